@@ -32,4 +32,7 @@ NamedValues named_values(const T& record) {
   return named_values(json::shape_of<T>, &record);
 }
 
+// With padding (RFC 4648, section 4).
+std::string base64(std::string_view bytes);
+
 }  // namespace gpuyard

@@ -97,5 +97,12 @@ TEST(Parameters, AreWrittenAsTheyAreRead) {
   EXPECT_EQ(named_values(Words{"x", {}, {}, {}}), (NamedValues{{"id", "x"}}));
 }
 
+TEST(Base64, IsTheOneOfRfc4648) {
+  EXPECT_EQ(base64(""), "");
+  EXPECT_EQ(base64("f"), "Zg==");
+  EXPECT_EQ(base64("foob"), "Zm9vYg==");
+  EXPECT_EQ(base64("foobar"), "Zm9vYmFy");
+}
+
 }  // namespace
 }  // namespace gpuyard

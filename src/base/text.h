@@ -60,9 +60,6 @@ std::optional<Number> number_in(std::string_view text) {
   return text.empty() ? number : std::nullopt;
 }
 
-// With padding (RFC 4648, section 4).
-std::string base64(std::string_view bytes);
-
 // Validates UTF-8 in text from drivers and untrusted clients.
 
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";

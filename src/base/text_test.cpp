@@ -103,12 +103,5 @@ TEST(Sparkline, WhatIsMissingIsABlank) {
   EXPECT_EQ(percent({}), "");
 }
 
-TEST(Base64, IsTheOneOfRfc4648) {
-  EXPECT_EQ(base64(""), "");
-  EXPECT_EQ(base64("f"), "Zg==");
-  EXPECT_EQ(base64("foob"), "Zm9vYg==");
-  EXPECT_EQ(base64("foobar"), "Zm9vYmFy");
-}
-
 }  // namespace
 }  // namespace gpuyard

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/parameters.h"
 #include "base/text.h"
 
 namespace gpuyard::cli {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
-#include "base/text.h"
+#include "base/parameters.h"
 #include "base/toml_reader.h"
 #include "http/endpoint.h"
 #include "notify/requests.h"
