@@ -218,10 +218,11 @@ constexpr std::size_t kHeatColumn = 8;
 
 // The GPUs from the worst: lost ones, those that something holds back, those in use.
 std::vector<const Device*> worst_first(std::vector<const Device*> devices) {
-  const auto cause = [](const Device* device) {
-    return device->bottleneck ? device->bottleneck->cause : BottleneckCause::none;
+  const auto key = [](const Device* device) {
+    const auto& found = device->bottleneck;
+    return std::pair(found ? found->cause : BottleneckCause::none, device->index);
   };
-  std::ranges::stable_sort(devices, {}, cause);
+  std::ranges::sort(devices, {}, key);
   return devices;
 }
 

@@ -9,15 +9,26 @@
 namespace gpuyard::cli::top {
 namespace {
 
-// The names of the rows that pass, in their order.
+// The names of the rows that pass, by the first order, where that does not tell by the next, and at
+// last as they were told.
 template <class Row>
-std::vector<std::string> ordered(std::vector<Row> rows, const Filter& filter, const Order& order) {
-  std::erase_if(rows, [&](const Row& row) { return !filter.passes(row.values); });
-  std::ranges::stable_sort(rows, [&](const Row& a, const Row& b) {
-    return comes_before(a.values[order.field], b.values[order.field], order.descending);
+std::vector<std::string> ordered(const std::vector<Row>& rows, const Filter& filter,
+                                 std::initializer_list<Order> orders) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (filter.passes(rows[i].values)) places.push_back(i);
+  }
+  std::ranges::sort(places, [&](std::size_t a, std::size_t b) {
+    for (const Order& order : orders) {
+      const FilterValue& one = rows[a].values[order.field];
+      const FilterValue& other = rows[b].values[order.field];
+      if (comes_before(one, other, order.descending)) return true;
+      if (comes_before(other, one, order.descending)) return false;
+    }
+    return a < b;
   });
   std::vector<std::string> names;
-  for (Row& row : rows) names.push_back(std::move(row.name));
+  for (const std::size_t place : places) names.push_back(rows[place].name);
   return names;
 }
 
@@ -32,16 +43,10 @@ std::vector<std::string> names_in(const std::vector<TextRow>& rows) {
 std::vector<std::string> names_of(const Model& model, Pane pane) {
   switch (pane) {
     case Pane::overview:
-      return ordered(gpu_rows(model.news), model.filter, model.gpu_order);
-    case Pane::processes: {
-      auto rows = process_rows(model.news);
-      // Rows that are equal otherwise: most memory first.
-      std::ranges::stable_sort(rows, [](const ProcessRow& a, const ProcessRow& b) {
-        const std::size_t memory = field_called("vram");
-        return comes_before(a.values[memory], b.values[memory], true);
-      });
-      return ordered(std::move(rows), model.filter, model.process_order);
-    }
+      return ordered(gpu_rows(model.news), model.filter, {model.gpu_order});
+    case Pane::processes:
+      return ordered(process_rows(model.news), model.filter,
+                     {model.process_order, {field_called("vram"), true}});
     case Pane::queue:
       return names_in(queue_rows(model.news));
     case Pane::alerts:

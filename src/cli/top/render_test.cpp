@@ -168,7 +168,7 @@ std::uint64_t sum_of(std::string_view bytes) {
 // Sums of the bytes that a terminal gets: every number of GPUs, size, set of signs and of colours.
 std::string sums() {
   std::string text;
-  for (const std::size_t gpus : {1, 2, 8, 16, 64}) {
+  for (const std::size_t gpus : {1U, 2U, 8U, 16U, 64U}) {
     const Model model = yard(gpus);
     for (const Size size : {Size{80, 24}, Size{120, 40}, Size{200, 60}}) {
       for (const Charset charset : {Charset::braille, Charset::block, Charset::ascii}) {
@@ -249,7 +249,7 @@ TEST(Screen, TheDocumentShowsWhatIsDrawn) {
   std::string text =
       "# The screens of `gpuyard top`\n\nDrawn by `GPUYARD_WRITE_GOLDEN=1 cli_test`; the test "
       "compares this file with what is drawn.\n\n";
-  for (const std::size_t gpus : {1, 2, 8, 16, 64}) {
+  for (const std::size_t gpus : {1U, 2U, 8U, 16U, 64U}) {
     text += shown(fmt::format("{} GPU{}, 80x24", gpus, gpus == 1 ? "" : "s"), yard(gpus), {80, 24});
   }
   text += shown("8 GPUs, 120x40", yard(8), {120, 40});
