@@ -22,7 +22,7 @@ def test_each_pane_is_a_key_away(daemon, top):
     screen = top("--socket", yard.socket)
     screen.wait_for("why")
     for key, words in ((b"2", "COMMAND"), (b"3", "Nobody waits."), (b"4", "LEVEL    GPU RULE"),
-                       (b"5", "GPU-HOURS"), (b"?", "gpuyard top"), (b"\x1b", "SM% last 60 s"), (b"\r", "links")):
+                       (b"5", "GPU-HOURS"), (b"?", "gpuyard top"), (b"\x1b", "SM% last 16 s"), (b"\r", "links")):
         screen.press(key)
         screen.wait_for(words)
     screen.press(b"q")
@@ -69,7 +69,7 @@ def test_keys_are_answered_while_the_daemon_hangs(daemon, top):
     yard.process.send_signal(signal.SIGSTOP)
     try:
         time.sleep(1.5)  # so that a question is under way
-        for key, words in ((b"3", "Nobody waits."), (b"1", "SM% last 60 s")):
+        for key, words in ((b"3", "Nobody waits."), (b"1", "SM% last 16 s")):
             began = time.monotonic()
             screen.press(key)
             screen.wait_for(words)
@@ -101,7 +101,7 @@ def test_a_storm_of_sizes_leaves_it_whole(shared, top):
     screen.written = b""
     screen.resize(24, 80)
     screen.program.send_signal(signal.SIGWINCH)
-    screen.wait_for("SM% last 60 s")
+    screen.wait_for("SM% last 16 s")
     screen.press(b"q")
     assert screen.ended() == 0
 
@@ -119,7 +119,7 @@ def test_when_nothing_changes_little_is_sent(daemon, world, top):
 
 def test_the_program_alone_is_top_on_a_terminal_and_an_error_elsewhere(shared, top, run):
     screen = top(verb=(), GPUYARD_SOCKET=shared("--simulate", "2").socket)
-    screen.wait_for("SM% last 60 s")
+    screen.wait_for("SM% last 16 s")
     screen.press(b"q")
     assert screen.ended() == 0
     assert run().returncode == 2

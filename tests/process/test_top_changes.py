@@ -44,6 +44,21 @@ def test_a_cap_is_planned_done_and_taken_back(control, top):
     screen.wait_for("450 W")
     screen.press(b"u\r")
     wait_until(lambda: limits_of(yard) == [700, 700], screen.text)
+    # A plan is that of its own dialog, and comes again with it.
+    screen.press(b"p")
+    screen.press(b"\x1b")
+    time.sleep(0.1)  # Escape alone is a key when nothing follows it
+    screen.press(b"c")
+    screen.wait_for("Cordon GPU 1")
+    screen.press(b"x")
+    screen.wait_for("[ x_ ]")
+    assert "power limit" not in screen.text()
+    screen.press(b"\x1b")
+    time.sleep(0.1)
+    screen.press(b"p")
+    screen.wait_for("power limit 700 W -> 560 W")
+    screen.press(b"\x1b")
+    time.sleep(0.1)
     screen.press(b"q")
     assert screen.ended() == 0
 
@@ -94,6 +109,14 @@ def test_a_verb_runs_on_the_users_own_screen(shared, top):
     screen.press(b":version\r")
     wait_until(lambda: b"Enter goes back" in screen.read(), lambda: screen.written[-300:])
     assert re.search(rb"gpuyard \d+\.\d+", screen.written)
+    screen.press(b"\r")
+    screen.wait_for("SM% last 16 s")
+    # Ctrl-C is the verb's.
+    screen.written = b""
+    screen.press(b":watch\r")
+    wait_until(lambda: b"THROTTLED" in screen.read() or b"UTIL" in screen.read(), lambda: screen.written[-300:])
+    screen.press(b"\x03")
+    wait_until(lambda: b"Enter goes back" in screen.read(), lambda: screen.written[-300:])
     screen.press(b"\r")
     screen.written = b""
     screen.press(b"2")

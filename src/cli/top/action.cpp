@@ -151,11 +151,10 @@ Result<Action> release(const Model& model, const Chosen& chosen) {
   action.about =
       waits ? fmt::format("it waits for {} GPUs", lease.wanted_gpus)
             : fmt::format("{} GPUs are another's once its processes are gone", lease.gpus.size());
-  action.forced = model.uid != lease.uid;
-  if (action.forced) {
-    action.fields = {{"reason"}};
-    action.proof = owner_of(lease);
-  }
+  // On another machine nobody here knows whose it is: the daemon does, and refuses if it must.
+  action.forced = model.uid && model.uid != lease.uid;
+  if (action.forced) action.fields = {{"reason"}};
+  if (model.uid != lease.uid) action.proof = owner_of(lease);
   return action;
 }
 

@@ -117,6 +117,14 @@ TEST(Action, NothingIsChangedReadonlyInThePastOrWithoutADaemon) {
   }
 }
 
+// Over ssh one's own lease needs no right of administrators.
+TEST(Action, ALeaseOfAnotherMachineIsReleasedWithoutForce) {
+  Model model = yard(8);
+  model.uid.reset();
+  EXPECT_THAT(deed(model, "r\r"), ElementsAre()) << "the user's name comes first";
+  EXPECT_THAT(deed(model, "alice\r"), ElementsAre("lease", "release", "7f3a000000000000"));
+}
+
 // A daemon of another machine: a pid there is nobody's here.
 TEST(Action, AProcessOfAnotherMachineGetsALineAndNoSignal) {
   Model model = yard(8);

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -132,7 +133,11 @@ Result<std::string> run_verb(const std::vector<std::string>& words) {
     if (got <= 0) break;
     if (text.size() < kMostOutput) text.append(chunk.data(), static_cast<std::size_t>(got));
   }
-  if (BootClock::now() >= deadline) ::kill(*child, SIGKILL);
+  // It has closed its output, or has no time left.
+  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *child, 0)));
+  pollfd ended{pidfd.get(), POLLIN, 0};
+  const auto left = std::max<std::int64_t>(to_milliseconds(deadline - BootClock::now()), 0);
+  if (::poll(&ended, 1, static_cast<int>(left)) <= 0) ::kill(*child, SIGKILL);
   int status = 0;
   ::waitpid(*child, &status, 0);
   text = std::string(trimmed(text));

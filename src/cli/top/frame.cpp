@@ -110,8 +110,9 @@ void draw_time(Grid& grid, std::size_t row, const Model& model) {
     if (const auto cell = place(mark.at)) line[*cell] = mark.sign;
   }
   grid.put(1, row, "|" + line + "| now", {Tone::busy});
-  if (const auto cell = place(moment_of(model)))
+  if (const auto cell = place(moment_of(model))) {
     grid.put(2 + *cell, row, "#", {Tone::strong, true});
+  }
 }
 
 void draw_dialog(Grid& grid, const Dialog& dialog, const std::string& line) {

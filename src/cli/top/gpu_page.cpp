@@ -79,8 +79,8 @@ Plot plot_of(const protocol::HistoryColumns& charts, const protocol::HistoryColu
     if (column.min[i]) least = std::min(least.value_or(*column.min[i]), *column.min[i]);
   }
   if (known > 0) {
-    plot.summary = fmt::format("mean {:.0f} least {:.0f}", sum / static_cast<double>(known),
-                               least.value_or(0));
+    plot.summary = fmt::format("mean {:.0f}", sum / static_cast<double>(known));
+    if (least) plot.summary += fmt::format(" least {:.0f}", *least);
   }
   return plot;
 }

@@ -69,10 +69,12 @@ struct Columns {
   }
 };
 
-void draw_heading(Grid& grid, std::size_t row, const Columns& at) {
+// A sign is a second, in braille two.
+void draw_heading(Grid& grid, std::size_t row, const Columns& at, Charset charset) {
+  const std::size_t seconds = at.past_width * (charset == Charset::braille ? 2 : 1);
   const Style style{Tone::faint};
   grid.put(1, row, "#", style);
-  grid.put(at.use, row, " SM% last 60 s", style);
+  grid.put(at.use, row, fmt::format(" SM% last {} s", seconds), style);
   grid.put(at.memory, row, "   VRAM", style);
   grid.put_right(at.heat + 2, row, "C", style);
   grid.put_right(at.power + 8, row, "W/cap", style);
@@ -307,7 +309,7 @@ std::size_t draw_gpus(Grid& grid, Rows rows, const Model& model, Charset charset
   const bool fits = devices.size() + 1 + others <= rows.count() || devices.size() <= 8;
   if (!model.detailed || !fits) return draw_columns(grid, rows, model, charset);
   const Columns at(grid.size().columns);
-  if (rows.count() > 0) draw_heading(grid, rows.first++, at);
+  if (rows.count() > 0) draw_heading(grid, rows.first++, at, charset);
   const std::size_t count = rows.count();
   for (std::size_t i = list.place < count ? 0 : list.place + 1 - count;
        i < devices.size() && rows.first < rows.until; ++i) {

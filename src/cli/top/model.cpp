@@ -142,13 +142,12 @@ void choose(List& list, std::size_t place) {
 }
 
 void hear(Model& model, News news) {
+  const bool went_back = model.replays && news.at < model.news.at;
   model.news = std::move(news);
-  if (model.news.at) {
-    if (!model.news.before.empty()) model.recent = model.news.before;
-    if (model.replays) note(model.recent, model.news.snapshot);
-  } else {
-    note(model.recent, model.news.snapshot);
-  }
+  // Of a past moment of which nothing is kept, nothing is drawn.
+  const bool past = model.news.at && !model.replays;
+  if (past || went_back || !model.news.before.empty()) model.recent = model.news.before;
+  if (!model.news.at || model.replays) note(model.recent, model.news.snapshot);
 }
 
 void arrange(Model& model) {

@@ -172,6 +172,27 @@ TEST(Model, CopiesWhatTheRowIsAbout) {
   EXPECT_THAT(press_keys(model, "Y").text, HasSubstr("gpu-lost"));
 }
 
+// The line of the last seconds is of the moment that is shown.
+TEST(Model, TheLineOfAPastMomentDoesNotGoOnIntoThePresent) {
+  Model model = yard(1);
+  News past = model.news;
+  past.at = kNow - 1h;
+  past.before["GPU-00000000"] = {0.25, 0.5};
+  hear(model, past);
+  EXPECT_THAT(model.recent["GPU-00000000"], ElementsAre(0.25, 0.5));
+  past.before.clear();
+  hear(model, past);
+  EXPECT_TRUE(model.recent.empty()) << "nothing is kept of it";
+  News live = model.news;
+  live.at.reset();
+  live.before["GPU-00000000"] = {0.75};
+  hear(model, live);
+  EXPECT_THAT(model.recent["GPU-00000000"], ElementsAre(0.75, 0.96));
+  live.before.clear();
+  hear(model, live);
+  EXPECT_THAT(model.recent["GPU-00000000"], ElementsAre(0.75, 0.96, 0.96));
+}
+
 TEST(Recent, KeepsTwoMinutesOfTheGpusThatAreThere) {
   Recent recent;
   protocol::Snapshot snapshot;

@@ -49,9 +49,11 @@ std::string today_text(const protocol::Usage& usage) {
   double kwh = 0;
   double cost = 0;
   bool known = false;
+  bool all = true;
   std::string currency;
   const auto add = [&](const protocol::UsageRow& row) {
     known = known || row.energy_kwh.has_value();
+    all = all && row.energy_unknown_gpu_hours == 0;
     kwh += row.energy_kwh.value_or(0);
     if (!row.estimate || !row.estimate->cost) return;
     cost += *row.estimate->cost;
@@ -61,7 +63,7 @@ std::string today_text(const protocol::Usage& usage) {
   add(usage.unleased);
   if (!known) return "";
   const std::string money = currency.empty() ? "" : fmt::format(" {:.2f}{}", cost, currency);
-  return fmt::format("{:.1f}kWh{} today", kwh, money);
+  return fmt::format("{:.1f}{}kWh{} today", kwh, all ? "" : "+", money);  // at least that
 }
 
 protocol::UsageQuery usage_query(Duration since, usage::UseBy by) {
@@ -81,6 +83,10 @@ class SourceTeller final : public Teller {
   Result<News> tell(const Wish& wish) override {
     auto news = wish.at ? past(*wish.at) : present();
     if (!news || daemon() == nullptr) return news;
+    // What happened while the past was looked at.
+    if (std::exchange(in_past_, wish.at.has_value()) && !wish.at) {
+      news->before = recent_before(std::nullopt);
+    }
     look_at_marks();
     news->marks = marks_;
     look_at_charts(wish);
@@ -186,6 +192,7 @@ class SourceTeller final : public Teller {
   }
 
   Source& source_;
+  bool in_past_ = false;
   TimePoint marks_due_{};
   TimePoint today_due_{};
   TimePoint charts_due_{};

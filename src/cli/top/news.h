@@ -42,8 +42,8 @@ struct News {
   std::string today = {};                // "31.2kWh 7.80EUR today"; empty: not known
   std::vector<Mark> marks = {};          // oldest first
   protocol::HistoryColumns charts = {};  // of the GPU that the wish names
-  Recent before = {};                    // of a past moment: the two minutes before it
-  std::optional<WallTime> at = {};       // of a past moment, and of a recording
+  Recent before = {};  // of a past moment, and of the first after it: the two minutes before
+  std::optional<WallTime> at = {};  // of a past moment, and of a recording
   WallTime heard = {};
 };
 

@@ -286,6 +286,12 @@ TEST(Screen, WhatIsNotKnownOfThePastIsNoZero) {
   EXPECT_THAT(text, HasSubstr("X"));
 }
 
+TEST(Screen, SentencesSayThatNobodyAnswers) {
+  Model model = yard(2);
+  model.failure = "trying again: nobody answers";
+  EXPECT_THAT(plain_lines(model), testing::ElementsAre("trying again: nobody answers"));
+}
+
 TEST(Screen, TheFootNamesTheKeysThatMeanSomethingHere) {
   Model model = yard(8);
   EXPECT_THAT(lines_of(drawn(model, {120, 24})).back(), HasSubstr("p cap"));

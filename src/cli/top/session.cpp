@@ -1,12 +1,14 @@
 #include "cli/top/session.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -88,6 +90,7 @@ class Session {
   void go(Interruptions& interruptions) {
     const RawTerminal raw;
     raw_ = &raw;
+    interruptions_ = &interruptions;
     LiveScreen live;
     use_mouse(true);
     draw();
@@ -113,6 +116,7 @@ class Session {
           stays = press_keys(true);
           break;
       }
+      stays = stays && !ended_;
       if (stays) draw();
     }
     use_mouse(false);
@@ -202,6 +206,7 @@ class Session {
 
   // What the action would do, as the daemon says: asked anew when something else was typed.
   void plan() {
+    if (!model_.dialog) planned_.clear();
     if (!model_.dialog || model_.dialog->under_way || !running_.empty()) return;
     const auto words = plan_of(model_.dialog->action);
     if (words.empty() || words == planned_) return;
@@ -232,12 +237,11 @@ class Session {
     if (!model_.dialog) return;
     Dialog& dialog = *model_.dialog;
     const auto deed = asked_of_daemon(deed_of(dialog.action));
-    if (dialog.under_way && outcome->words == deed) {
-      planned_.clear();
-      return finish(model_, outcome->text);
-    }
+    if (dialog.under_way && outcome->words == deed) return finish(model_, outcome->text);
     if (dialog.under_way) return start(deed);  // a plan was still under way
-    dialog.planned = outcome->text ? *outcome->text : outcome->text.error().message;
+    // It may be the plan of a dialog that was closed, or of what was typed before.
+    const bool of_this = outcome->words == asked_of_daemon(plan_of(dialog.action));
+    if (of_this) dialog.planned = outcome->text ? *outcome->text : outcome->text.error().message;
     plan();
   }
 
@@ -255,10 +259,21 @@ class Session {
     arrange(model_);
   }
 
+  // Waits as a shell does: a verb that is stopped stops us, too, until both go on. What the
+  // terminal sent meanwhile was the verb's; another signal that ends us does so afterwards.
+  static void wait_for_verb(pid_t child) {
+    int status = 0;
+    while (::waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status)) stop_as_asked();
+    const sigset_t of_terminal = signal_set({SIGINT, SIGQUIT, SIGTSTP});
+    const timespec at_once{};
+    while (::sigtimedwait(&of_terminal, nullptr, &at_once) > 0) {
+    }
+  }
+
   // The user's own screen, until the verb has ended and a key is pressed.
   void run_on_terminal(std::vector<std::string> words) {
-    if (words.empty()) return;
     if (!words.empty() && words.front() == "gpuyard") words.erase(words.begin());
+    if (words.empty()) return;
     use_mouse(false);
     raw_->leave();
     LiveScreen::leave();
@@ -268,11 +283,16 @@ class Session {
     plan.environment = {{"GPUYARD_SOCKET", model_.daemon}, {"GPUYARD_HOST", ""}};
     const auto child = spawn(plan);
     if (!child) print("gpuyard: " + child.error().message + "\n");
-    int status = 0;
-    if (child) ::waitpid(*child, &status, 0);
+    if (child) wait_for_verb(*child);
     print("\nEnter goes back to top. ");
+    const std::array fds = {STDIN_FILENO};
+    auto cause = Interruptions::Cause::time_passed;
+    while (cause != Interruptions::Cause::readable && cause != Interruptions::Cause::ended) {
+      cause = interruptions_->wait(BootClock::now() + kBetweenLooks, fds);
+    }
+    ended_ = cause == Interruptions::Cause::ended;
     std::array<char, 64> line{};
-    if (::read(STDIN_FILENO, line.data(), line.size()) < 0) bytes_.clear();
+    if (!ended_ && ::read(STDIN_FILENO, line.data(), line.size()) <= 0) ended_ = true;
     LiveScreen::enter();
     raw_->enter();
     use_mouse(true);
@@ -293,6 +313,8 @@ class Session {
   Model model_;
   Look look_;
   const RawTerminal* raw_ = nullptr;
+  Interruptions* interruptions_ = nullptr;
+  bool ended_ = false;  // while a verb had the terminal
   Grid shown_{Size{0, 0}};
   std::string bytes_;
   Wish wished_;
@@ -326,20 +348,21 @@ void show_until_left(Interruptions& interruptions, std::shared_ptr<Teller> telle
 }
 
 void tell_until_ended(Interruptions& interruptions, Teller& teller, Model model) {
-  std::map<std::string, int> told;
+  std::set<std::string> told;
   TimePoint next = BootClock::now();
   do {
     arrange(model);
-    std::map<std::string, int> now;
+    std::set<std::string> now;
     for (const std::string& line : plain_lines(model)) {
       if (!told.contains(in_words(line))) print(line + "\n");
-      now.emplace(in_words(line), 0);
+      now.insert(in_words(line));
     }
     told = std::move(now);
     next = std::max(next + kBetweenLooks, BootClock::now());
     if (!wait_for_tick(interruptions, next)) return;
     auto news = teller.tell(model.wish);
     model.now = wall_now();
+    model.failure = news ? "" : "trying again: " + news.error().message;
     if (news) hear(model, *std::move(news));
   } while (true);
 }
