@@ -213,7 +213,14 @@ std::string bottleneck_tables(const protocol::Bottlenecks& told, const Screen& s
   }
   std::string out = shares.text(screen);
   const bool none = spells.columns.front().cells.empty();
-  out += none ? "Nothing held a GPU back in the time that is known.\n" : "\n" + spells.text(screen);
+  const bool known = std::ranges::any_of(
+      told.gpus, [](const protocol::GpuBottlenecks& gpu) { return gpu.known_seconds > 0; });
+  if (none) {
+    out += known ? "Nothing held a GPU back in the time that is known.\n"
+                 : "Of this time nothing is known.\n";
+  } else {
+    out += "\n" + spells.text(screen);
+  }
   if (!told.complete) out += paragraph(screen, Tone::warning, "Only the newest spells are listed.");
   if (told.simulated) out += paragraph(screen, Tone::faint, "These GPUs are simulated.");
   return out;

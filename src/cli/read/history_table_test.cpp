@@ -122,6 +122,9 @@ TEST(BottleneckTables, SayWhatIsLeftOutAndThatNothingWas) {
   EXPECT_NE(
       bottleneck_tables(told, {}, {}).find("Nothing held a GPU back in the time that is known"),
       std::string::npos);
+  for (protocol::GpuBottlenecks& gpu : told.gpus) gpu.known_seconds = 0;
+  EXPECT_NE(bottleneck_tables(told, {}, {}).find("Of this time nothing is known"),
+            std::string::npos);
 }
 
 }  // namespace
