@@ -11,7 +11,7 @@ SCOPES = ("metrics", "read", "lease", "control", "admin")
 # before another. So it is with most of what a change says: a fence beside its lease, a reason beside force.
 CONFIG = """
 [[operations]]
-include-path-regex = '^/api/gpu/(devices/.id./history|history|processes|snapshot)$'
+include-path-regex = '^/api/gpu/(devices/.id./history|history|processes|bottlenecks|snapshot)$'
 checks.positive_data_acceptance.enabled = false
 [[operations]]
 include-method = ["POST", "PUT", "DELETE"]
