@@ -209,18 +209,27 @@ void Problems::add(const std::string& path, std::string_view what) {
   text_ += what;
 }
 
-Result<boost::json::value> parse(std::string_view text) {
+namespace {
+
+Result<boost::json::value> parse_in(boost::json::storage_ptr memory, std::string_view text) {
   boost::json::parse_options options;
   options.max_depth = kMaxDepth;
   boost::json::error_code failed;
-  auto document =
-      boost::json::parse(boost::json::string_view(text.data(), text.size()), failed, {}, options);
+  auto document = boost::json::parse(boost::json::string_view(text.data(), text.size()), failed,
+                                     std::move(memory), options);
   if (failed) return Error{Errc::invalid, "not valid JSON: " + failed.message()};
   return document;
 }
 
+}  // namespace
+
+Result<boost::json::value> parse(std::string_view text) {
+  return parse_in({}, text);
+}
+
 Result<void> read(std::string_view text, const Shape& shape, void* to, UnknownFields unknown) {
-  const auto document = parse(text);
+  boost::json::monotonic_resource memory;  // freed at once, not value by value
+  const auto document = parse_in(&memory, text);
   if (!document) return document.error();
   Reader reader(unknown);
   reader.read(*document, shape, to);

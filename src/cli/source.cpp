@@ -1,6 +1,7 @@
 #include "cli/source.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "client/daemon_client.h"
 #include "client/local.h"
@@ -48,8 +49,15 @@ class DaemonSource final : public Source {
  public:
   explicit DaemonSource(http::Endpoint daemon) : daemon_(std::move(daemon)) {}
 
+  // A daemon that has just started is given time to ask the driver.
   Result<protocol::Snapshot> snapshot(ProbeSet, Owners) override {
-    return client::call(daemon_, protocol::kSnapshot);
+    const TimePoint until = BootClock::now() + kDriverStarts;
+    while (true) {
+      auto told = client::call(daemon_, protocol::kSnapshot);
+      const bool asked = !told || told->driver_initialised || told->generation > 0;
+      if (asked || BootClock::now() >= until) return told;
+      std::this_thread::sleep_for(kBetweenLooks);
+    }
   }
   const http::Endpoint* daemon() const override { return &daemon_; }
   Result<protocol::DeviceProcesses> processes(std::uint32_t index) override {
@@ -75,6 +83,9 @@ class DaemonSource final : public Source {
   std::string name() const override { return "the daemon at " + daemon_.text(); }
 
  private:
+  static constexpr Duration kDriverStarts = std::chrono::seconds(10);
+  static constexpr Duration kBetweenLooks = std::chrono::milliseconds(20);
+
   http::Endpoint daemon_;
 };
 

@@ -3,12 +3,13 @@
 import os
 import re
 import signal
+import subprocess
 import termios
 import time
 
 import pytest
 
-from program import state_of, wait_until
+from program import PROGRAM, clean_environment, state_of, wait_until
 from terminal import LEAVES, Terminal
 
 
@@ -84,10 +85,28 @@ def test_a_daemon_that_goes_and_comes_back(daemon, top):
     yard = daemon("--simulate", "2")
     screen = top("--socket", yard.socket)
     screen.wait_for("why")
+    for _ in range(60):  # each wishes for something else; the next look is a second away all the same
+        screen.press(b"\t")
+        screen.read(0.01)
+    began = time.monotonic()
     yard.stop()
     screen.wait_for("trying again")
+    assert time.monotonic() - began < 10
     daemon("--simulate", "2", directory=yard.directory)
     screen.wait_for("SIMULATED")
+
+
+def test_a_daemon_that_has_just_started_is_waited_for(tmp_path, run):
+    socket = tmp_path / "s"
+    serving = subprocess.Popen([PROGRAM, "serve", "--simulate", "2", "--socket", socket, "--state", tmp_path / "state",
+                                "--listen", "127.0.0.1:0"], env=clean_environment(tmp_path),
+                               stderr=subprocess.DEVNULL)
+    try:
+        wait_until(socket.exists, "the socket", every=0.001)
+        assert "SIMULATED" in run("top", "--once", "--socket", socket).stdout
+    finally:
+        serving.terminate()
+        serving.wait(10)
 
 
 def test_a_storm_of_sizes_leaves_it_whole(shared, top):

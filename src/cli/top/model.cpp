@@ -172,6 +172,7 @@ void finish(Model& model, const Result<std::string>& done) {
     model.dialog->wrong = done.error().message;
     return;
   }
+  ++model.wish.changes;
   model.undo = undo_of(model.dialog->action);
   model.said = *done;
   model.said_wrong = false;

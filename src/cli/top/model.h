@@ -20,9 +20,6 @@
 
 namespace gpuyard::cli::top {
 
-enum class Pane : std::uint8_t { overview, gpu, processes, queue, alerts, usage, help };
-BOOST_DESCRIBE_ENUM(Pane, overview, gpu, processes, queue, alerts, usage, help)
-
 // Which rows a list has, in which order, and the chosen one: a name, so that it stays the same row
 // wherever that goes.
 struct List {

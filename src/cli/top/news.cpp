@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/read/devices.h"
 #include "cli/top/grid.h"
 #include "client/daemon_client.h"
 #include "device/catalog.h"
@@ -17,6 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr Duration kListsEvery = 5s;
 constexpr Duration kMarksEvery = 30s;
 constexpr Duration kTodayEvery = 60s;
 constexpr std::int64_t kMostMarks = 1000;
@@ -81,7 +83,7 @@ class SourceTeller final : public Teller {
   Recent recent() override { return recent_before(std::nullopt); }
 
   Result<News> tell(const Wish& wish) override {
-    auto news = wish.at ? past(*wish.at) : present();
+    auto news = wish.at ? past(*wish.at) : present(wish);
     if (!news || daemon() == nullptr) return news;
     // What happened while the past was looked at.
     if (std::exchange(in_past_, wish.at.has_value()) && !wish.at) {
@@ -97,22 +99,24 @@ class SourceTeller final : public Teller {
     }
     look_at_today();
     news->today = today_;
-    if (wish.usage)
+    look_at_lists(wish);
+    news->leases = leases_;
+    news->queue = queue_;
+    news->alerts = alerts_;
+    if (wish.pane == Pane::usage)
       ask(*daemon(), protocol::kUsage, news->usage, usage_query(24h * 7, usage::UseBy::user));
     return news;
   }
 
  private:
-  Result<News> present() {
-    auto snapshot = source_.snapshot(ProbeSet::all(), Owners::looked_up);
+  // Where the driver itself is read, what only one GPU's page shows is read for that alone.
+  Result<News> present(const Wish& wish) {
+    auto snapshot = source_.snapshot(wish.pane == Pane::gpu ? ProbeSet::all() : kTableProbes,
+                                     Owners::looked_up);
     if (!snapshot) return std::move(snapshot).error();
     if (!snapshot->driver_initialised && snapshot->devices.empty()) return no_driver(*snapshot);
     News news{*std::move(snapshot)};
     news.heard = wall_now();
-    if (daemon() == nullptr) return news;
-    ask(*daemon(), protocol::kLeases, news.leases);
-    ask(*daemon(), protocol::kQueue, news.queue);
-    ask(*daemon(), protocol::kAlerts, news.alerts);
     return news;
   }
 
@@ -150,6 +154,17 @@ class SourceTeller final : public Teller {
       }
     }
     return recent;
+  }
+
+  // They change seldom, unless somebody looks at them or has just changed them.
+  void look_at_lists(const Wish& wish) {
+    const bool shown = wish.pane == Pane::queue || wish.pane == Pane::alerts;
+    const bool changed = std::exchange(changes_, wish.changes) != wish.changes;
+    if (!shown && !changed && BootClock::now() < lists_due_) return;
+    lists_due_ = BootClock::now() + kListsEvery;
+    ask(*daemon(), protocol::kLeases, leases_);
+    ask(*daemon(), protocol::kQueue, queue_);
+    ask(*daemon(), protocol::kAlerts, alerts_);
   }
 
   void look_at_marks() {
@@ -193,9 +208,14 @@ class SourceTeller final : public Teller {
 
   Source& source_;
   bool in_past_ = false;
+  TimePoint lists_due_{};
   TimePoint marks_due_{};
   TimePoint today_due_{};
   TimePoint charts_due_{};
+  std::size_t changes_ = 0;
+  std::optional<protocol::Leases> leases_;
+  std::optional<protocol::Queue> queue_;
+  std::optional<protocol::Alerts> alerts_;
   Wish charted_;
   std::optional<protocol::HistoryColumns> charts_;
   std::optional<protocol::AlertHistory> history_;

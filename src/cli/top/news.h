@@ -23,6 +23,9 @@ inline constexpr std::size_t kRecent = 120;
 using Recent = std::map<std::string, std::deque<double>>;
 void note(Recent&, const protocol::Snapshot&);
 
+enum class Pane : std::uint8_t { overview, gpu, processes, queue, alerts, usage, help };
+BOOST_DESCRIBE_ENUM(Pane, overview, gpu, processes, queue, alerts, usage, help)
+
 // Something that happened, on the line of time.
 struct Mark {
   WallTime at{};
@@ -50,7 +53,8 @@ struct News {
 // What the screen wants to be told of.
 struct Wish {
   std::optional<WallTime> at = {};  // nothing: of now
-  bool usage = false;
+  Pane pane = Pane::overview;
+  std::size_t changes = 0;      // that were made from the screen: what they changed is asked anew
   std::string charts_of = {};   // a UUID; empty: none
   std::chrono::seconds span{};  // of the charts, which end at that moment
 

@@ -41,8 +41,7 @@ void turn_page(Model& model, std::int64_t by, Size size) {
 }
 
 void show(Model& model, Pane pane) {
-  model.pane = pane;
-  model.wish.usage = pane == Pane::usage;
+  model.pane = model.wish.pane = pane;
   model.scrolled = 0;
 }
 

@@ -67,7 +67,8 @@ struct Shared {
 };
 
 void ask_again_and_again(const std::shared_ptr<Shared>& shared) {
-  for (TimePoint next = BootClock::now();;) {
+  while (true) {
+    const TimePoint next = BootClock::now() + kBetweenLooks;
     const auto wish = shared->wish.load();
     auto news = shared->teller->tell(wish ? *wish : Wish{});
     if (news) {
@@ -77,7 +78,6 @@ void ask_again_and_again(const std::shared_ptr<Shared>& shared) {
       shared->failure.store(std::make_shared<const Error>(std::move(news).error()));
     }
     shared->bell.ring();
-    next = std::max(next + kBetweenLooks, BootClock::now());
     shared->wanted.wait(next - BootClock::now());
   }
 }
@@ -249,6 +249,7 @@ class Session {
     if (!shared_->bell.rung()) return;
     model_.now = wall_now();
     hear_outcome();
+    tell_wish();
     const auto failure = shared_->failure.load();
     model_.failure = failure ? "trying again: " + failure->message : "";
     const auto news = shared_->news.load();
@@ -297,6 +298,7 @@ class Session {
     raw_->enter();
     use_mouse(true);
     shown_ = Grid(Size{0, 0});
+    ++model_.wish.changes;  // perhaps
   }
 
   Size size() const { return look_.size.value_or(size_of(Screen::of_stdout(look_.color))); }

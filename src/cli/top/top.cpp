@@ -70,8 +70,7 @@ Result<void> begin(Model& model, const TopVerb& verb) {
       return Error{Errc::invalid,
                    "--pane is overview, gpu, processes, queue, alerts or usage, not " + verb.pane};
     }
-    model.pane = *pane;
-    model.wish.usage = *pane == Pane::usage;
+    model.pane = model.wish.pane = *pane;
   }
   if (verb.at.empty() || !verb.replay.empty()) return {};
   const auto at = time_in(verb.at, wall_now());

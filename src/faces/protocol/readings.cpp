@@ -13,11 +13,21 @@
 namespace gpuyard::protocol {
 namespace {
 
-template <class Visit>
-void each_device_row(Visit&& visit) {
-  for (const Row& row : catalog()) {
-    if (row.subject == Subject::device) visit(row);
-  }
+struct KeyedRow {
+  const Row& row;
+  std::string key;
+};
+
+// Those that are read of each GPU.
+const std::vector<KeyedRow>& device_rows() {
+  static const auto kRows = [] {
+    std::vector<KeyedRow> rows;
+    for (const Row& row : catalog()) {
+      if (row.subject == Subject::device) rows.push_back({row, gpuyard::json_key(row)});
+    }
+    return rows;
+  }();
+  return kRows;
 }
 
 void put_words(std::string& out, const Row& row, std::int64_t flags) {
@@ -98,21 +108,20 @@ void put_row(std::string& out, const Row& row, std::span<const Reading> readings
 
 void put_json(std::string& out, const Readings& readings) {
   char separator = '{';
-  each_device_row([&](const Row& row) {
+  for (const auto& [row, key] : device_rows()) {
     out += std::exchange(separator, ',');
     out += '"';
-    out += row.key;
-    out += unit_info(row.unit).json_suffix;
+    out += key;
     out += "\":";
     put_row(out, row, readings.sample.all(row.metric));
-  });
+  }
   out += '}';
 }
 
 void schema_of(std::type_identity<Readings>, boost::json::object& out) {
   boost::json::object properties;
   boost::json::array required;
-  each_device_row([&](const Row& row) {
+  for (const auto& [row, key] : device_rows()) {
     const bool whole = unit_info(row.unit).json_divisor == 1;
     const bool words = row.kind == Kind::state || row.kind == Kind::text;
     boost::json::object one = {{"type", {words ? "string" : whole ? "integer" : "number", "null"}}};
@@ -124,10 +133,9 @@ void schema_of(std::type_identity<Readings>, boost::json::object& out) {
       one = {{"type", {"array", "null"}}, {"items", std::move(one)}};
     }
     one["description"] = row.help;
-    const std::string key = gpuyard::json_key(row);
     properties[key] = std::move(one);
     required.emplace_back(key);
-  });
+  }
   out = {
       {"type", "object"}, {"properties", std::move(properties)}, {"required", std::move(required)}};
 }
@@ -135,14 +143,17 @@ void schema_of(std::type_identity<Readings>, boost::json::object& out) {
 // Reads readings from JSON. Fields of a newer daemon are skipped.
 namespace {
 
-// A value's place in the document, and its row.
+// A value's row, its place in the document, and where what is wrong with it is told.
 struct Place {
   const Row& row;
-  std::uint16_t index;
-  std::string path;
+  const std::string& path;  // of all readings
   json::Problems& problems;
+  std::optional<std::uint16_t> element = {};
 
-  void complain(const char* what) const { problems.add(path, what); }
+  void complain(const char* what) const {
+    const std::string within = element ? "/" + element_of(row.dimension, *element) : "";
+    problems.add(path + "/" + gpuyard::json_key(row) + within, what);
+  }
 };
 
 std::optional<std::int64_t> number_of_words(const Place& place, const boost::json::value& from) {
@@ -212,8 +223,7 @@ std::optional<std::uint16_t> index_of(Dimension dimension, std::string_view elem
 
 void read_elements(const boost::json::value& from, const Place& whole, Sample& to) {
   const auto read_one = [&](std::uint16_t index, const boost::json::value& value) {
-    const Place place{whole.row, index, whole.path + "/" + element_of(whole.row.dimension, index),
-                      whole.problems};
+    const Place place{whole.row, whole.path, whole.problems, index};
     to.set({whole.row.metric, index, {}, value_of(place, value)});
   };
   if (const auto* object = from.if_object()) {
@@ -228,15 +238,13 @@ void read_elements(const boost::json::value& from, const Place& whole, Sample& t
   }
 }
 
-void read_row(const boost::json::value& from, const Row& row, Sample& to, const std::string& path,
-              json::Problems& problems) {
-  const Place place{row, 0, path, problems};
+void read_row(const boost::json::value& from, const Place& place, Sample& to) {
   if (from.is_null()) {
-    to.set({row.metric, 0, {}, Missing{}});
-  } else if (row.dimension != Dimension::none) {
+    to.set({place.row.metric, 0, {}, Missing{}});
+  } else if (place.row.dimension != Dimension::none) {
     read_elements(from, place, to);
   } else {
-    to.set({row.metric, 0, {}, value_of(place, from)});
+    to.set({place.row.metric, 0, {}, value_of(place, from)});
   }
 }
 
@@ -247,12 +255,13 @@ void read_rows(const boost::json::value& from, Sample& to, const std::string& pa
   const auto* object = from.if_object();
   if (object == nullptr) return problems.add(path, "must be an object");
   to = {};
-  each_device_row([&](const Row& row) {
-    const std::string key = gpuyard::json_key(row);
-    const auto* value = object->if_contains(key);
-    if (value == nullptr && absent == Absent::left_out) return;
-    read_row(value != nullptr ? *value : boost::json::value(), row, to, path + "/" + key, problems);
-  });
+  const auto* next = object->begin();  // most often the row that comes next is told next
+  for (const auto& [row, key] : device_rows()) {
+    const bool is_next = next != object->end() && next->key() == key;
+    const auto* const value = is_next ? &(next++)->value() : object->if_contains(key);
+    if (value == nullptr && absent == Absent::left_out) continue;
+    read_row(value != nullptr ? *value : boost::json::value(), {row, path, problems}, to);
+  }
 }
 
 void read_json(const boost::json::value& from, Readings& to, const std::string& path,
