@@ -550,6 +550,9 @@ def test_what_happened_to_a_gpu_stands_over_its_charts(daemon, open_page):
     page.wait_for("document.querySelector('.happened .spoken').textContent.includes('Xid 48')")
     page.evaluate("[...document.querySelectorAll('button')].find((one) => one.textContent === 't as a table').click()")
     page.wait_for("document.querySelector('.happened tbody')?.innerText.includes('critical: GPU 1: Xid 48')")
+    yard.sim("inject", "--gpu", "1", "--lost")
+    page.wait_for("document.querySelector('.happened tbody')?.innerText.includes('slow: lost')")
+    page.wait_for("document.querySelector('[aria-label^=\"What held it back\"] tbody')?.innerText.includes('lost')")
     assert page.complaints == []
 
 

@@ -15,7 +15,9 @@ const kPoints = 300;
 const kSoonest = 5000;
 const kMostStays = 200;
 const kMostAlerts = 100;
+const kMostSpells = 200;
 const kGib = 2 ** 30;
+const kNotSlow = new Set(["none", "not_known"]);
 
 // metric as the history calls it: [title, unit, its number in that unit]
 const kCharts = {
@@ -62,6 +64,21 @@ function One({ series, axis, cap, zoom, as_table }) {
     bound=${series.metric === "utilization_gpu_percent" ? 100 : series.bound ? in_unit(series.bound) : null} />`;
 }
 
+// What held it back, and for which share of the time of which that is known.
+function HeldBack({ answer }) {
+  return h`<section><h2>Why it was slow</h2>
+    <${Answer} answer=${answer}>${({ gpus, seconds }) => {
+      const { shares, known_seconds } = gpus[0];
+      const unknown = seconds - known_seconds;
+      return h`<${Table} caption="What held it back in this time" empty="Nothing is known of this time." rows=${shares} key_of=${({ cause }) => cause}
+        columns=${[
+          ["What", ({ cause }) => (cause === "none" ? "nothing" : cause.replaceAll("_", " "))],
+          ["Share", (one) => percent(one.percent), "figure"],
+          ["Time", (one) => span(one.seconds), "figure"],
+        ]} />${unknown > 60 && shares.length > 0 ? h`<p class="quiet">Of ${span(unknown)} more nothing is known.</p>` : null}`;
+    }}<//></section>`;
+}
+
 // What is set otherwise than the driver would, and who wanted it.
 function Settings({ gpu }) {
   const managed = useAnswer(`/api/gpu/manage/${gpu.uuid}`, {}, kSoonest);
@@ -89,12 +106,18 @@ export function Gpu({ id }) {
   const every = from ? 0 : Math.max(kSoonest, (seconds_of(t) * 1000) / kPoints);
   const history = useAnswer("/api/gpu/history", { gpus: id, points: kPoints, ...range }, every);
   const stays = useAnswer(`/api/gpu/processes`, { gpus: id, limit: kMostStays, ...range }, from ? 0 : kSoonest);
+  const slow = useAnswer("/api/gpu/bottlenecks", { gpus: id, limit: kMostSpells, ...range }, every);
   const alerts = useAnswer("/api/gpu/alerts/history", { gpu: id, limit: kMostAlerts }, kSoonest);
   // Told to who may change settings; nobody else misses anything but these marks.
   const audit = useAnswer(may_act() && "/api/gpu/manage/audit", { gpu: id, limit: kMostAlerts }, kSoonest);
   const marks = useMemo(
-    () => marks_of({ alerts: alerts.data?.alerts ?? [], processes: stays.data?.processes ?? [], changes: audit.data?.entries ?? [] }),
-    [alerts.data, stays.data, audit.data],
+    () => marks_of({
+      alerts: alerts.data?.alerts ?? [],
+      spells: (slow.data?.gpus[0].spells ?? []).filter(({ bottleneck }) => !kNotSlow.has(bottleneck.cause)),
+      processes: stays.data?.processes ?? [],
+      changes: audit.data?.entries ?? [],
+    }),
+    [alerts.data, slow.data, stays.data, audit.data],
   );
   const [as_table, set_table] = useTableKey();
   const zoom = (begin, end) => set_parameters({ from: new Date(begin).toISOString(), to: new Date(end).toISOString(), t: "" });
@@ -133,6 +156,7 @@ export function Gpu({ id }) {
           ["Came", (one) => day_and_clock(Date.parse(one.first_seen))],
           ["Stayed", (one) => `${span((Date.parse(one.last_seen) - Date.parse(one.first_seen)) / 1000)}${one.there ? ", still here" : ""}`],
         ]} />${notes.map((note) => h`<p class="quiet">${note}</p>`)}`}<//></section>
+    <${HeldBack} answer=${slow} />
     <section><h2>What happened to it</h2>
       <${Answer} answer=${alerts}>${(data) => h`<${Table} caption="Alerts of this GPU" empty="No alert is known." rows=${data.alerts.slice(0, 20)}
         key_of=${(one) => one.number}

@@ -1,6 +1,6 @@
-// What happened to a GPU, on the time axis of its charts: alerts, who was on it, settings. For eyes,
-// keys and screen readers as the charts are: the arrow keys go from mark to mark, each is said in
-// words, the charts' cursors follow, and the same stands in a table behind `t`.
+// What happened to a GPU, on the time axis of its charts: alerts, what held it back, who was on it,
+// settings. For eyes, keys and screen readers as the charts are: the arrow keys go from mark to mark,
+// each is said in words, the charts' cursors follow, and the same stands in a table behind `t`.
 import { useEffect, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { clock, day_and_clock, span } from "./format.js";
@@ -10,20 +10,22 @@ import { h } from "./view.js";
 const kMostMarks = 200; // that are drawn
 const kMostRows = 60; // of the table
 const kHigh = 14; // of a row of marks, pixels
-const kRows = ["Alerts", "Who", "Settings"];
+const kRows = ["Alerts", "Slow", "Who", "Settings"];
 
 const ms = (time) => (time ? Date.parse(time) : null);
 
 // Alerts, processes and settings as marks in the order of time; `end`: null where it goes on.
-export function marks_of({ alerts, processes, changes }) {
+export function marks_of({ alerts, spells, processes, changes }) {
   const marks = [
     ...alerts.map((one) => ({
       row: 0, begin: ms(one.fired), end: ms(one.resolved), kind: one.level, text: `${one.level}: ${one.message}` })),
+    ...spells.map(({ bottleneck, began, ended, on }) => ({
+      row: 1, begin: ms(began), end: on ? null : ms(ended), kind: "slow", text: `slow: ${bottleneck.brief}` })),
     ...processes.map((one) => ({
-      row: 1, begin: ms(one.first_seen), end: one.there ? null : ms(one.last_seen), kind: one.lease ? "leased" : "unleased",
+      row: 2, begin: ms(one.first_seen), end: one.there ? null : ms(one.last_seen), kind: one.lease ? "leased" : "unleased",
       text: `process ${one.pid} of ${one.user ?? one.uid ?? "somebody"}${one.command ? `, ${one.command}` : ""}, ${one.lease ? `lease ${one.lease}` : "without a lease"}` })),
     ...changes.map((one) => ({
-      row: 2, begin: ms(one.at), end: ms(one.at), kind: one.error ? "failed" : "done",
+      row: 3, begin: ms(one.at), end: ms(one.at), kind: one.error ? "failed" : "done",
       text: `${one.by}: ${one.action}${one.error ? `, ${one.outcome}: ${one.error}` : one.before && one.after ? `, it was ${one.before}` : ""}` })),
   ];
   return marks.toSorted((a, b) => a.begin - b.begin);
@@ -37,8 +39,8 @@ function summary(marks, knows_settings) {
     const found = marks.filter((mark) => mark.row === row).length;
     return `${found || "no"} ${found === 1 ? one : many}`;
   };
-  const parts = [count(0, "alert", "alerts"), count(1, "process", "processes")];
-  if (knows_settings) parts.push(count(2, "change of a setting", "changes of settings"));
+  const parts = [count(0, "alert", "alerts"), count(1, "time it was held back", "times it was held back"), count(2, "process", "processes")];
+  if (knows_settings) parts.push(count(3, "change of a setting", "changes of settings"));
   return `In this time: ${parts.join(", ")}.`;
 }
 

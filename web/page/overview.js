@@ -36,7 +36,7 @@ function row_of(gpu, past) {
     power: gpu.power_draw_w,
     clock: gpu.clock_sm_mhz,
     user: lease?.user ?? "",
-    why: gpu.bottleneck_brief ?? (lost ? gpu.why || gpu.condition.replaceAll("_", " ") : past ? "not kept" : ""),
+    why: gpu.bottleneck_brief ?? (lost ? gpu.why || gpu.condition.replaceAll("_", " ") : past ? "not known" : ""),
     health: gpu.health ?? "",
   };
 }
