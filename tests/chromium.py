@@ -130,8 +130,9 @@ class Page:
                   {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
 
     def picture(self, path, width, height, dark=False):
-        """A screenshot as PNG."""
+        """A screenshot as PNG, once colours have followed with the next values."""
         self.look(width, height, dark)
+        self.evaluate_later("new Promise((drawn) => setTimeout(drawn, 1500))")
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", {})["data"]))
 
     def key(self, name):

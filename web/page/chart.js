@@ -57,6 +57,7 @@ function plot_of(node, { unit, points, cap, bound, zoom, range }) {
     width: node.clientWidth,
     height: kHigh,
     legend: { show: false },
+    padding: [null, 32, null, null], // the last time stands half beyond the axis
     cursor: { sync: { key: "time" }, drag: { x: true, y: false, setScale: false } },
     scales: { x: { time: true, range }, y: { range: (_, _low, high) => [0, bound || Math.max(1, high * 1.1)] } },
     axes: [{ ...axis, values: times }, { ...axis, size: 60, values: (_, marks) => marks.map((mark) => `${mark} ${unit}`) }],

@@ -39,7 +39,7 @@ function summary(marks, knows_settings) {
     const found = marks.filter((mark) => mark.row === row).length;
     return `${found || "no"} ${found === 1 ? one : many}`;
   };
-  const parts = [count(0, "alert", "alerts"), count(1, "time it was held back", "times it was held back"), count(2, "process", "processes")];
+  const parts = [count(0, "alert", "alerts"), count(1, "time it was slow", "times it was slow"), count(2, "process", "processes")];
   if (knows_settings) parts.push(count(3, "change of a setting", "changes of settings"));
   return `In this time: ${parts.join(", ")}.`;
 }

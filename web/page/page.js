@@ -50,7 +50,7 @@ function Strip() {
     ["Power", `${sum((gpu) => gpu.power_draw_w)} of ${sum((gpu) => gpu.power_limit_w)}`],
     ["Today", today ? [`${number(today.kwh, 1)} kWh`, money(today.estimate)].filter(Boolean).join(", ") : "–"],
     ["Leased", queue ? held.size : "–"],
-    ["Held back", queue ? queue.withheld.length : "–"],
+    ["Not to lease", queue ? queue.withheld.length : "–"],
     ["Waiting", queue ? queue.pending_claimers : "–"],
     ["Alerts", alerts ? alerts.alerts.length : "–"],
   ];
