@@ -137,7 +137,7 @@ export function Gpu({ id }) {
     <${Answer} answer=${history}>${(data) => {
       const { series, notes } = data;
       const axis = axis_of(data);
-      return h`<${Lane} marks=${marks} ...${axis} knows_settings=${Boolean(audit.data)} as_table=${as_table} />
+      return h`<${Lane} marks=${marks} ...${axis} knows_slow=${Boolean(slow.data)} knows_settings=${Boolean(audit.data)} as_table=${as_table} />
       <div class="charts">${Object.keys(kCharts).map((metric) => {
           const found = series.find((one) => one.metric === metric);
           return found ? h`<${One} key=${metric} series=${found} axis=${axis} cap=${gpu?.power_limit_w} zoom=${zoom} as_table=${as_table} />` : null;

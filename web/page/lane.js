@@ -14,7 +14,7 @@ const kRows = ["Alerts", "Slow", "Who", "Settings"];
 
 const ms = (time) => (time ? Date.parse(time) : null);
 
-// Alerts, processes and settings as marks in the order of time; `end`: null where it goes on.
+// Alerts, what held it back, processes and settings as marks in the order of time; `end`: null where it goes on.
 export function marks_of({ alerts, spells, processes, changes }) {
   const marks = [
     ...alerts.map((one) => ({
@@ -34,12 +34,14 @@ export function marks_of({ alerts, spells, processes, changes }) {
 const lasted = ({ begin, end }) => (end === null ? "goes on" : end > begin ? `for ${span((end - begin) / 1000)}` : "");
 const said = (mark) => [day_and_clock(mark.begin), mark.text, lasted(mark)].filter(Boolean).join(", ");
 
-function summary(marks, knows_settings) {
+// What was not told is not said to be none.
+function summary(marks, knows_slow, knows_settings) {
   const count = (row, one, many) => {
     const found = marks.filter((mark) => mark.row === row).length;
     return `${found || "no"} ${found === 1 ? one : many}`;
   };
-  const parts = [count(0, "alert", "alerts"), count(1, "time it was slow", "times it was slow"), count(2, "process", "processes")];
+  const parts = [count(0, "alert", "alerts"), count(2, "process", "processes")];
+  if (knows_slow) parts.push(count(1, "time it was slow", "times it was slow"));
   if (knows_settings) parts.push(count(3, "change of a setting", "changes of settings"));
   return `In this time: ${parts.join(", ")}.`;
 }
@@ -55,7 +57,7 @@ function Marks({ marks, chosen, choose, begin, end }) {
     })}</svg>`;
 }
 
-export function Lane({ marks, begin, end, knows_settings, as_table }) {
+export function Lane({ marks, begin, end, knows_slow, knows_settings, as_table }) {
   const within = marks.filter((mark) => mark.begin <= end && (mark.end ?? end) >= begin);
   const [words, choose_words] = useState(""); // those of the chosen mark: marks are made anew each time
   const place = within.findIndex((mark) => said(mark) === words);
@@ -74,7 +76,7 @@ export function Lane({ marks, begin, end, knows_settings, as_table }) {
     event.preventDefault();
     choose(within[Math.max(0, Math.min(last, next))]);
   };
-  const caption = summary(within, knows_settings);
+  const caption = summary(within, knows_slow, knows_settings);
   return h`<figure class="happened"><figcaption>${caption}</figcaption>
     ${as_table
       ? h`<${Table} caption=${within.length > kMostRows ? `The newest ${kMostRows} of ${within.length} events` : "Events"} empty="Nothing happened."
