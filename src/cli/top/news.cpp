@@ -162,6 +162,9 @@ class SourceTeller final : public Teller {
     const bool changed = std::exchange(changes_, wish.changes) != wish.changes;
     if (!shown && !changed && BootClock::now() < lists_due_) return;
     lists_due_ = BootClock::now() + kListsEvery;
+    leases_.reset();  // what is not told now is not known
+    queue_.reset();
+    alerts_.reset();
     ask(*daemon(), protocol::kLeases, leases_);
     ask(*daemon(), protocol::kQueue, queue_);
     ask(*daemon(), protocol::kAlerts, alerts_);
