@@ -9,14 +9,23 @@
 namespace gpuyard {
 namespace {
 
-constexpr const char* kSystemSocket = "/run/gpuyard/gpuyard.sock";
+constexpr const char* kSystemRuntime = "/run/gpuyard";
+constexpr const char* kSocket = "/gpuyard.sock";
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
 }
 
+// systemd gives several directories with colons between them; ours is the first.
+std::string directory_of_service(const char* name) {
+  const std::string directories = variable(name);
+  return directories.substr(0, directories.find(':'));
+}
+
 std::string runtime_directory(const Environment& environment) {
+  if (!environment.service_runtime.empty()) return environment.service_runtime;
+  if (environment.root()) return kSystemRuntime;
   if (!environment.xdg_runtime_dir.empty()) return environment.xdg_runtime_dir + "/gpuyard";
   return fallback_directory(environment);
 }
@@ -29,6 +38,9 @@ Environment Environment::of_process() {
           variable("XDG_CONFIG_HOME"),
           variable("XDG_RUNTIME_DIR"),
           variable("XDG_STATE_HOME"),
+          directory_of_service("CONFIGURATION_DIRECTORY"),
+          directory_of_service("RUNTIME_DIRECTORY"),
+          directory_of_service("STATE_DIRECTORY"),
           variable("GPUYARD_SOCKET"),
           variable("GPUYARD_HOST"),
           variable("GPUYARD_TOKEN"),
@@ -36,6 +48,9 @@ Environment Environment::of_process() {
 }
 
 std::vector<std::string> default_files(const Environment& environment) {
+  if (!environment.service_configuration.empty()) {
+    return {environment.service_configuration + "/gpuyard.toml"};
+  }
   std::vector<std::string> files = {"/etc/gpuyard/gpuyard.toml"};
   if (!environment.xdg_config_home.empty()) {
     files.push_back(environment.xdg_config_home + "/gpuyard/gpuyard.toml");
@@ -51,11 +66,11 @@ std::string hosts_file(const Environment& environment) {
 
 std::string default_socket(const Environment& environment) {
   if (!environment.gpuyard_socket.empty()) return environment.gpuyard_socket;
-  if (environment.root()) return kSystemSocket;
-  return runtime_directory(environment) + "/gpuyard.sock";
+  return runtime_directory(environment) + kSocket;
 }
 
 std::string default_state_directory(const Environment& environment) {
+  if (!environment.service_state.empty()) return environment.service_state;
   if (environment.root()) return "/var/lib/gpuyard";
   if (!environment.xdg_state_home.empty()) return environment.xdg_state_home + "/gpuyard";
   if (!environment.home.empty()) return environment.home + "/.local/state/gpuyard";
@@ -73,8 +88,9 @@ bool in_fallback_directory(const Environment& environment, const std::string& pa
 
 std::vector<std::string> sockets_to_try(const Environment& environment) {
   if (!environment.gpuyard_socket.empty()) return {environment.gpuyard_socket};
-  std::vector<std::string> sockets = {kSystemSocket};
-  if (!environment.root()) sockets.push_back(runtime_directory(environment) + "/gpuyard.sock");
+  std::vector<std::string> sockets = {std::string(kSystemRuntime) + kSocket};
+  const std::string own = runtime_directory(environment) + kSocket;
+  if (own != sockets.front()) sockets.push_back(own);
   return sockets;
 }
 

@@ -13,7 +13,11 @@ struct Environment {
   std::string xdg_config_home;
   std::string xdg_runtime_dir;
   std::string xdg_state_home;
-  std::string gpuyard_socket;
+  // A service's own directories, which systemd makes for it; they win over all other defaults.
+  std::string service_configuration = {};
+  std::string service_runtime = {};
+  std::string service_state = {};
+  std::string gpuyard_socket = {};
   std::string gpuyard_host = {};
   std::string gpuyard_token = {};
   std::string gpuyard_token_file = {};
@@ -30,7 +34,7 @@ std::vector<std::string> default_files(const Environment&);
 std::string hosts_file(const Environment&);
 
 // Returns where a daemon of this user puts its socket and its state: /run/gpuyard and
-// /var/lib/gpuyard for root, the XDG directories for others.
+// /var/lib/gpuyard for root, the XDG directories for others, its own directories for a service.
 std::string default_socket(const Environment&);
 std::string default_state_directory(const Environment&);
 

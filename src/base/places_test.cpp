@@ -8,10 +8,10 @@ namespace {
 using Strings = std::vector<std::string>;
 
 Environment user() {
-  return {7, "/home/u", "", "/run/user/7", "", ""};
+  return {7, "/home/u", "", "/run/user/7", ""};
 }
 Environment root() {
-  return {0, "/root", "", "", "", ""};
+  return {0, "/root", "", "", ""};
 }
 
 TEST(Places, OfRootAreTheSystems) {
@@ -25,6 +25,19 @@ TEST(Places, OfAUserFollowTheXdgDirectories) {
   EXPECT_EQ(default_state_directory(environment), "/home/u/.local/state/gpuyard");
   environment.xdg_state_home = "/s";
   EXPECT_EQ(default_state_directory(environment), "/s/gpuyard");
+}
+
+TEST(Places, OfAServiceAreThoseThatItsManagerMadeForIt) {
+  for (Environment service : {user(), root(), Environment()}) {
+    service.service_configuration = "/etc/c";
+    service.service_runtime = "/run/r";
+    service.service_state = "/var/lib/s";
+    EXPECT_EQ(default_files(service), (Strings{"/etc/c/gpuyard.toml"}));
+    EXPECT_EQ(default_socket(service), "/run/r/gpuyard.sock");
+    EXPECT_EQ(default_state_directory(service), "/var/lib/s");
+    EXPECT_EQ(sockets_to_try(service),
+              (Strings{"/run/gpuyard/gpuyard.sock", "/run/r/gpuyard.sock"}));
+  }
 }
 
 TEST(Places, WithoutARuntimeDirectoryAreInTheUsersOwnPlaceInTmp) {

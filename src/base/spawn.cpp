@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -165,6 +166,37 @@ void add_standard(Actions& actions, const SpawnPlan& plan, const Standard& stand
 
 }  // namespace
 
+namespace {
+
+// The ambient capabilities of this thread, which a child has after exec, while this object lives. A
+// service manager that starts us without root gives our capabilities that way, so without this
+// every command that we start would have them.
+class AmbientCapabilities {
+ public:
+  // All that may be ambient, or none.
+  explicit AmbientCapabilities(bool all) {
+    for (int each = 0; ::prctl(PR_CAPBSET_READ, each, 0, 0, 0) >= 0; ++each) {
+      if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, each, 0, 0) == 1) before_.push_back(each);
+      // Refused for those that we do not have ourselves.
+      if (all) ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, each, 0, 0);
+    }
+    if (!all) clear();
+  }
+  ~AmbientCapabilities() {
+    clear();
+    for (const int each : before_) ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, each, 0, 0);
+  }
+  AmbientCapabilities(const AmbientCapabilities&) = delete;
+  AmbientCapabilities& operator=(const AmbientCapabilities&) = delete;
+
+ private:
+  static void clear() { ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); }
+
+  std::vector<int> before_;
+};
+
+}  // namespace
+
 Result<pid_t> spawn(const SpawnPlan& plan) {
   std::vector<int> given = plan.given;
   const std::vector<int> extra = extra_descriptors(plan);
@@ -181,6 +213,7 @@ Result<pid_t> spawn(const SpawnPlan& plan) {
   const Words variables(environment_of(plan));
   const Attributes attributes(plan.own_session);
   const char* program = plan.program.empty() ? kThisProgram : plan.program.c_str();
+  const AmbientCapabilities capabilities(plan.keeps_capabilities);
   const auto start = plan.looks_in_path ? &::posix_spawnp : &::posix_spawn;
   pid_t child = 0;
   errno = start(&child, program, actions.get(), attributes.get(), words.get(), variables.get());

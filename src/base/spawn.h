@@ -27,6 +27,8 @@ struct SpawnPlan {
   std::optional<int> errors = {};      // our descriptor for its stderr, without output
   bool keeps_stderr = true;  // else /dev/null, as are stdin and stdout that have no descriptor
   bool own_session = false;  // a Ctrl-C meant for us does not reach the child
+  // Only for a child that uses the driver: every other starts without a capability of ours.
+  bool keeps_capabilities = false;
 };
 
 // Starts the child. Closes every other descriptor in it and resets its signals to those of a fresh

@@ -57,7 +57,8 @@ class VerbList {
 }  // namespace
 
 std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
-  Program program("gpuyard", "Watches, controls, guards and shares the GPUs of a machine.");
+  Program program("gpuyard", "Watches, controls, guards and shares the GPUs of a machine.",
+                  fmt::format("gpuyard {}", kVersion));
   program.options().requires_verb();
   std::vector<std::string> hosts;
   VerbList verbs(program.options(), hosts);
@@ -67,7 +68,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   const auto aimed = aim(given, {hosts, {argv + 1, argv + argc}, Environment::of_process()});
   if (!aimed) return complain(aimed.error());
   if (auto* completion = std::get_if<CompletionVerb>(&given)) {
-    completion->script = completion_script(completion->shell, program.words());
+    completion->program = program.words();
   }
   return std::move(given);
 }

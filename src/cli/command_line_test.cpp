@@ -1,5 +1,9 @@
 #include "cli/command_line_for_tests.h"
 
+#include <map>
+
+#include "cli/manual.h"
+
 namespace gpuyard::cli {
 namespace {
 
@@ -198,6 +202,27 @@ TEST(CommandLine, SmiTakesTheWordsOfNvidiaSmi) {
   EXPECT_EQ(end_of({"smi", "--query-gpu=name", "--loop-ms", ""}).code, 2);
 }
 
+TEST(CommandLine, TheVersionIsAnAnswerAndNoMistake) {
+  const auto end = end_of({"--version"});
+  EXPECT_EQ(end.code, 0);
+  EXPECT_TRUE(end.out.starts_with("gpuyard 0.")) << end.out;
+}
+
+TEST(CommandLine, TheManualHasAPageForEveryVerbAndOneForTheConfiguration) {
+  const auto verb = verb_of<CompletionVerb>({"completion", "man", "/somewhere"});
+  EXPECT_EQ(verb.manual, "/somewhere");
+  std::map<std::string, std::string> pages;
+  for (const ManualPage& page : manual_of(verb.program)) pages[page.file] = page.text;
+  EXPECT_EQ(pages.size(), verb.program.verbs.size() + 2);
+  const std::string& lease = pages["gpuyard-lease.1"];
+  EXPECT_NE(lease.find(".Ss gpuyard lease take\n"), std::string::npos) << lease;
+  EXPECT_NE(lease.find(".It Fl -ttl Ar "), std::string::npos) << lease;
+  EXPECT_NE(pages["gpuyard.toml.5"].find(".It Ic listen No (list of texts)"), std::string::npos);
+  for (const auto& [file, text] : pages) {
+    EXPECT_EQ(text.find(":value in"), std::string::npos) << file << " speaks CLI11's language";
+  }
+}
+
 TEST(CommandLine, ASchemaMayBeNamed) {
   EXPECT_EQ(verb_of<SchemaVerb>({"schema"}).name, "");
   EXPECT_EQ(verb_of<SchemaVerb>({"schema", "devices"}).name, "devices");
@@ -206,8 +231,9 @@ TEST(CommandLine, ASchemaMayBeNamed) {
 TEST(CommandLine, CompletionKnowsEveryVerb) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const auto completion = verb_of<CompletionVerb>({"completion", shell});
+    const std::string script = completion_script(completion.shell, completion.program);
     for (const char* name : {"devices", "watch", "query", "doctor", "serve", "sim"}) {
-      EXPECT_NE(completion.script.find(name), std::string::npos) << shell << " " << name;
+      EXPECT_NE(script.find(name), std::string::npos) << shell << " " << name;
     }
   }
   EXPECT_EQ(end_of({"completion"}).code, 2);

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "base/files.h"
+#include "cli/manual.h"
 #include "cli/options.h"
 #include "cli/screen/terminal.h"
 #include "cli/verbs.h"
@@ -31,7 +33,7 @@ void add_cases(std::string& out, const std::string& path, const CompletableVerb&
 // After an option that takes a value, the shell's own completion of files is the best guess.
 void add_valued_options(std::vector<std::string>& names, const CompletableVerb& verb) {
   for (const auto& option : verb.options) {
-    if (option.takes_value) names.insert(names.end(), option.names.begin(), option.names.end());
+    if (!option.value.empty()) names.insert(names.end(), option.names.begin(), option.names.end());
   }
   for (const auto& below : verb.verbs) add_valued_options(names, below);
 }
@@ -80,7 +82,8 @@ void add_for_fish(std::string& out, const std::string& program, const std::strin
     for (const auto& name : option.names) {
       out += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
     }
-    out += fmt::format("{} -d {}\n", option.takes_value ? " -r" : "", quoted_for_fish(option.help));
+    out +=
+        fmt::format("{} -d {}\n", option.value.empty() ? "" : " -r", quoted_for_fish(option.help));
   }
   for (const auto& below : verb.verbs) {
     out += fmt::format("{} -f -a {} -d {}\n", start, below.name, quoted_for_fish(below.help));
@@ -113,16 +116,28 @@ std::string completion_script(Shell shell, const CompletableVerb& root) {
 }
 
 Options add_completion(Options program, CompletionVerb& verb) {
-  const Options completion = program.verb("completion", "Print a shell's script for completion");
+  const Options completion =
+      program.verb("completion", "Print a shell's script for completion, or write the manual");
   completion.requires_verb();
   completion.verb("bash", "For bash").sets(verb.shell, Shell::bash);
   completion.verb("zsh", "For zsh").sets(verb.shell, Shell::zsh);
   completion.verb("fish", "For fish").sets(verb.shell, Shell::fish);
+  completion.verb("man", "Write the pages of the manual into a directory")
+      .option("directory", verb.manual, "That directory; it must exist")
+      .type_name("DIRECTORY")
+      .required();
   return completion;
 }
 
 int run(const CompletionVerb& verb) {
-  print(verb.script);
+  if (verb.manual.empty()) {
+    print(completion_script(verb.shell, verb.program));
+    return 0;
+  }
+  for (const ManualPage& page : manual_of(verb.program)) {
+    const auto written = replace_file(verb.manual + "/" + page.file, page.text, 0644);
+    if (!written) return complain(written.error());
+  }
   return 0;
 }
 

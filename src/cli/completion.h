@@ -1,4 +1,5 @@
-// Scripts for a shell's completion of our command line, from a tree of its words.
+// The tree of the command line's words, and what is made of it for a shell: scripts for completion.
+// The manual is made of it too.
 #pragma once
 
 #include <optional>
@@ -9,9 +10,11 @@
 namespace gpuyard::cli {
 
 struct CompletableOption {
-  std::vector<std::string> names;  // "--json", "-i"
+  std::vector<std::string> names;  // "--json", "-i"; of a positional its name alone
   std::string help;
-  bool takes_value = false;
+  std::string value = {};  // "FILE"; empty: a flag
+  bool required = false;
+  bool repeated = false;  // a positional that takes several words
 };
 
 struct CompletableVerb {
@@ -19,9 +22,11 @@ struct CompletableVerb {
   std::string help;
   std::vector<CompletableOption> options;
   std::vector<CompletableVerb> verbs;
+  std::vector<CompletableOption> positionals = {};
+  std::string heading = {};  // that of --help
 };
 
-enum class Shell { bash, zsh, fish };
+enum class Shell { none, bash, zsh, fish };
 
 // For the program `root`.
 std::string completion_script(Shell, const CompletableVerb& root);

@@ -6,8 +6,8 @@ namespace gpuyard::cli {
 namespace {
 
 CompletableVerb example_verb() {
-  const CompletableOption json{{"--json"}, "Print JSON", false};
-  const CompletableOption id{{"--id", "-i"}, "GPU's index", true};
+  const CompletableOption json{{"--json"}, "Print JSON"};
+  const CompletableOption id{{"--id", "-i"}, "GPU's index", "N"};
   return {"gpuyard",
           "",
           {},

@@ -115,19 +115,38 @@ std::string usage_of(const CLI::App& program) {
   return fmt::format("  {}\n  `{} --help` says more.", line, given.path());
 }
 
-CompletableVerb completable(const CLI::App& app) {
-  CompletableVerb verb{app.get_name(), app.get_description(), {}, {}};
+CompletableOption completable(const CLI::Option& option) {
+  CompletableOption words{{}, option.get_description()};
+  for (const auto& name : option.get_lnames()) words.names.push_back("--" + name);
+  for (const auto& name : option.get_snames()) words.names.push_back("-" + name);
+  if (words.names.empty()) words.names.push_back(option.get_name());
+  if (option.get_items_expected_max() > 0) {
+    // Behind the colon CLI11 says what the value is checked for.
+    const std::string type = option.get_type_name();
+    words.value = type.substr(0, type.find(':'));
+    if (words.value.empty()) words.value = "VALUE";
+  }
+  words.required = option.get_required();
+  words.repeated = option.get_items_expected_max() > 1;
+  return words;
+}
+
+void add_words(const CLI::App& app, CompletableVerb& verb) {
   for (const CLI::Option* option : app.get_options()) {
-    if (!option->nonpositional() || option->get_group().empty()) continue;
-    CompletableOption words{{}, option->get_description(), option->get_items_expected_max() > 0};
-    for (const auto& name : option->get_lnames()) words.names.push_back("--" + name);
-    for (const auto& name : option->get_snames()) words.names.push_back("-" + name);
-    verb.options.push_back(std::move(words));
+    if (option->get_group().empty()) continue;
+    auto& words = option->nonpositional() ? verb.options : verb.positionals;
+    words.push_back(completable(*option));
   }
   for (const CLI::App* below : app.get_subcommands([](const CLI::App*) { return true; })) {
-    verb.verbs.push_back(completable(*below));
+    if (below->get_name().empty()) {  // a group of options
+      add_words(*below, verb);
+      continue;
+    }
+    CompletableVerb next{below->get_name(), below->get_description(), {}, {}};
+    next.heading = below->get_group();
+    add_words(*below, next);
+    verb.verbs.push_back(std::move(next));
   }
-  return verb;
 }
 
 }  // namespace
@@ -275,8 +294,10 @@ Options Options::calls(std::function<void()> then) const {
   return Options(app_->callback(std::move(then)));
 }
 
-Program::Program(const char* name, const char* help)
-    : app_(std::make_unique<CLI::App>(help, name)) {}
+Program::Program(const char* name, const char* help, const std::string& version)
+    : app_(std::make_unique<CLI::App>(help, name)) {
+  app_->set_version_flag("--version", version, "Print the version and exit");
+}
 
 Program::~Program() = default;
 
@@ -302,7 +323,9 @@ std::optional<int> Program::parse(int argc, const char* const* argv) {
 }
 
 CompletableVerb Program::words() const {
-  return completable(*app_);
+  CompletableVerb program{app_->get_name(), app_->get_description(), {}, {}};
+  add_words(*app_, program);
+  return program;
 }
 
 }  // namespace gpuyard::cli

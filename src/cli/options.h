@@ -120,7 +120,8 @@ class Options {
 // The program and all verbs and options that may follow it.
 class Program {
  public:
-  Program(const char* name, const char* help);
+  // `version` is what --version prints.
+  Program(const char* name, const char* help, const std::string& version);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;

@@ -133,7 +133,8 @@ TEST(Reach, HasAnExampleOfEveryVerb) {
   }
   EXPECT_EQ(seen.size(), std::variant_size_v<Verb>) << "a record in cli/verbs.h has no example";
   // The words of the program, as the completion lists them, options last.
-  const std::string script = verb_of<CompletionVerb>({"completion", "bash"}).script;
+  const std::string script =
+      completion_script(Shell::bash, verb_of<CompletionVerb>({"completion", "bash"}).program);
   const std::size_t begin = script.find("words=\"") + 7;
   std::istringstream words(script.substr(begin, script.find('"', begin) - begin));
   for (std::string word; words >> word;) {

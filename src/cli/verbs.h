@@ -318,8 +318,9 @@ struct SchemaVerb {
 };
 
 struct CompletionVerb {
-  Shell shell = Shell::bash;
-  std::string script;  // known when all verbs are
+  Shell shell = Shell::none;
+  std::string manual;       // the directory for its pages
+  CompletableVerb program;  // known when all verbs are
 };
 
 struct DriverVerb {

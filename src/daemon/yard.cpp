@@ -281,6 +281,7 @@ void Yard::start() {
   andon_.start();
   if (zeus_) zeus_->start();
   host_.start();
+  manager_.watch(loop_, store_);
 }
 
 // The machine's own log tells of its own GPUs. Simulated GPUs have the same addresses.
@@ -342,7 +343,11 @@ void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
     return quarantine ? quarantine->text : std::string();
   });
   use_.on_snapshot(*snapshot);
-  if (!std::exchange(told_ready_, true) && options_.on_ready) options_.on_ready(*snapshot, places_);
+  if (std::exchange(told_ready_, true)) return;
+  const DriverState& driver = snapshot->driver;
+  manager_.ready(driver.initialised ? fmt::format("watches {} GPUs", snapshot->devices.size())
+                                    : "no GPU: " + driver.why);
+  if (options_.on_ready) options_.on_ready(*snapshot, places_);
 }
 
 bottleneck::Around Yard::around(const DeviceState& device) {
@@ -383,6 +388,7 @@ void Yard::on_reread(Result<Reload::Fresh> fresh) {
 }
 
 void Yard::stop(std::function<void()> done) {
+  manager_.stopping();
   history_.put_away();
   stays_.put_away();
   spells_.put_away();

@@ -22,6 +22,7 @@
 #include "daemon/lease_feed.h"
 #include "daemon/reload.h"
 #include "daemon/serve.h"
+#include "daemon/service_manager.h"
 #include "daemon/tls_feed.h"
 #include "daemon/user_directory.h"
 #include "daemon/zeus_feed.h"
@@ -71,6 +72,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
 
   http::IoLoop& loop_;
   const ServeOptions& options_;
+  ServiceManager manager_ = ServiceManager::of_environment();  // before the first worker
   LoopLag loop_lag_;
   driver::HostClient host_;
   telemetry::Telemetry telemetry_;

@@ -1,6 +1,6 @@
 // fmt, compiled once. Debian ships fmt as a shared library and as headers; this is its library part
-// built from the headers, so that the program links it statically. Kept to what fmt 9's own
-// format.cc instantiates.
+// built from the headers, so that the program links it statically. What the headers of fmt 9 and 10
+// declare as instantiated elsewhere is instantiated here.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE
@@ -15,8 +15,12 @@ template FMT_API auto locale_ref::get<std::locale>() const -> std::locale;
 template FMT_API auto thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;
 template FMT_API auto decimal_point_impl(locale_ref) -> char;
 template FMT_API void buffer<char>::append(const char*, const char*);
+#if FMT_VERSION >= 100000
+template FMT_API void vformat_to(buffer<char>&, string_view, vformat_args<>::type, locale_ref);
+#else
 template FMT_API void vformat_to(buffer<char>&, string_view,
                                  basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);
+#endif
 
 }  // namespace detail
 FMT_END_NAMESPACE

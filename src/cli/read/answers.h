@@ -92,8 +92,13 @@ struct DaemonFinding {
   std::optional<std::string> version;
   std::optional<bool> ready;
   std::string message;
+  std::optional<std::string> user;  // whose it is, if it is of this machine and not root's
+  std::vector<std::string> lacks;
 };
-BOOST_DESCRIBE_STRUCT(DaemonFinding, (), (reachable, address, version, ready, message))
+BOOST_DESCRIBE_STRUCT(DaemonFinding, (), (reachable, address, version, ready, message, user, lacks))
+GPUYARD_ABOUT(DaemonFinding,
+              {"user", "Whose it is, if it is of this machine and not root's."},
+              {"lacks", "Which capability it does not have, and what it cannot do without."})
 
 struct DriverFinding {
   bool initialised = false;

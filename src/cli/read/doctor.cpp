@@ -58,6 +58,26 @@ void ask_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
   if (!ready) return;
   answer.simulated = answer.simulated || ready->simulated;
   answer.healthy = answer.healthy || ready->cuda_available;
+  if (answer.cuda_available && !answer.simulated && !ready->cuda_available) {
+    answer.advice.emplace_back(
+        "The daemon sees no GPU and this shell does: the driver was loaded after it was started, "
+        "or "
+        "its unit or container keeps the devices from it. Start it again: systemctl restart "
+        "gpuyard");
+  }
+}
+
+void examine_rights(const http::Endpoint& daemon, DoctorAnswer& answer) {
+  if (daemon.kind != http::Endpoint::Kind::unix_socket) return;
+  auto rights = rights_at(daemon.path);
+  if (!rights) return;
+  answer.daemon.user = std::move(rights->user);
+  answer.daemon.lacks = std::move(rights->lacks);
+}
+
+void ask_local_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
+  ask_daemon(daemon, answer);
+  if (answer.daemon.reachable) examine_rights(daemon, answer);
 }
 
 // Only its daemon knows the driver of another machine.
@@ -94,14 +114,17 @@ void examine_daemon(const SourceFlags& flags, DoctorAnswer& answer) {
   const auto options = source_options(flags);
   if (!options.socket.empty()) {
     const auto named = http::parse_endpoint(options.socket);
-    if (named) return ask_daemon(*named, answer);
+    if (named) return ask_local_daemon(*named, answer);
     answer.daemon.address = options.socket;
     answer.daemon.message = named.error().message;
     return;
   }
-  if (const auto daemon = client::find_daemon(options.sockets)) return ask_daemon(*daemon, answer);
+  if (const auto daemon = client::find_daemon(options.sockets)) {
+    return ask_local_daemon(*daemon, answer);
+  }
   if (!options.sockets.empty()) answer.daemon.address = options.sockets.front();
-  answer.daemon.message = "not running; `gpuyard serve` starts one";
+  answer.daemon.message = machine_facts().unit ? "not running; `systemctl start gpuyard` starts it"
+                                               : "not running; `gpuyard serve` starts one";
 }
 
 DoctorAnswer examine(const SourceFlags& flags) {
@@ -167,6 +190,12 @@ std::string text_of(const DoctorAnswer& answer, const Screen& screen, bool elsew
       daemon.reachable
           ? fmt::format("{} at {}, {}", *daemon.version, *daemon.address, daemon.message)
           : fmt::format("{} ({})", daemon.message, daemon.address.value_or(std::string(kNothing))));
+  if (daemon.user) {
+    out += line(screen, Verdict::good, "rights", "no root: the daemon's user is " + *daemon.user);
+  }
+  for (const std::string& lack : daemon.lacks) {
+    out += line(screen, Verdict::lacking, "", "without " + lack);
+  }
   for (const std::string& advice : answer.advice) out += "\n  " + advice;
   if (!answer.advice.empty()) out += "\n";
   if (answer.simulated) out += "These GPUs are simulated.\n";

@@ -1,16 +1,24 @@
 #include "cli/read/machine_facts.h"
 
+#include <linux/capability.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/text.h"
+#include "base/unique_fd.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "device/error.h"
+#include "http/endpoint.h"
+#include "processes/users.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -95,9 +103,14 @@ std::string advice_without_library(const MachineFacts& facts) {
 }
 
 std::string advice_without_permission(const MachineFacts& facts) {
+  if (facts.in_container) {
+    return "This container may not open its GPUs any more: `systemctl daemon-reload` on the host "
+           "takes them from running containers. Start it again; with CDI devices (--device "
+           "nvidia.com/gpu=all) it keeps them.";
+  }
   if (facts.closed_nodes.empty()) {
-    return "The operating system keeps this user from the GPUs; in a container or unit, see its "
-           "device rules (DeviceAllow, --device, cgroup).";
+    return "The operating system keeps this user from the GPUs; in a unit, see its "
+           "device rules (DeviceAllow, cgroup).";
   }
   return fmt::format(
       "This user may not open {}: join the group that owns them, or run as one that may.",
@@ -135,8 +148,57 @@ std::string likeliest_advice(std::string_view reason, const MachineFacts& facts)
 
 MachineFacts machine_facts(const std::string& root) {
   const std::string world(environment_variable("GPUYARD_SIM_WORLD"));
-  return {in_container(root), module_version(root), closed_nodes(root), gpus_on_pci(root),
-          if_given(world)};
+  return {in_container(root), module_version(root),
+          closed_nodes(root), gpus_on_pci(root),
+          if_given(world),    is_there(root + "/lib/systemd/system/gpuyard.service")};
+}
+
+std::optional<DaemonRights> rights_in(std::string_view status) {
+  const auto word_after = [&](std::string_view name) {
+    const std::size_t at = status.find(name);
+    if (at == status.npos) return std::string_view();
+    const std::string_view rest = status.substr(at + name.size());
+    const std::size_t begin = std::min(rest.find_first_not_of(" \t"), rest.size());
+    return rest.substr(begin, rest.find_first_of(" \t\n", begin) - begin);
+  };
+  const auto uid = number_in<uid_t>(word_after("\nUid:"));
+  std::uint64_t has = 0;
+  const std::string_view bits = word_after("\nCapEff:");
+  const auto read = std::from_chars(bits.data(), bits.data() + bits.size(), has, 16);
+  if (!uid || *uid == 0 || read.ec != std::errc()) return std::nullopt;
+  constexpr auto kBit = [](int capability) { return std::uint64_t{1} << capability; };
+  struct Use {
+    std::uint64_t needs;
+    const char* without;
+  };
+  constexpr std::array kUses = {
+      Use{kBit(CAP_SYS_ADMIN), "CAP_SYS_ADMIN: it cannot set power limits, clocks and the like"},
+      Use{kBit(CAP_SYS_PTRACE) | kBit(CAP_DAC_READ_SEARCH),
+          "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH: of other users' processes it does not know "
+          "which GPUs they were given"},
+      Use{kBit(CAP_DAC_READ_SEARCH), "CAP_DAC_READ_SEARCH: it cannot read what the CPUs use"},
+      Use{kBit(CAP_SYSLOG), "CAP_SYSLOG: it may hear of Xids from the driver alone"},
+  };
+  const auto name = processes::look_up_user(*uid);
+  DaemonRights rights{name ? *name : std::to_string(*uid), {}};
+  for (const Use& use : kUses) {
+    if ((has & use.needs) != use.needs) rights.lacks.emplace_back(use.without);
+  }
+  return rights;
+}
+
+std::optional<DaemonRights> rights_at(const std::string& socket) {
+  constexpr std::size_t kMost = 64 * 1024;
+  const auto address = http::to_socket_address(http::Endpoint::unix_socket(socket));
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (!address || !fd || ::connect(fd.get(), address->get(), address->length) != 0 ||
+      ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return std::nullopt;
+  }
+  const auto status = read_file(fmt::format("/proc/{}/status", peer.pid), kMost);
+  return status ? rights_in(*status) : std::nullopt;
 }
 
 std::vector<std::string> advice_for(std::string_view reason, const MachineFacts& facts) {

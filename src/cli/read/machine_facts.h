@@ -15,6 +15,7 @@ struct MachineFacts {
   std::vector<std::string> closed_nodes;      // /dev/nvidia* that this user may not open
   std::size_t gpus_on_pci = 0;
   std::optional<std::string> simulated_world;  // named by the environment
+  bool unit = false;  // the package's unit for systemd is installed
 };
 
 // `root` stands for "/" in tests.
@@ -22,6 +23,17 @@ MachineFacts machine_facts(const std::string& root = "");
 
 // Advice for when NVML said `reason`: one sentence each, the likeliest first.
 std::vector<std::string> advice_for(std::string_view reason, const MachineFacts&);
+// A daemon without root: its user, and in a sentence each what it cannot do for want of a
+// capability.
+struct DaemonRights {
+  std::string user;
+  std::vector<std::string> lacks;
+};
+// Of the process that listens at a Unix socket; nothing if it is root's or not known.
+std::optional<DaemonRights> rights_at(const std::string& socket);
+// The same, from the text of /proc/<pid>/status.
+std::optional<DaemonRights> rights_in(std::string_view status);
+
 // Advice for when NVML works and there is no GPU.
 std::vector<std::string> advice_without_gpus(const MachineFacts&);
 

@@ -44,6 +44,26 @@ std::string first_advice(std::string_view reason, const MachineFacts& facts) {
   return advice_for(reason, facts).front();
 }
 
+TEST(DaemonRights, AreEachUseOfACapabilityThatIsNotThere) {
+  const auto lacks = [](std::string_view effective) {
+    const auto rights =
+        rights_in(fmt::format("Name:\tgpuyard\nUid:\t65533\t65533\nCapEff:\t{}\n", effective));
+    return rights ? rights->lacks.size() : 99;
+  };
+  EXPECT_EQ(lacks("0000000400280004"), 0U) << "what the unit gives";
+  EXPECT_EQ(lacks("0000000000000000"), 4U);
+  EXPECT_EQ(lacks("0000000400200004"), 1U) << "SYS_PTRACE alone or not at all";
+  EXPECT_FALSE(rights_in("Uid:\t0\t0\nCapEff:\t0\n")) << "root's";
+  EXPECT_FALSE(rights_in(""));
+}
+
+TEST(Advice, KnowsWhyAContainerLosesItsGpus) {
+  MachineFacts facts;
+  facts.in_container = true;
+  EXPECT_NE(first_advice("Insufficient Permissions", facts).find("daemon-reload"),
+            std::string::npos);
+}
+
 TEST(Advice, WithoutALibraryDependsOnTheMachine) {
   const std::string_view reason = "NVML Shared Library Not Found";
   MachineFacts facts;

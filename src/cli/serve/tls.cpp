@@ -1,4 +1,5 @@
 // gpuyard tls: the certificate that the daemon shows to clients elsewhere.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -88,6 +89,17 @@ int init(const TlsVerb& verb, const config::Config& config) {
   return done ? show(verb, config) : complain(done.error());
 }
 
+// What root makes here the daemon must be able to read, and root must not write where the daemon's
+// user could lead it elsewhere by a link: so root becomes that user.
+Result<void> become_owner_of(const std::string& directory) {
+  struct stat state{};
+  if (::geteuid() != 0 || ::stat(directory.c_str(), &state) != 0 || state.st_uid == 0) return {};
+  if (::setegid(state.st_gid) != 0 || ::seteuid(state.st_uid) != 0) {
+    return system_error("becoming the user that owns " + directory);
+  }
+  return {};
+}
+
 }  // namespace
 
 Options add_tls(Options program, TlsVerb& verb) {
@@ -111,6 +123,7 @@ Options add_tls(Options program, TlsVerb& verb) {
 int run(const TlsVerb& verb) {
   const auto config = configuration(verb);
   if (!config) return complain(config.error());
+  if (auto done = become_owner_of(config->state.directory); !done) return complain(done.error());
   return verb.action == TlsVerb::Action::init ? init(verb, *config) : show(verb, *config);
 }
 

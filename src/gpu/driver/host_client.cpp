@@ -185,7 +185,9 @@ Result<HostProcess> spawn_host(const std::vector<std::string>& arguments) {
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
   static_assert(kHostSocket == kFirstGivenFd);
-  SpawnPlan plan{.arguments = {"driver-host"}, .given = {theirs.get()}};  // stderr is its log
+  SpawnPlan plan{.arguments = {"driver-host"},
+                 .given = {theirs.get()},  // stderr is its log
+                 .keeps_capabilities = true};
   plan.arguments.insert(plan.arguments.end(), arguments.begin(), arguments.end());
   const auto child = spawn(plan);
   if (!child) return Error(child.error()).in("the driver-host");

@@ -1,6 +1,5 @@
 #include "events/intake.h"
 
-#include <sys/random.h>
 
 #include <algorithm>
 #include <array>
@@ -164,21 +163,7 @@ bool Dedupe::is_new(const DeviceEvent& event, TimePoint now) {
   return true;
 }
 
-namespace {
-
-std::string random_epoch() {
-  std::uint64_t number = 0;
-  // If the kernel lacks entropy it gives nothing; the time does not repeat either.
-  if (::getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number)) {
-    number =
-        static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
-  }
-  return fmt::format("{:016x}", number);
-}
-
-}  // namespace
-
-Journal::Journal() : epoch_(random_epoch()) {}
+Journal::Journal() : epoch_(new_id()) {}
 
 const Event& Journal::add(Event event) {
   event.sequence = ++last_;

@@ -114,7 +114,7 @@ class SinkQueue {
   std::shared_ptr<Sender> sender_;
   std::vector<std::shared_ptr<Sender>> former_;  // one of which has something under way
   std::weak_ptr<const Outlets::Told> told_;
-  std::minstd_rand random_{std::random_device()()};
+  std::minstd_rand random_{static_cast<std::minstd_rand::result_type>(random_number())};
 
   Entries entries_;  // oldest first
   std::uint64_t last_number_ = kRepetition;

@@ -1,0 +1,83 @@
+#include "daemon/service_manager.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/log.h"
+#include "base/text.h"
+
+namespace gpuyard::daemon {
+namespace {
+
+constexpr int kSignsInPatience = 4;
+
+std::string taken_variable(const char* name) {
+  const char* value = std::getenv(name);
+  std::string text = value != nullptr ? value : "";
+  ::unsetenv(name);
+  return text;
+}
+
+UniqueFd connected_to(const std::string& path) {
+  sockaddr_un address{};
+  if (path.empty() || path.size() >= sizeof address.sun_path) return UniqueFd();
+  address.sun_family = AF_UNIX;
+  std::ranges::copy(path, address.sun_path);
+  if (path.front() == '@') address.sun_path[0] = '\0';
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
+  UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (fd && ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0) return fd;
+  log::warning("the service manager at {} hears nothing of us: {}", path, std::strerror(errno));
+  return UniqueFd();
+}
+
+}  // namespace
+
+ServiceManager ServiceManager::of_environment() {
+  const std::string socket = taken_variable("NOTIFY_SOCKET");
+  const auto patience = number_in<std::uint64_t>(taken_variable("WATCHDOG_USEC"));
+  const std::string whose = taken_variable("WATCHDOG_PID");
+  const bool ours = whose.empty() || whose == std::to_string(::getpid());
+  if (!patience || *patience == 0 || !ours) return ServiceManager(socket);
+  return ServiceManager(socket, std::chrono::microseconds(*patience));
+}
+
+ServiceManager::ServiceManager(const std::string& socket, std::optional<Duration> watchdog)
+    : socket_(connected_to(socket)), patience_(watchdog) {}
+
+void ServiceManager::send(const std::string& text) const {
+  // The manager's queue being full is not our trouble: the next sign of life comes soon.
+  if (socket_) static_cast<void>(::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL));
+}
+
+void ServiceManager::ready(const std::string& status) const {
+  send("READY=1\nSTATUS=" + status);
+}
+
+void ServiceManager::stopping() const {
+  send("STOPPING=1\nSTATUS=ending: its clients have half a second");
+}
+
+void ServiceManager::watch(Loop& loop, Worker& worker) {
+  if (!socket_ || !patience_) return;
+  send("WATCHDOG=1");
+  next_ = loop.call_after(*patience_ / kSignsInPatience,
+                          [this, &loop, &worker] { expect_turn(loop, worker); });
+}
+
+void ServiceManager::expect_turn(Loop& loop, Worker& worker) {
+  const auto seen = here_.guard([this, &loop, &worker] { watch(loop, worker); });
+  if (worker.post([seen] { return Worker::Afterwards(seen); })) return;
+  // Its queue is full, which is no progress; it may have moved when we ask again.
+  next_ = loop.call_after(*patience_ / kSignsInPatience,
+                          [this, &loop, &worker] { expect_turn(loop, worker); });
+}
+
+}  // namespace gpuyard::daemon

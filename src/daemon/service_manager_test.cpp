@@ -1,0 +1,143 @@
+#include "daemon/service_manager.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "base/manual_loop_for_tests.h"
+#include "base/scratch_directory_for_tests.h"
+
+namespace gpuyard::daemon {
+namespace {
+
+using std::chrono::seconds;
+
+// A worker that can hang, and whose queue can be full.
+class MoodyWorker final : public Worker {
+ public:
+  explicit MoodyWorker(Loop& loop) : loop_(loop) {}
+
+  bool post(Job job) override {
+    if (full) return false;
+    if (!hangs) loop_.post(job());
+    return true;
+  }
+
+  bool hangs = false;
+  bool full = false;
+
+ private:
+  Loop& loop_;
+};
+
+// What a service manager hears.
+class Manager {
+ public:
+  Manager() : fd_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::ranges::copy(path(), address.sun_path);
+    EXPECT_EQ(::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+
+  std::string path() const { return place_.path() + "/notify"; }
+
+  // All that came since it was asked before, with blanks between the messages.
+  std::string heard() {
+    std::string all;
+    std::array<char, 1024> text{};
+    for (ssize_t size = 0; (size = ::recv(fd_.get(), text.data(), text.size(), 0)) > 0;) {
+      all.append(all.empty() ? "" : " ").append(text.data(), static_cast<std::size_t>(size));
+    }
+    return all;
+  }
+
+ private:
+  ScratchDirectory place_;
+  UniqueFd fd_;
+};
+
+TEST(ServiceManager, HearsThatTheDaemonIsReadyAndThatItEnds) {
+  Manager manager;
+  const ServiceManager told(manager.path());
+  told.ready("8 GPUs");
+  EXPECT_EQ(manager.heard(), "READY=1\nSTATUS=8 GPUs");
+  told.stopping();
+  EXPECT_TRUE(manager.heard().starts_with("STOPPING=1\n"));
+}
+
+TEST(ServiceManager, GetsASignOfLifeFourTimesInItsPatience) {
+  Manager manager;
+  ManualLoop loop;
+  MoodyWorker worker(loop);
+  ServiceManager told(manager.path(), seconds(40));
+  told.watch(loop, worker);
+  EXPECT_EQ(manager.heard(), "WATCHDOG=1");
+  loop.advance(seconds(9));
+  EXPECT_EQ(manager.heard(), "");
+  loop.advance(seconds(21));
+  EXPECT_EQ(manager.heard(), "WATCHDOG=1 WATCHDOG=1 WATCHDOG=1");
+}
+
+TEST(ServiceManager, GetsNoneWhileTheThreadThatWritesHangs) {
+  Manager manager;
+  ManualLoop loop;
+  MoodyWorker worker(loop);
+  ServiceManager told(manager.path(), seconds(40));
+  told.watch(loop, worker);
+  manager.heard();
+  worker.hangs = true;
+  loop.advance(seconds(100));
+  EXPECT_EQ(manager.heard(), "");
+}
+
+TEST(ServiceManager, GetsOneAgainWhenAFullQueueIsWorkedOff) {
+  Manager manager;
+  ManualLoop loop;
+  MoodyWorker worker(loop);
+  ServiceManager told(manager.path(), seconds(40));
+  told.watch(loop, worker);
+  manager.heard();
+  worker.full = true;
+  loop.advance(seconds(20));
+  EXPECT_EQ(manager.heard(), "");
+  worker.full = false;
+  loop.advance(seconds(10));
+  EXPECT_EQ(manager.heard(), "WATCHDOG=1");
+}
+
+TEST(ServiceManager, IsKnownByTheEnvironmentWhichChildrenDoNotInherit) {
+  Manager manager;
+  ::setenv("NOTIFY_SOCKET", manager.path().c_str(), 1);
+  ::setenv("WATCHDOG_USEC", "40000000", 1);
+  ::setenv("WATCHDOG_PID", "1", 1);  // another process's
+  ManualLoop loop;
+  MoodyWorker worker(loop);
+  ServiceManager told = ServiceManager::of_environment();
+  for (const char* name : {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}) {
+    EXPECT_EQ(std::getenv(name), nullptr) << name;
+  }
+  told.watch(loop, worker);
+  told.ready("x");
+  EXPECT_EQ(manager.heard(), "READY=1\nSTATUS=x");
+}
+
+TEST(ServiceManager, ThatIsNotThereIsNoTrouble) {
+  ManualLoop loop;
+  MoodyWorker worker(loop);
+  for (const std::string socket : {"", "/nowhere/notify", "@gpuyard-test-nobody"}) {
+    ServiceManager nobody(socket, seconds(40));
+    nobody.ready("x");
+    nobody.watch(loop, worker);
+    loop.advance(seconds(100));
+    nobody.stopping();
+  }
+}
+
+}  // namespace
+}  // namespace gpuyard::daemon
