@@ -81,6 +81,15 @@ def test_failing_apt_is_a_failure(yard, apt):
     assert "apt could not install" in run.stderr
 
 
+def test_a_release_has_its_own_names_and_an_unknown_one_hears_those_of_others(yard, apt):
+    def build_of(release):
+        return yard(f"release_here() {{ echo {release}; }}\ninstall_packages build").stderr
+    assert "libboost1.81-dev" in build_of("bookworm") and "elsewhere" not in build_of("bookworm")
+    assert "libboost1.83-dev" in build_of("trixie") and "1.81" not in build_of("trixie")
+    of_none = build_of("sid")
+    assert "bookworm: libboost1.81-dev" in of_none and "noble: libboost1.83-dev" in of_none
+
+
 def test_a_package_list_has_names_only(yard):
     names = yard("packages_of build test clients check bench").stdout.split()
     assert "prometheus" in names and not [name for name in names if "#" in name]

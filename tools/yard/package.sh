@@ -1,0 +1,100 @@
+# shellcheck shell=bash
+# ./yard package [--version V] - into build/package: a .deb, a tarball that can be unpacked anywhere,
+# the bill of materials, and two wheels. Built twice from one commit they are the same, bit by bit.
+# ./yard package test [PYTEST ARGS] - tries them: linters, and a machine of its own with systemd.
+
+# package_tree - what is installed with the program, under build/package/tree/usr.
+package_tree() {
+  local tree=build/package/tree share=build/package/tree/usr/share program=build/release/gpuyard
+  local component
+  rm -rf "$tree"
+  for component in program library development; do
+    cmake --install build/release --component "$component" --prefix "$PWD/$tree/usr" >/dev/null
+  done
+  strip --strip-unneeded "$tree/usr/bin/gpuyard" "$tree/usr/lib/gpuyard/sim/libnvidia-ml.so.1"
+  find "$tree/usr/lib" -name 'libgpuyard.so.*' -type f -exec strip --strip-unneeded {} +
+  find "$tree/usr/lib" -name '*.so*' -type f -exec chmod 0644 {} +
+
+  mkdir -p "$share"/man/man{1,5,8} "$share"/bash-completion/completions \
+    "$share"/zsh/vendor-completions "$share"/fish/vendor_completions.d \
+    "$share"/{gpuyard,doc/gpuyard} "$tree/etc/gpuyard"
+  "$program" completion man "$share/man"
+  mv "$share"/man/*.1 "$share/man/man1"
+  mv "$share"/man/*.5 "$share/man/man5"
+  cp packaging/man/gpuyard.8 "$share/man/man8"
+  "$program" completion bash >"$share/bash-completion/completions/gpuyard"
+  "$program" completion zsh >"$share/zsh/vendor-completions/_gpuyard"
+  "$program" completion fish >"$share/fish/vendor_completions.d/gpuyard.fish"
+  env CONFIGURATION_DIRECTORY=/etc/gpuyard RUNTIME_DIRECTORY=/run/gpuyard \
+    STATE_DIRECTORY=/var/lib/gpuyard "$program" config init >"$tree/etc/gpuyard/gpuyard.toml"
+  cp packaging/systemd/readonly.conf packaging/prometheus/gpuyard.rules.yml \
+    packaging/grafana/gpuyard.json "$share/gpuyard"
+  python3 tools/package/sbom.py "$(program_version)" >"$share/doc/gpuyard/gpuyard.spdx.json"
+  cp CHANGELOG.md "$share/doc/gpuyard/NEWS.md"
+}
+
+program_version() {
+  sed -n 's/^project(gpuyard VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt
+}
+
+# package_deb VERSION - dh wraps the tree: build/package/gpuyard_VERSION_ARCH.deb.
+package_deb() {
+  local version=$1 place=build/package/deb
+  rm -rf "$place"
+  mkdir -p "$place/gpuyard"
+  cp -a packaging/debian "$place/gpuyard/debian"
+  cp packaging/systemd/gpuyard.service "$place/gpuyard/debian"
+  cp -a build/package/tree "$place/gpuyard/tree"
+  # The library is for who builds against it, from the tarball.
+  rm -rf "$place"/gpuyard/tree/usr/include
+  find "$place/gpuyard/tree/usr/lib" -mindepth 1 -maxdepth 1 ! -name gpuyard -exec rm -r {} +
+  printf 'gpuyard (%s) unstable; urgency=medium\n\n  * See NEWS.md.\n\n -- %s  %s\n' "$version" \
+    "$(sed -n 's/^Maintainer: //p' packaging/debian/control)" \
+    "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" >"$place/gpuyard/debian/changelog"
+  mkdir -p "$place/gpuyard/debian/source"
+  echo '3.0 (native)' >"$place/gpuyard/debian/source/format"
+  (cd "$place/gpuyard" && dpkg-buildpackage --build=binary --no-sign >../build.log 2>&1) ||
+    { tail -n 30 "$place/build.log" >&2; return 1; }
+  mv "$place"/gpuyard_*.deb build/package
+}
+
+# package_tarball VERSION - the whole tree, to be unpacked anywhere: bin, lib, share.
+package_tarball() {
+  local name
+  name=gpuyard-$1-linux-$(uname -m)
+  tar --create --directory build/package/tree --sort=name --owner=0 --group=0 --numeric-owner \
+    --mtime="@$SOURCE_DATE_EPOCH" --transform "s,^usr,$name," usr |
+    gzip --no-name -9 >"build/package/$name.tar.gz"
+}
+
+yard_package() {
+  local version
+  version=$(program_version)
+  install_packages build package
+  case ${1:-} in
+    test) package_test "${@:2}"; return ;;
+    --version) version=${2:?./yard package --version V} ;;
+    '') ;;
+    *) die "package takes test, --version V or nothing" ;;
+  esac
+  prepare_web
+  build release gpuyard sim_nvml gpuyard_shared
+  SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)}
+  export SOURCE_DATE_EPOCH
+  umask 022
+  mkdir -p build/package
+  rm -f build/package/*.{deb,tar.gz,whl,json}
+  package_tree
+  package_deb "$version"
+  package_tarball "$version"
+  cp build/package/tree/usr/share/doc/gpuyard/gpuyard.spdx.json build/package
+  python3 python/make_wheels.py --program build/package/tree/usr/bin/gpuyard \
+    --simulator build/package/tree/usr/lib/gpuyard/sim/libnvidia-ml.so.1 --out build/package >/dev/null
+  (cd build/package && sha256sum -- *.deb *.tar.gz *.whl *.json)
+}
+
+# The machine is made by debootstrap, once for a set of packages, and kept in the user's cache.
+package_test() {
+  yard_package >&2
+  python3 -m pytest -q -p no:cacheprovider tests/package "$@"
+}
