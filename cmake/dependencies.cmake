@@ -25,11 +25,16 @@ set_target_properties(gpuyard_sqlite PROPERTIES IMPORTED_LOCATION ${GPUYARD_SQLI
 find_path(GPUYARD_OPENSSL_INCLUDE openssl/ssl.h REQUIRED)
 find_library(GPUYARD_SSL_ARCHIVE NAMES libssl.a REQUIRED)
 find_library(GPUYARD_CRYPTO_ARCHIVE NAMES libcrypto.a REQUIRED)
-mark_as_advanced(GPUYARD_OPENSSL_INCLUDE GPUYARD_SSL_ARCHIVE GPUYARD_CRYPTO_ARCHIVE)
+# Since OpenSSL 3.2 it can compress certificates, and in Debian 13 it is built so.
+find_library(GPUYARD_ZSTD_ARCHIVE NAMES libzstd.a)
+mark_as_advanced(GPUYARD_OPENSSL_INCLUDE GPUYARD_SSL_ARCHIVE GPUYARD_CRYPTO_ARCHIVE GPUYARD_ZSTD_ARCHIVE)
+add_library(gpuyard_crypto STATIC IMPORTED)
+set_target_properties(gpuyard_crypto PROPERTIES IMPORTED_LOCATION ${GPUYARD_CRYPTO_ARCHIVE}
+  INTERFACE_LINK_LIBRARIES "gpuyard_zlib;$<$<BOOL:${GPUYARD_ZSTD_ARCHIVE}>:${GPUYARD_ZSTD_ARCHIVE}>")
 add_library(gpuyard_openssl STATIC IMPORTED)
 set_target_properties(gpuyard_openssl PROPERTIES IMPORTED_LOCATION ${GPUYARD_SSL_ARCHIVE}
   INTERFACE_INCLUDE_DIRECTORIES ${GPUYARD_OPENSSL_INCLUDE}
-  INTERFACE_LINK_LIBRARIES "${GPUYARD_CRYPTO_ARCHIVE};Threads::Threads;${CMAKE_DL_LIBS}")
+  INTERFACE_LINK_LIBRARIES "gpuyard_crypto;Threads::Threads;${CMAKE_DL_LIBS}")
 
 # Boost.JSON, fmt, spdlog, toml++ and CLI11 ship as headers; each is compiled once, in
 # src/base/third_party or in the one file that uses it, so that the program links statically and including them stays cheap.

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -88,11 +90,11 @@ Result<UniqueFd> lock_state(const std::string& directory) {
                     pid && !pid->empty() ? " (pid " + *pid + ")" : "", directory)};
   }
   if (!lock) return lock;
+  // The pid is for the error of another daemon. On a full disk that one must do without it.
   const std::string pid = std::to_string(::getpid());
-  if (::ftruncate(lock->get(), 0) != 0 ||
-      ::pwrite(lock->get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-    return system_error("writing " + directory + "/lock");
-  }
+  const bool told = ::ftruncate(lock->get(), 0) == 0 &&
+                    ::pwrite(lock->get(), pid.data(), pid.size(), 0) > 0;
+  if (!told) log::warning("{}/lock does not name this process: {}", directory, std::strerror(errno));
   return lock;
 }
 

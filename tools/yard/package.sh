@@ -96,5 +96,7 @@ yard_package() {
 # The machine is made by debootstrap, once for a set of packages, and kept in the user's cache.
 package_test() {
   yard_package >&2
-  python3 -m pytest -q -p no:cacheprovider tests/package "$@"
+  prepare_venv build/package-venv tests/package/requirements.txt
+  /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/package "$@"
+  cat build/package/figures.txt
 }

@@ -174,8 +174,8 @@ std::optional<DaemonRights> rights_in(std::string_view status) {
   constexpr std::array kUses = {
       Use{kBit(CAP_SYS_ADMIN), "CAP_SYS_ADMIN: it cannot set power limits, clocks and the like"},
       Use{kBit(CAP_SYS_PTRACE) | kBit(CAP_DAC_READ_SEARCH),
-          "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH: of other users' processes it does not know "
-          "which GPUs they were given"},
+          "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH: it cannot read under which lease another "
+          "user's process was started"},
       Use{kBit(CAP_DAC_READ_SEARCH), "CAP_DAC_READ_SEARCH: it cannot read what the CPUs use"},
       Use{kBit(CAP_SYSLOG), "CAP_SYSLOG: it may hear of Xids from the driver alone"},
   };

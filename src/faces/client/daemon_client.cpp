@@ -70,13 +70,16 @@ Result<std::string> exchange(const http::Endpoint& daemon, const protocol::Route
   return error_of(*response);
 }
 
-// Reads {"error": {"code", "message"}} or {"detail": message}; else the body is the message.
+// Reads {"error": {"code", "message"}} or {"detail": message}, or
+// {"reason": message} of a daemon that is not ready; else the body is the message.
 Error error_of(const http::ClientResponse& response) {
   Error error{errc_of_status(response.status), response.body};
   const auto document = json::parse(response.body);
   const auto* object = document ? document->if_object() : nullptr;
   if (object == nullptr) return error;
-  if (auto detail = text_in(*object, "detail")) error.message = *std::move(detail);
+  for (const char* name : {"detail", "reason"}) {
+    if (auto said = text_in(*object, name)) error.message = *std::move(said);
+  }
   const auto* inner = object->if_contains("error");
   if (inner == nullptr || !inner->is_object()) return error;
   if (auto message = text_in(inner->get_object(), "message")) error.message = *std::move(message);

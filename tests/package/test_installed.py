@@ -1,0 +1,257 @@
+"""The package on a machine of its own, in the order of its life: installed, used, upgraded while leases
+are held, watched over, made to watch only, downgraded, removed, purged."""
+
+import http.client
+import json
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+SIMULATED = """[Service]
+ExecStart=
+ExecStart=/usr/bin/gpuyard serve --simulate 8
+WatchdogSec=4
+"""
+CONFIGURATION = "[control]\nenabled = true\n"
+ALERTS = '[sink.page]\nkind = "command"\nargv = ["/bin/cp", "/proc/self/status", "/var/lib/gpuyard/paged"]\n'
+CAPABILITIES = 0x400280004  # SYSLOG, SYS_ADMIN, SYS_PTRACE, DAC_READ_SEARCH
+
+
+def status_of(machine, pid, field):
+    text = machine.must("cat", f"/proc/{pid}/status")
+    return next(line.split()[1] for line in text.splitlines() if line.startswith(field + ":"))
+
+
+def answers(machine, path="/live"):
+    """The status and body that the daemon answers on its socket, seen from outside; None: nobody is there."""
+    connection = http.client.HTTPConnection("gpuyard", timeout=5)
+    try:
+        with socket.socket(socket.AF_UNIX) as connection.sock:
+            connection.sock.connect(f"/proc/{machine.init}/root/run/gpuyard/gpuyard.sock")
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+
+
+def ready(machine):
+    return machine.wait_until(lambda: (answers(machine, "/ready") or (0,))[0] == 200, "a daemon that is ready")
+
+
+def leases(machine):
+    listed = json.loads(machine.must("gpuyard", "leases", "--json", user="alice"))["leases"]
+    return {one["id"]: one["fence"] for one in listed}
+
+
+@pytest.fixture(scope="module")
+def newer(deb, tmp_path_factory, packages):
+    """The same package under a later version."""
+    place = tmp_path_factory.mktemp("newer")
+    subprocess.run(["dpkg-deb", "-R", str(deb), str(place / "tree")], check=True)
+    control = place / "tree/DEBIAN/control"
+    control.write_text(control.read_text(encoding="utf-8").replace("Version: ", "Version: 99:"), encoding="utf-8")
+    made = packages / "newer.deb"
+    subprocess.run(["dpkg-deb", "-b", "--root-owner-group", "-Zgzip", "-z1", str(place / "tree"), str(made)],
+                   check=True, stdout=subprocess.DEVNULL)
+    yield f"/mnt/packages/{made.name}"
+    made.unlink()
+
+
+def test_installed_it_is_ready_before_apt_is_done(machine, deb, figure, record_property):
+    record_property("contract", "P1")
+    began = time.monotonic()
+    machine.must("dpkg", "-i", f"/mnt/packages/{deb.name}")
+    assert machine.shown("ActiveState") == "active"
+    figure("install to READY, seconds", f"{time.monotonic() - began:.2f}")
+    assert machine.shown("StatusText") == "no GPU: NVML Shared Library Not Found"
+    assert answers(machine, "/ready")[0] == 503, "it says so, and serves"
+    assert "no Xids from the kernel's log" not in machine.must("journalctl", "-u", "gpuyard"), \
+        "it may read /dev/kmsg"
+    doctor = machine.go("gpuyard", "doctor").stdout
+    assert "the daemon's user is _gpuyard" in doctor and "without CAP" not in doctor
+    assert "NVML Shared Library Not Found" in doctor and "{" not in doctor, doctor
+
+
+def test_it_is_no_root_and_has_four_capabilities(machine, record_property):
+    record_property("contract", "P2")
+    pid = machine.shown("MainPID")
+    assert int(status_of(machine, pid, "CapEff"), 16) == CAPABILITIES
+    assert machine.must("id", "-un", status_of(machine, pid, "Uid")).strip() == "_gpuyard"
+    assert machine.must("stat", "-c", "%U %a", "/var/lib/gpuyard", "/run/gpuyard").split("\n")[:2] == \
+        ["_gpuyard 700", "_gpuyard 755"]
+    assert "gpuyard" in machine.must("getent", "group", "gpuyard")
+    assert "gpuyard" not in machine.must("id", "-Gn", "_gpuyard").split(), "people's group is not the daemon's"
+
+
+def test_it_serves_users_and_those_of_the_group_may_set(machine, record_property):
+    record_property("contract", "P2")
+    machine.must("useradd", "--create-home", "alice")
+    machine.must("useradd", "--groups", "gpuyard", "bob")
+    machine.write("/etc/systemd/system/gpuyard.service.d/simulated.conf", SIMULATED)
+    machine.write("/etc/gpuyard/gpuyard.toml", CONFIGURATION)
+    machine.write("/etc/gpuyard/alerts.toml", ALERTS)
+    machine.must("systemctl", "daemon-reload")
+    machine.must("systemctl", "restart", "gpuyard")
+    assert machine.shown("StatusText") == "watches 8 GPUs"
+    ready(machine)
+    assert len(json.loads(machine.must("gpuyard", "devices", "--json", user="alice"))["devices"]) == 8
+    refused = machine.go("gpuyard", "power", "0", "300", "--yes", user="alice")
+    assert refused.returncode == 4, refused
+    machine.must("gpuyard", "power", "0", "300", "--yes", user="bob")
+    assert "300" in machine.must("gpuyard", "power", user="alice")
+
+
+def test_only_the_process_that_loads_the_driver_keeps_capabilities(machine, record_property):
+    record_property("contract", "P2")
+    machine.must("gpuyard", "alerts", "test")
+    paged = machine.wait_until(lambda: machine.go("cat", "/var/lib/gpuyard/paged").stdout, "the sink's command")
+    of_command = next(line for line in paged.splitlines() if line.startswith("CapEff:"))
+    assert int(of_command.split()[1], 16) == 0
+    host = machine.must("pgrep", "-f", "gpuyard driver-host").split()[0]
+    assert int(status_of(machine, host, "CapEff"), 16) == CAPABILITIES
+
+
+def test_a_certificate_that_root_makes_is_the_daemons(machine):
+    machine.must("gpuyard", "tls", "init", "--name", "yard", "--state", "/var/lib/gpuyard")
+    owners = machine.must("sh", "-c", "stat -c %U /var/lib/gpuyard/tls/* 2>/dev/null || "
+                          "find /var/lib/gpuyard -name '*.pem' -exec stat -c %U {} +").split()
+    assert owners and set(owners) == {"_gpuyard"}
+
+
+class Absence(threading.Thread):
+    """Asks again and again; `longest` is the time for which nobody answered."""
+
+    def __init__(self, machine):
+        super().__init__()
+        self.machine, self.longest, self.ending = machine, 0.0, threading.Event()
+
+    def run(self):
+        last = time.monotonic()
+        while not self.ending.is_set():
+            if answers(self.machine):
+                last = time.monotonic()
+            else:
+                self.longest = max(self.longest, time.monotonic() - last)
+            time.sleep(0.005)
+
+
+def test_an_upgrade_keeps_what_is_held(machine, newer, figure, record_property):
+    record_property("contract", "P1")
+    for _ in range(3):
+        machine.must("gpuyard", "lease", "take", "--ttl", "4h", user="alice")
+    held = leases(machine)
+    assert len(held) == 3
+    watch = Absence(machine)
+    watch.start()
+    machine.must("dpkg", "-i", newer)
+    ready(machine)
+    watch.ending.set()
+    watch.join()
+    assert leases(machine) == held
+    figure("upgrade: nobody answered for, seconds", f"{watch.longest:.3f}")
+    assert watch.longest < 10
+
+
+def test_an_upgrade_on_a_full_disk_keeps_them_as_well(machine, deb):
+    held = leases(machine)
+    machine.must("systemctl", "stop", "gpuyard")
+    machine.must("sh", "-ec", "mkdir -p /srv/state && mount -t tmpfs -o size=8m tmpfs /srv/state && "
+                 "cp -a /var/lib/gpuyard/state.db* /srv/state && mkdir /srv/state/world && "
+                 "mount -t tmpfs tmpfs /srv/state/world && mount --rbind /srv/state /var/lib/gpuyard && "
+                 "chown _gpuyard:_gpuyard /srv/state /srv/state/world && chmod 700 /srv/state /srv/state/world && "
+                 "(cat /dev/zero >/srv/state/filler 2>/dev/null || true)")
+    machine.must("dpkg", "-i", "--force-downgrade", f"/mnt/packages/{deb.name}")
+    machine.wait_until(lambda: answers(machine), "a daemon")
+    assert leases(machine) == held
+    refused = machine.go("gpuyard", "lease", "take", "--ttl", "1h", "--no-wait", user="alice")
+    assert refused.returncode != 0 and refused.stderr, "nothing is granted that is not on the disk"
+    machine.must("sh", "-ec", "systemctl stop gpuyard; umount -R /var/lib/gpuyard /srv/state; systemctl start gpuyard")
+    ready(machine)
+    assert leases(machine) == held
+
+
+def test_a_daemon_that_hangs_is_started_again(machine, figure, record_property):
+    record_property("contract", "P1")
+    held = leases(machine)
+    before = int(machine.shown("NRestarts"))
+    began = time.monotonic()
+    machine.must("kill", "-STOP", machine.shown("MainPID"))
+    machine.wait_until(lambda: int(machine.shown("NRestarts")) > before, "a restart by the watchdog")
+    figure("SIGSTOP to restarted (WatchdogSec=4 here), seconds", f"{time.monotonic() - began:.1f}")
+    ready(machine)
+    assert leases(machine) == held
+    assert "watchdog" in machine.must("journalctl", "-u", "gpuyard").lower()
+
+
+def test_a_wrong_configuration_is_said_and_not_tried_again(machine):
+    machine.write("/etc/gpuyard/gpuyard.toml", CONFIGURATION + "[server]\nlisten = [\"0.0.0.0:9410\"]\n")
+    assert machine.go("systemctl", "restart", "gpuyard").returncode != 0
+    assert machine.shown("ExecMainStatus") == "2" and machine.shown("ActiveState") == "failed"
+    assert "/etc/gpuyard/gpuyard.toml:4" in machine.must("journalctl", "-u", "gpuyard")
+    machine.write("/etc/gpuyard/gpuyard.toml", CONFIGURATION)
+    machine.must("systemctl", "restart", "gpuyard")
+    ready(machine)
+
+
+def exposure(machine):
+    text = machine.must("systemd-analyze", "security", "--no-pager", "gpuyard.service")
+    return float(text.rsplit("Overall exposure level", 1)[1].split(":")[1].split()[0])
+
+
+def test_it_is_little_exposed_and_less_so_if_it_only_watches(machine, figure, record_property):
+    record_property("contract", "P2")
+    whole = exposure(machine)
+    machine.must("ln", "-s", "/usr/share/gpuyard/readonly.conf", "/etc/systemd/system/gpuyard.service.d/")
+    machine.must("systemctl", "daemon-reload")
+    machine.must("systemctl", "restart", "gpuyard")
+    ready(machine)
+    assert int(status_of(machine, machine.shown("MainPID"), "CapEff"), 16) == 0
+    assert len(json.loads(machine.must("gpuyard", "devices", "--json", user="alice"))["devices"]) == 8
+    assert "without CAP_SYS_ADMIN" in machine.must("gpuyard", "doctor")
+    only_watching = exposure(machine)
+    figure("systemd-analyze security: as shipped, readonly", f"{whole}, {only_watching}")
+    assert whole <= 3.2 and only_watching <= 2.3
+
+
+def test_a_state_of_a_newer_version_is_refused_with_the_way_back(machine):
+    # Bytes 60 to 63 of SQLite's file are its user_version. (SQLite itself would follow the link of
+    # /proc to the root of the tests' own machine.)
+    state = Path(f"/proc/{machine.init}/root/var/lib/gpuyard/state.db")
+
+    def set_layout(layout):
+        with state.open("r+b") as file:
+            file.seek(60)
+            before = file.read(4)
+            file.seek(60)
+            file.write(layout)
+        return before
+    machine.must("systemctl", "stop", "gpuyard")
+    layout = set_layout((999).to_bytes(4, "big"))
+    machine.must("systemctl", "start", "gpuyard")
+    reason = machine.wait_until(lambda: next((line for line in machine.must("journalctl", "-u", "gpuyard", "-n", "20").splitlines()
+                                              if "layout 999" in line), ""), "the refusal")
+    assert "move the file away" in reason and "newer" in reason
+    machine.must("systemctl", "stop", "gpuyard")
+    set_layout(layout)
+    machine.must("systemctl", "start", "gpuyard")
+    ready(machine)
+
+
+def test_removed_it_names_what_is_held_and_purged_it_leaves_nothing(machine, record_property):
+    record_property("contract", "P1")
+    held = leases(machine)
+    removed = machine.go("dpkg", "-r", "gpuyard")
+    assert removed.returncode == 0 and "these leases are kept" in removed.stderr, removed
+    assert any(lease[:8] in removed.stderr for lease in held), removed.stderr
+    assert machine.go("test", "-d", "/var/lib/gpuyard").returncode == 0
+    # What the tests wrote there is not the package's.
+    machine.must("sh", "-c", "rm -r /etc/systemd/system/gpuyard.service.d /etc/gpuyard/alerts.toml /srv/state")
+    machine.must("dpkg", "-P", "gpuyard")
+    left = machine.must("find", "/", "-xdev", "-iname", "*gpuyard*", "-not", "-path", "/proc/*")
+    assert left.split() == [], "no file of ours is left"
+    assert machine.go("getent", "passwd", "_gpuyard").returncode == 0, "the user stays, as Debian has it"
