@@ -1,0 +1,77 @@
+"""The energy of a block of a coroutine."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Mapping, Optional
+
+from .. import models, plans
+from ..errors import Error, passes
+from ..measuring import ENDS_WITHIN, Measurement, by_gpu_of, joules_of, why_of
+from ..plans import Gpus
+
+if TYPE_CHECKING:
+    from .yard import Yard
+
+
+class Energy(Measurement):
+    """Measures an `async with` block. The properties are those of the last measure(), and final
+    after the block. Never the reason why a program fails: `why` says why something is None."""
+
+    def __init__(self, yard: Yard, gpus: Optional[Gpus], name: Optional[str]) -> None:
+        super().__init__(name)
+        self._yard = yard
+        self._gpus = gpus
+
+    async def __aenter__(self) -> Energy:
+        self._over, self._window, self._id = False, None, ""
+        try:
+            self._began(await self._yard.run(plans.begin_window(self._gpus, self._name)))
+        except Error as error:
+            self._failed(error)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._over = True
+        end = time.monotonic() + ENDS_WITHIN
+        while self._id:
+            try:
+                self._heard(await self._yard.end_energy_window(self._id))
+                return
+            except Error as error:
+                self._failed(error)
+                if not passes(error) or time.monotonic() >= end:
+                    return
+            await asyncio.sleep(0.2)
+
+    async def measure(self) -> Optional[models.EnergyWindow]:
+        """Everything that the daemon says of the window until now. None: not known."""
+        if self._id and not self._over:
+            try:
+                self._heard(await self._yard.measure_energy(self._id))
+            except Error as error:
+                self._failed(error)
+        return self._result()
+
+    @property
+    def joules(self) -> Optional[float]:
+        return joules_of(self._result())
+
+    @property
+    def by_gpu(self) -> Mapping[str, Optional[float]]:
+        return by_gpu_of(self._result())
+
+    @property
+    def seconds(self) -> Optional[float]:
+        window = self._result()
+        return window.seconds if window else None
+
+    def co2(self, *, grid: float) -> Optional[float]:
+        """Grams of CO2, where the grid emits so many grams for each kWh."""
+        return self._co2(self._result(), grid)
+
+    @property
+    def why(self) -> Optional[str]:
+        """Why the energy, or a part of it, is not known. None: all is known."""
+        return self._trouble or why_of(self._result())

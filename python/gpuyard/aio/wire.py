@@ -1,0 +1,240 @@
+"""The asyncio client's connections. The bytes are those of the blocking one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Awaitable, Optional, TypeVar
+
+from .. import http
+from ..endpoint import Endpoint
+from ..errors import Error, TimedOut, Unavailable, error_of_answer
+from ..sse import EventParser, ServerEvent
+from ..ssh import LOGIN_SECONDS, Login, after_greeting
+from ..wire import no_answer, no_connection
+
+T = TypeVar("T")
+
+_PIECE = 64 * 1024  # bytes of one read
+_MOST_KEPT = 2  # connections by ssh that wait for the next request
+
+
+class Connection:
+    """An open one; open() makes it. `deadline` is a time of time.monotonic()."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._login: Optional[Login] = None
+        self._reader: Optional[asyncio.StreamReader] = None
+        self._writer: Optional[asyncio.StreamWriter] = None
+
+    async def open(self, deadline: float) -> Connection:
+        try:
+            if self.endpoint.kind == "ssh":
+                await self._log_in(time.monotonic() + LOGIN_SECONDS)
+            else:
+                self._reader, self._writer = await self._within(deadline, self._connect())
+                self._check_pin()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    async def _within(self, deadline: float, work: Awaitable[T]) -> T:
+        try:
+            return await asyncio.wait_for(work, max(deadline - time.monotonic(), 0.001))
+        except asyncio.TimeoutError:  # another class than TimeoutError before Python 3.11
+            raise no_answer(self.endpoint) from None
+        except OSError as error:
+            raise no_connection(self.endpoint, error) from None
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        endpoint = self.endpoint
+        if endpoint.kind == "unix":
+            return await asyncio.open_unix_connection(endpoint.path)
+        if endpoint.kind == "tcp":
+            return await asyncio.open_connection(endpoint.host, endpoint.port)
+        from .. import trust
+        return await asyncio.open_connection(
+            endpoint.host, endpoint.port, ssl=trust.context_for(endpoint.pin),
+            server_hostname=endpoint.host)
+
+    def _check_pin(self) -> None:
+        if not self.endpoint.pin:
+            return
+        from .. import trust
+        assert self._writer is not None
+        secured: Any = self._writer.get_extra_info("ssl_object")
+        trust.check_pin(self.endpoint.pin, secured.getpeercert(True), self.endpoint.name)
+
+    async def _log_in(self, deadline: float) -> None:
+        loop = asyncio.get_running_loop()
+        # Starting a process may take long where this one is big.
+        start = loop.run_in_executor(None, Login, self.endpoint)
+        try:
+            self._login = login = await asyncio.shield(start)
+        except asyncio.CancelledError:
+            start.add_done_callback(_end_login)
+            raise
+        self._reader, self._writer = await asyncio.open_connection(sock=login.near)
+        received = b""
+        try:
+            while not after_greeting(received):
+                piece = await self.receive(deadline)
+                if not piece:
+                    raise await self.ended()
+                received += piece
+        except TimedOut:
+            raise await loop.run_in_executor(None, login.why, True) from None
+
+    async def send(self, data: bytes, deadline: float) -> None:
+        assert self._writer is not None
+        self._writer.write(data)
+        await self._within(deadline, self._writer.drain())
+
+    async def receive(self, deadline: float) -> bytes:
+        """Some bytes; none: the other side has ended it. TimedOut after the deadline."""
+        assert self._reader is not None
+        try:
+            return await self._within(deadline, self._read(self._reader))
+        except Unavailable:
+            return b""
+
+    @staticmethod
+    async def _read(reader: asyncio.StreamReader) -> bytes:
+        return await reader.read(_PIECE)
+
+    async def ended(self) -> Error:
+        """Why the other side has ended it."""
+        if self._login is not None:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(None, self._login.why)
+        return Unavailable(f"the daemon at {self.endpoint.name} has ended")
+
+    @property
+    def is_idle(self) -> bool:
+        return self._reader is not None and not self._reader.at_eof()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        if self._login is not None:
+            self._login.end()
+
+
+def _end_login(start: asyncio.Future[Login]) -> None:
+    """Ends an ssh that nobody waits for any more."""
+    if not start.cancelled() and start.exception() is None:
+        start.result().end()
+
+
+class Wire:
+    """The way to one daemon, of one event loop. Connections by ssh are kept: a login takes long."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._kept: list[Connection] = []
+
+    async def exchange(self, request: http.Request, deadline: float) -> http.Response:
+        while self._kept:
+            connection = self._kept.pop()
+            if not connection.is_idle:
+                connection.close()
+                continue
+            try:
+                return await self._over(connection, request, time.monotonic() + deadline)
+            except Unavailable:
+                # It had ended meanwhile. Only a reading may be asked twice.
+                if request.method != "GET":
+                    raise
+                break
+        connection = await Connection(self.endpoint).open(time.monotonic() + deadline)
+        return await self._over(connection, request, time.monotonic() + deadline)
+
+    async def _over(self, connection: Connection, request: http.Request, deadline: float
+                    ) -> http.Response:
+        kept = False
+        try:
+            keeps = self.endpoint.kind == "ssh"
+            await connection.send(
+                http.encode(request, self.endpoint.host_field, self.endpoint.token,
+                            close=not keeps), deadline)
+            parser = http.Parser()
+            while not parser.done:
+                piece = await connection.receive(deadline)
+                if not piece and parser.head is None:
+                    raise await connection.ended()
+                parser.feed(piece)
+            if keeps and parser.reusable and len(self._kept) < _MOST_KEPT:
+                self._kept.append(connection)
+                kept = True
+            return parser.response()
+        except Error as error:
+            error.reached = True
+            raise
+        finally:
+            if not kept:
+                connection.close()
+
+    def close(self) -> None:
+        for connection in self._kept:
+            connection.close()
+        self._kept.clear()
+
+
+class EventStream:
+    """One connection to a stream of events; open() makes it."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._parser = http.Parser(most_body=1 << 62)  # a stream has no end; an event has a limit
+        self._events = EventParser()
+        self._connection = Connection(endpoint)
+        self.heard = time.monotonic()
+
+    async def open(self, target: str, deadline: float) -> EventStream:
+        endpoint = self._endpoint
+        await self._connection.open(time.monotonic() + deadline)
+        try:
+            until = time.monotonic() + deadline
+            request = http.encode(http.Request("GET", target), endpoint.host_field, endpoint.token)
+            await self._connection.send(request, until)
+            while self._parser.head is None:
+                await self._feed(until)
+            if self._parser.head.status != 200:
+                await self._refused(until)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    async def _refused(self, until: float) -> None:
+        assert self._parser.head is not None
+        body = self._parser.take()
+        while not self._parser.done and len(body) < http.MOST_HEAD:
+            await self._feed(until)
+            body += self._parser.take()
+        raise error_of_answer(self._parser.head.status, body)
+
+    async def _feed(self, deadline: float) -> None:
+        piece = await self._connection.receive(deadline)
+        if not piece and self._parser.head is None:
+            raise await self._connection.ended()
+        self.heard = time.monotonic()
+        self._parser.feed(piece)
+
+    async def read(self, deadline: float) -> Optional[list[ServerEvent]]:
+        """What came until the deadline, perhaps nothing; None: the daemon has ended the stream."""
+        body = self._parser.take()
+        if not body:
+            if self._parser.done:
+                return None
+            try:
+                await self._feed(deadline)
+            except TimedOut:
+                return []
+            body = self._parser.take()
+        return self._events.feed(body)
+
+    def close(self) -> None:
+        self._connection.close()

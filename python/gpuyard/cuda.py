@@ -1,0 +1,140 @@
+"""Which GPUs CUDA gives this process, and whether it is too late to change that.
+
+Imports no framework: what is not in sys.modules has initialised nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any, Callable, Mapping, Optional, Sequence
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+ORDER = "CUDA_DEVICE_ORDER"
+UUID_LENGTH = 40  # of "GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc"
+_NAMES = (VISIBLE, ORDER, "GPUYARD_LEASE", "GPUYARD_FENCE")
+
+
+def _torch(module: Any) -> bool:
+    return bool(module.cuda.is_initialized())
+
+
+def _numba(module: Any) -> bool:
+    return bool(module.driver.is_initialized)
+
+
+def _tensorflow(module: Any) -> bool:
+    context = module._context
+    return bool(context is not None and context._initialized)
+
+
+def _jax(module: Any) -> bool:
+    # JAX on a CPU has a backend, too, and is no reason to refuse.
+    return any(name in ("cuda", "gpu", "rocm") for name in module._backends)
+
+
+def _cupy(module: Any) -> bool:
+    # Asks the driver for the present context; where there is none it says 0, or that it is not
+    # initialised, and initialises nothing.
+    return bool(module.ctxGetCurrent())
+
+
+_FRAMEWORKS: Sequence[tuple[str, str, Callable[[Any], bool]]] = (
+    ("torch", "torch", _torch),
+    ("cupy", "cupy_backends.cuda.api.driver", _cupy),
+    ("numba", "numba.cuda.cudadrv.driver", _numba),
+    ("tensorflow", "tensorflow.python.eager.context", _tensorflow),
+    ("jax", "jax._src.xla_bridge", _jax),
+)
+
+
+def initialised_by() -> Optional[str]:
+    """What has initialised CUDA in this process, in words; None: nothing that can be seen."""
+    for name, module, has_initialised in _FRAMEWORKS:
+        loaded = sys.modules.get(module)
+        if loaded is None:
+            continue
+        try:
+            if has_initialised(loaded):
+                return name
+        except Exception:  # another version keeps it elsewhere; the next check may see it
+            continue
+    return "a library" if _has_open("/dev/nvidia-uvm") else None
+
+
+def _has_open(device: str) -> bool:
+    """CUDA opens this device when it is initialised; NVML, which only watches, does not."""
+    try:
+        for number in os.listdir("/proc/self/fd"):
+            try:
+                if os.readlink(f"/proc/self/fd/{number}") == device:
+                    return True
+            except OSError:
+                continue
+    except OSError:
+        pass
+    return False
+
+
+class _Visible:
+    """The variables of the leases that this process holds: the newest decides. Leases may end in
+    any order; with the last one the values of before are back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._before: dict[str, Optional[str]] = {}
+        self._leases: list[tuple[object, Mapping[str, str]]] = []
+
+    def show(self, owner: object, uuids: Sequence[str], lease: str, fence: Optional[int]) -> None:
+        values = {VISIBLE: ",".join(uuids), ORDER: "PCI_BUS_ID", "GPUYARD_LEASE": lease}
+        if fence is not None:
+            values["GPUYARD_FENCE"] = str(fence)
+        with self._lock:
+            if not self._leases:
+                self._before = {name: os.environ.get(name) for name in _NAMES}
+            self._leases.append((owner, values))
+            self._apply(values)
+
+    def hide(self, owner: object) -> None:
+        with self._lock:
+            kept = [one for one in self._leases if one[0] is not owner]
+            if len(kept) == len(self._leases):
+                return
+            self._leases = kept
+            self._apply(kept[-1][1] if kept else self._before)
+
+    @staticmethod
+    def _apply(values: Mapping[str, Optional[str]]) -> None:
+        for name in _NAMES:
+            value = values.get(name)
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+visible = _Visible()
+
+
+def my_gpus(environment: Optional[Mapping[str, str]] = None) -> Optional[list[str]]:
+    """The GPUs that CUDA gives this process, as its environment names them: UUIDs, also shortened,
+    or indexes. None: all of them. As CUDA does, it stops at the first name that is none."""
+    text = (os.environ if environment is None else environment).get(VISIBLE)
+    if text is None:
+        return None
+    names: list[str] = []
+    for name in text.split(","):
+        name = name.strip()
+        if not (name.isdigit() or name.startswith("GPU-")):
+            break
+        names.append(name)
+    return names
+
+
+def is_mine(index: Optional[int], uuid: str, names: Optional[Sequence[str]]) -> bool:
+    """Whether a GPU of the daemon is among the names that my_gpus() gave."""
+    if names is None:
+        return True
+    return any(uuid.startswith(name) if name.startswith("GPU-") else name == str(index)
+               for name in names)

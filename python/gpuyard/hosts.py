@@ -1,0 +1,186 @@
+"""The daemon that somebody means: by what the program says, the environment, hosts.toml, and what
+listens on this machine. The order and the refusals are those of the program gpuyard.
+"""
+
+from __future__ import annotations
+
+import binascii
+import os
+import socket
+import stat
+import struct
+from typing import Mapping, NamedTuple
+
+from . import endpoint as places
+from .endpoint import Endpoint
+from .errors import Denied, Error, Invalid, NotFound, Unavailable, Unsupported
+from .hosts_file import Host, read_hosts
+
+SYSTEM_SOCKET = "/run/gpuyard/gpuyard.sock"
+_MOST_TOKEN = 4096  # bytes of a file with a token
+_TOKEN_LENGTH = 61
+_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+class Environment(NamedTuple):
+    """The part of the environment that decides; a test makes its own."""
+
+    uid: int
+    variables: Mapping[str, str]
+
+    @staticmethod
+    def of_process() -> Environment:
+        return Environment(getattr(os, "geteuid", lambda: 65534)(), os.environ)
+
+    def get(self, name: str) -> str:
+        return self.variables.get(name, "")
+
+    @property
+    def hosts_file(self) -> str:
+        folder = self.get("XDG_CONFIG_HOME")
+        if not folder:
+            home = self.get("HOME")
+            folder = f"{home}/.config" if home else "/etc"
+        return f"{folder}/gpuyard/hosts.toml"
+
+
+def daemon_meant(host: str, token_file: str = "", environment: Environment | None = None
+                 ) -> Endpoint:
+    """The daemon that `host` names; "": what GPUYARD_HOST or GPUYARD_SOCKET name, else the one of
+    this machine. Nothing is asked of it yet.
+    """
+    env = environment or Environment.of_process()
+    named = host or env.get("GPUYARD_HOST")
+    in_socket = env.get("GPUYARD_SOCKET")
+    if not named:
+        if in_socket:
+            return _with_keys(places.parse(in_socket), token_file, env)
+        return _daemon_of_this_machine(env)
+    found = _with_keys(_address_of(named, env), token_file, env)
+    if not host and in_socket and places.parse(in_socket).name != found.name:
+        raise Invalid("GPUYARD_HOST and GPUYARD_SOCKET say two different things about whom to "
+                      "ask; leave one of them out")
+    return found
+
+
+def _address_of(host: str, env: Environment) -> Endpoint:
+    if "://" in host:
+        if not host.startswith(("ssh://", "https://", "unix://")):
+            raise Invalid(f"{host!r} is no host: it is {places.FORMS}")
+        return places.parse(host)
+    if not places.is_host_name(host):
+        raise Invalid(f"{host!r} is no host: it is {places.FORMS}")
+    file = env.hosts_file
+    known = read_hosts(file, env.uid)
+    if host not in known:
+        raise NotFound(f"{file} does not name a host {host}; to reach it as ssh does, say "
+                       f"ssh://{host}")
+    try:
+        return places.parse(known[host].url)
+    except Error as error:
+        raise Invalid(f"{file}: {host}: {error}") from None
+
+
+def _with_keys(found: Endpoint, token_file: str, env: Environment) -> Endpoint:
+    """Adds the pin and the token to an https endpoint."""
+    if found.kind != "https":
+        return found
+    known = Host("")
+    for one in read_hosts(env.hosts_file, env.uid).values():
+        try:
+            if one.url.startswith("https://") and places.parse(one.url).name == found.name:
+                known = one
+        except Error:
+            continue
+    if env.get("GPUYARD_TOKEN") and env.get("GPUYARD_TOKEN_FILE") and not token_file:
+        raise Invalid("GPUYARD_TOKEN and GPUYARD_TOKEN_FILE are both set; leave one of them out")
+    token = "" if token_file else env.get("GPUYARD_TOKEN")
+    source = "GPUYARD_TOKEN"
+    if not token:
+        source = token_file or env.get("GPUYARD_TOKEN_FILE") or known.token_file
+        token = _token_in(source) if source else ""
+    _check_token(token, source)
+    return found._replace(pin=known.pin, token=token)
+
+
+def _token_in(file: str) -> str:
+    """Reads a token that only its user can read."""
+    try:
+        with open(file, "rb") as opened:
+            # Of the opened file, so that nobody puts another one there in between.
+            mode = os.fstat(opened.fileno()).st_mode
+            if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+                raise Denied(f"{file} can be read by others, and so can the token in it: "
+                             f"`chmod 600 {file}`, and make a new token")
+            text = opened.read(_MOST_TOKEN + 1)
+    except OSError as error:
+        kind = NotFound if isinstance(error, FileNotFoundError) else Denied
+        raise kind(f"the token in {file} cannot be read: {error.strerror}") from None
+    if len(text) > _MOST_TOKEN:
+        raise Invalid(f"{file} holds more than a token")
+    return text.decode("ascii", "replace").strip()
+
+
+def _check_token(token: str, source: str) -> None:
+    if not token:
+        return
+    if not token.startswith("gpy_"):
+        raise Invalid(f"{source}: this is no token of gpuyard's: those begin with \"gpy_\"")
+    if len(token) != _TOKEN_LENGTH or not (token[4:].isascii() and token[4:].isalnum()):
+        raise Invalid(f"{source}: a token has {_TOKEN_LENGTH} letters and digits and this has "
+                      f"{len(token)}: part of it is missing, or something was added")
+    if token[-6:] != _checksum(token[:-6]):
+        raise Invalid(f"{source}: the token was mistyped: its last letters do not fit the others")
+
+
+def _checksum(text: str) -> str:
+    """Six digits of base 62, so that a token that was mistyped is not sent anywhere."""
+    rest, letters = binascii.crc32(text.encode("ascii")), ""
+    for _ in range(6):
+        rest, digit = divmod(rest, len(_BASE62))
+        letters = _BASE62[digit] + letters
+    return letters
+
+
+def _daemon_of_this_machine(env: Environment) -> Endpoint:
+    if not hasattr(socket, "AF_UNIX"):
+        raise Unsupported("gpuyard does not run on this system; name a host: " + places.FORMS)
+    for path in _sockets_to_believe(env):
+        if _listens(path, env.uid):
+            return Endpoint("unix", path=path)
+    raise Unavailable("no daemon runs here; `gpuyard serve` starts one")
+
+
+def _sockets_to_believe(env: Environment) -> list[str]:
+    """Without what another user may have prepared in /tmp."""
+    sockets = [SYSTEM_SOCKET]
+    if env.uid == 0:
+        return sockets
+    runtime = env.get("XDG_RUNTIME_DIR")
+    if runtime:
+        return [*sockets, f"{runtime}/gpuyard/gpuyard.sock"]
+    fallback = f"/tmp/gpuyard-{env.uid}"
+    try:
+        info = os.lstat(fallback)
+    except OSError:
+        return sockets
+    private = stat.S_ISDIR(info.st_mode) and info.st_uid == env.uid and not info.st_mode & 0o022
+    return [*sockets, f"{fallback}/gpuyard.sock"] if private else sockets
+
+
+def _listens(path: str, uid: int) -> bool:
+    """Whether a trusted daemon listens there. Connecting alone decides: a silent one counts."""
+    system = path == SYSTEM_SOCKET  # only an administrator can put a socket there
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except BlockingIOError:
+            return system  # its queue is full: it is there
+        except OSError:
+            return False
+        option = getattr(socket, "SO_PEERCRED", None)
+        if system or option is None:
+            return system
+        peer = struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, option, 12))
+        return peer[1] in (0, uid)

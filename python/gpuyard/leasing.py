@@ -1,0 +1,231 @@
+"""A lease for the time of a `with` block."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import warnings
+from typing import TYPE_CHECKING, Optional
+
+from . import cuda, models
+from .errors import Conflict, Error, Invalid, NotFound, passes
+
+if TYPE_CHECKING:
+    from .yard import Yard
+
+LEAVES_WITHIN = 5.0  # seconds that the end of a block waits for a daemon that restarts
+
+
+class Holding:
+    """What the blocking and the asyncio lease have in common: what they hold, and whose it is."""
+
+    TTL = 120.0  # seconds that a lease elsewhere outlasts this process, if the caller did not say
+
+    def __init__(self, wish: models.LeaseWish, wait: Optional[float]) -> None:
+        self._wish = wish
+        self._wait = wait
+        self._record: Optional[models.Lease] = None
+        self._held = False
+        self._owner = os.getpid()
+        self._sets_environment = False
+        self._lost = ""
+
+    @property
+    def record(self) -> models.Lease:
+        """What the daemon said of it last; after the block, with what was used under it."""
+        self._check_owner()
+        if self._record is None:
+            raise Invalid("no GPU is leased: use it in a `with` block, or call take()")
+        return self._record
+
+    @property
+    def id(self) -> str:
+        return str(self._wish.id)
+
+    @property
+    def gpus(self) -> list[models.LeasedGpu]:
+        return self.record.gpus
+
+    @property
+    def uuids(self) -> list[str]:
+        return [gpu.uuid for gpu in self.gpus]
+
+    @property
+    def fence(self) -> Optional[int]:
+        """Rises with every grant of the machine: who has an older one has no lease any more."""
+        return self.record.fence
+
+    @property
+    def lost(self) -> str:
+        """Why it is over although nobody here has given it up; "": it is not, as far as known."""
+        return self._lost
+
+    def set_environment(self) -> None:
+        """Before it is taken: CUDA_VISIBLE_DEVICES is to have its GPUs while it is held."""
+        self._sets_environment = True
+
+    def __repr__(self) -> str:
+        state = self._record.state if self._record else "not taken"
+        return f"<gpuyard lease {self.id}: {state}>"
+
+    def _check_owner(self) -> None:
+        """A lease is its process's: its child would release the parent's GPUs."""
+        if os.getpid() != self._owner:
+            raise Conflict(f"lease {self.id} is that of process {self._owner}, which has forked "
+                           f"this process {os.getpid()}. Use its GPUs here, but let the parent "
+                           "renew and release it, or take another lease here")
+
+    def _check_held(self) -> None:
+        self._check_owner()
+        if not self._held:
+            raise Invalid(f"lease {self.id} is not held: use it in a `with` block, or call take()")
+
+    def _check_cuda(self) -> None:
+        if not self._sets_environment:
+            return
+        culprit = cuda.initialised_by()
+        if culprit:
+            raise Conflict(f"{culprit} has initialised CUDA in this process already, so that it "
+                           "would go on with other GPUs than those of the lease: lease first, and "
+                           "touch CUDA after that, or start the program with `gpuyard run`")
+
+    def _begin(self) -> None:
+        if self._record is not None:
+            raise Invalid(f"lease {self.id} has been taken already; ask for another one")
+        self._owner = os.getpid()
+        self._check_cuda()
+
+    def _took(self, record: models.Lease) -> None:
+        self._check_cuda()
+        self._record = record
+        self._held = True
+        if self._sets_environment:
+            cuda.visible.show(self, self.uuids, record.id, record.fence)
+
+    def _leave(self) -> bool:
+        """Takes the GPUs away from this process; whether there is a lease to be given up."""
+        cuda.visible.hide(self)
+        held, self._held = self._held, False
+        return held and os.getpid() == self._owner and not self._lost
+
+    def _renewed_every(self) -> Optional[float]:
+        return None if self._wish.ttl_s is None else self._wish.ttl_s / 3
+
+    def _renewal_failed(self, error: Error, renewed: float) -> bool:
+        """Whether it is over. `renewed`: when the last renewal was asked for."""
+        assert self._wish.ttl_s is not None
+        gone = isinstance(error, (NotFound, Conflict))
+        if gone or time.monotonic() - renewed > self._wish.ttl_s:
+            self._lost = f"lease {self.id} could not be renewed: {error}"
+            warnings.warn(self._lost, RuntimeWarning, stacklevel=2)
+            return True
+        return False
+
+
+class Lease(Holding):
+    """GPUs for a `with` block. `take()` and `release()` do the same without one.
+
+    If the daemon goes away and comes back, the lease is as it was. After fork the child's handle is
+    dead on purpose and says so.
+    """
+
+    def __init__(self, yard: Yard, wish: models.LeaseWish, wait: Optional[float]) -> None:
+        super().__init__(wish, wait)
+        self._yard = yard
+        self._stop: Optional[threading.Event] = None
+
+    def __enter__(self) -> Lease:
+        return self.take()
+
+    def __exit__(self, *_: object) -> None:
+        if self._leave():
+            self._end_renewals()
+            self._give_up_patiently()
+
+    def take(self) -> Lease:
+        """Waits for the GPUs. Ctrl-C, and every other error, gives up the place in the queue."""
+        self._begin()
+        record: Optional[models.Lease] = None
+        try:
+            record = self._yard.claim(self._wish, self._wait)
+            self._took(record)
+            self._begin_renewals()
+        except BaseException as error:
+            self._leave()
+            # After an error of its own claim() has given up already; Ctrl-C may come in between.
+            if record or not isinstance(error, Error):
+                with contextlib.suppress(Error):  # what went wrong before says more
+                    self._yard.release(self.id)
+            raise
+        return self
+
+    def release(self) -> None:
+        """Gives the GPUs back."""
+        self._check_held()
+        fence = self.fence
+        if self._leave():
+            self._end_renewals()
+            self._record = self._yard.release(self.id, fence)
+
+    def renew(self, ttl: Optional[float] = None) -> models.Lease:
+        """Lets a lease with a time last so long from now on; in a `with` block that is done for
+        you."""
+        lasts = self._wish.ttl_s if ttl is None else ttl
+        if lasts is None:
+            raise Invalid(f"lease {self.id} lasts as long as this process; there is nothing to "
+                          "renew")
+        self._check_held()
+        self._record = self._yard.renew(self.id, lasts, self.fence)
+        return self._record
+
+    def refresh(self) -> models.Lease:
+        """Asks the daemon how it is: its use, its energy, and whether it is still held."""
+        self._check_owner()
+        self._record = self._yard.find_lease(self.id)
+        return self._record
+
+    def _give_up_patiently(self) -> None:
+        """The work in the block is done, so that a daemon that is away is no reason to fail."""
+        end = time.monotonic() + LEAVES_WITHIN
+        fence = self._record.fence if self._record else None
+        while True:
+            try:
+                self._record = self._yard.release(self.id, fence)
+                return
+            except NotFound:
+                return
+            except Error as error:
+                if not passes(error) or time.monotonic() >= end:
+                    warnings.warn(f"lease {self.id} could not be given up: {error}. It ends with "
+                                  "this process, or after its time", RuntimeWarning, stacklevel=3)
+                    return
+            time.sleep(0.2)
+
+    def _begin_renewals(self) -> None:
+        every = self._renewed_every()
+        if every is None:
+            return
+        self._stop = threading.Event()
+        threading.Thread(target=self._renew_until, args=(self._stop, every), daemon=True,
+                         name="gpuyard-renewal").start()
+
+    def _end_renewals(self) -> None:
+        if self._stop:
+            self._stop.set()
+
+    def _renew_until(self, stop: threading.Event, every: float) -> None:
+        assert self._record is not None
+        fence, ttl = self._record.fence, self._wish.ttl_s
+        assert ttl is not None
+        renewed, pause = time.monotonic(), every
+        while not stop.wait(pause):
+            asked = time.monotonic()
+            try:
+                self._yard.renew(self.id, ttl, fence)
+                renewed, pause = asked, every
+            except Error as error:
+                if stop.is_set() or self._renewal_failed(error, renewed):
+                    return
+                pause = min(every, 1.0)

@@ -1,0 +1,193 @@
+"""The energy of a block of a program, measured by the daemon's own windows.
+
+The daemon counts, so that a reading is right at any time, a killed program leaves no lock behind,
+and eight processes that ask for the same GPU hear of the same joules. What is not known is None,
+and `why` says why.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Callable, Mapping, Optional
+
+from . import models, plans
+from .errors import Error, passes
+from .plans import Gpus
+
+if TYPE_CHECKING:
+    from .yard import Yard
+
+JOULES_PER_KWH = 3.6e6
+ENDS_WITHIN = 3.0  # seconds that the end of a block waits for a daemon that restarts
+
+
+class Measurement:
+    """What the blocking and the asyncio measurement have in common: what a window means."""
+
+    def __init__(self, name: Optional[str]) -> None:
+        self._name = name
+        self._id = ""
+        self._window: Optional[models.EnergyWindow] = None
+        self._trouble = "nothing is measured yet: use it in a `with` block"
+        self._over = False
+
+    @property
+    def final(self) -> bool:
+        """Whether the block is over, so that the numbers stay what they are."""
+        return self._over
+
+    def _result(self) -> Optional[models.EnergyWindow]:
+        return None if self._trouble else self._window
+
+    def _began(self, window: models.EnergyWindow) -> None:
+        self._id = window.id
+        self._window = window
+        self._trouble = ""
+
+    def _heard(self, window: models.EnergyWindow) -> None:
+        self._window = window
+        self._trouble = ""
+
+    def _failed(self, error: Error) -> None:
+        self._trouble = error.message
+
+    def _co2(self, window: Optional[models.EnergyWindow], grid: float) -> Optional[float]:
+        joules = joules_of(window)
+        return None if joules is None else joules / JOULES_PER_KWH * grid
+
+
+def joules_of(window: Optional[models.EnergyWindow]) -> Optional[float]:
+    """The sum over all GPUs; None if nothing is known of one of them."""
+    known = by_gpu_of(window).values()
+    total = 0.0
+    for joules in known:
+        if joules is None:
+            return None
+        total += joules
+    return total if known else None
+
+
+def by_gpu_of(window: Optional[models.EnergyWindow]) -> Mapping[str, Optional[float]]:
+    """Joules by UUID."""
+    if window is None:
+        return {}
+    return {gpu.uuid: None if _is_unknown(gpu) else gpu.joules for gpu in window.gpus}
+
+
+def why_of(window: Optional[models.EnergyWindow]) -> Optional[str]:
+    """Of which GPUs the energy is not, or not wholly, known."""
+    if window is None:
+        return "nothing is measured yet"
+    if not window.gpus:
+        return "none of the GPUs is there"
+    parts: list[str] = []
+    for gpu in window.gpus:
+        place = gpu.uuid if gpu.index is None else f"GPU {gpu.index}"
+        if _is_unknown(gpu):
+            parts.append(f"nothing is known of {place}, which did not answer")
+        elif gpu.unknown_seconds > 0:
+            parts.append(f"of {place} {gpu.unknown_seconds:.1f} s of {gpu.seconds:.1f} s are not "
+                         "known")
+        elif gpu.interrupted:
+            parts.append(f"the counter of {place} started over, so that its joules are those of "
+                         "the known parts")
+    return "; ".join(parts) or None
+
+
+def _is_unknown(gpu: models.WindowGpu) -> bool:
+    return gpu.seconds > 0 and gpu.unknown_seconds >= gpu.seconds
+
+
+class Energy(Measurement):
+    """Measures a `with` block. Never the reason why a program fails: without a daemon `joules` is
+    None and `why` says what to do.
+    """
+
+    def __init__(self, where: Callable[[], tuple[Optional[Yard], Optional[Gpus]]],
+                 name: Optional[str] = None) -> None:
+        super().__init__(name)
+        self._where = where
+        self._yard: Optional[Yard] = None
+
+    def __enter__(self) -> Energy:
+        return self.begin()
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def begin(self) -> Energy:
+        """Begins anew."""
+        self._over = False
+        self._window = None
+        self._id = ""
+        try:
+            self._yard, gpus = self._where()
+            if self._yard is None:
+                self._trouble = "CUDA_VISIBLE_DEVICES names no GPU"
+                return self
+            self._began(self._yard.run(plans.begin_window(gpus, self._name)))
+        except Error as error:
+            self._failed(error)
+        return self
+
+    def end(self) -> Energy:
+        """Ends the window; from now on the numbers are final."""
+        if self._over or not self._id or self._yard is None:
+            self._over = True
+            return self
+        self._over = True
+        end = time.monotonic() + ENDS_WITHIN
+        while True:
+            try:
+                self._heard(self._yard.end_energy_window(self._id))
+                return self
+            except Error as error:
+                self._failed(error)
+                if not passes(error) or time.monotonic() >= end:
+                    return self
+            time.sleep(0.2)
+
+    def measure(self) -> Optional[models.EnergyWindow]:
+        """Everything that the daemon says of the window: until now, or until the end of the block.
+        None: not known, and `why` says why."""
+        if self._id and not self._over and self._yard is not None:
+            try:
+                self._heard(self._yard.measure_energy(self._id))
+            except Error as error:
+                self._failed(error)
+        return self._result()
+
+    @property
+    def joules(self) -> Optional[float]:
+        """Used until now, or in the block once it is over. None: not known."""
+        return joules_of(self.measure())
+
+    @property
+    def by_gpu(self) -> Mapping[str, Optional[float]]:
+        """The same by UUID of the GPU."""
+        return by_gpu_of(self.measure())
+
+    @property
+    def seconds(self) -> Optional[float]:
+        window = self.measure()
+        return window.seconds if window else None
+
+    @property
+    def kwh(self) -> Optional[float]:
+        joules = self.joules
+        return None if joules is None else joules / JOULES_PER_KWH
+
+    def co2(self, *, grid: float) -> Optional[float]:
+        """Grams of CO2, where the grid emits so many grams for each kWh."""
+        return self._co2(self.measure(), grid)
+
+    @property
+    def why(self) -> Optional[str]:
+        """Why the energy, or a part of it, is not known. None: all is known."""
+        window = self.measure()
+        return self._trouble or why_of(window)
+
+    def __repr__(self) -> str:
+        joules, why = self.joules, self.why
+        text = "energy not known" if joules is None else f"{joules:.1f} J"
+        return f"<gpuyard {text}{f': {why}' if why else ''}>"

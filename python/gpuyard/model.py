@@ -1,0 +1,157 @@
+"""What the records of models.py have in common: how they are read from JSON and written to it.
+
+A field that only a newer daemon knows is kept in `extra`. A word of an enumeration is a text, so
+that a new word is no error.
+
+The records are frozen dataclasses, but their methods are written here once, and dataclasses looks
+at a record only when somebody asks it to. It would compile six methods for each of a hundred
+classes, which takes longer than everything else that `import gpuyard` and a first request do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Mapping, NoReturn, Tuple, TypeVar, cast
+
+from .errors import Internal
+
+M = TypeVar("M", bound="Model")
+
+# For each field: its name, its kind, "1" for one value or "n" for a list, and whether it may be
+# null. A kind is a letter of _TYPES or the name of a record; with a "?" a value of a list may be
+# null.
+Shape = Tuple[Tuple[str, str, str, bool], ...]
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+
+    @dataclass_transform(frozen_default=True, kw_only_default=True)
+    def record(kind: type[M]) -> type[M]: ...
+else:
+    def record(kind):
+        return kind
+
+
+class _Fields:
+    """What dataclasses.fields(), asdict(), replace() and is_dataclass() go by. It is made when
+    somebody asks for it, and takes its own place in the class."""
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        import dataclasses
+
+        dataclasses.dataclass(init=False, repr=False, eq=False)(owner)
+        return owner.__dict__["__dataclass_fields__"]
+
+
+# What stands in a shape: the JSON types of a value, or the class of a nested record.
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "s": (str,), "i": (int,), "n": (int, float), "b": (bool,), "*": (object,),
+    "l": (list,), "o": (dict,),
+}
+
+
+_RECORDS: dict[str, type[Model]] = {}
+
+
+@record
+class Model:
+    """A record of the daemon. `extra` has the fields that this version does not know."""
+
+    if TYPE_CHECKING:
+        extra: Mapping[str, Any] = {}
+    else:
+        extra: Mapping[str, Any]
+        __dataclass_fields__ = _Fields()
+
+    _shape: ClassVar[Shape] = ()
+
+    def __init_subclass__(cls) -> None:
+        _RECORDS[cls.__name__] = cls
+        if not TYPE_CHECKING:
+            cls.__dataclass_fields__ = _Fields()
+
+    if not TYPE_CHECKING:
+        def __init__(self, **values: Any) -> None:
+            object.__setattr__(self, "extra", dict(values.pop("extra", {})))
+            for name, *_ in self._shape:
+                if name not in values and not hasattr(type(self), name):
+                    raise TypeError(f"{type(self).__name__} needs {name}")
+                object.__setattr__(self, name, values.pop(name, None))
+            for name in values:
+                raise TypeError(f"{type(self).__name__} has no field {name}")
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        from dataclasses import FrozenInstanceError
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        from dataclasses import FrozenInstanceError
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name, *_ in self._shape)
+        return f"{type(self).__name__}({fields})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    @classmethod
+    def read(cls: type[M], data: Any) -> M:
+        """From parsed JSON. Internal if it has another shape."""
+        if not isinstance(data, dict):
+            raise Internal(f"the daemon's {cls.__name__} is no object")
+        record = object.__new__(cls)
+        rest = dict(cast("dict[str, Any]", data))
+        for name, kind, many, optional in cls._shape:
+            value: Any = rest.pop(name, None)
+            if value is None and optional:
+                read: Any = None
+            elif many == "n" and isinstance(value, list):
+                values: list[Any] = cast(Any, value)
+                read = [_read_one(cls, name, kind, one) for one in values]
+            elif many == "n":
+                raise _wrong(cls, name, value)
+            else:
+                read = _read_one(cls, name, kind, value)
+            object.__setattr__(record, name, read)
+        object.__setattr__(record, "extra", rest)
+        return record
+
+    def to_json(self) -> dict[str, Any]:
+        """For a request or a file; what is None is left out."""
+        written: dict[str, Any] = dict(self.extra)
+        for name, *_ in self._shape:
+            value = getattr(self, name)
+            if value is not None:
+                written[name] = _written(value)
+        return written
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, Model):
+        return value.to_json()
+    if isinstance(value, list):
+        values: list[Any] = cast(Any, value)
+        return [_written(one) for one in values]
+    return value
+
+
+def _wrong(owner: type[Model], name: str, value: Any) -> Internal:
+    shown = "nothing" if value is None else repr(value)[:60]
+    return Internal(f"the daemon's {owner.__name__} has in the field {name}: {shown}")
+
+
+def _read_one(owner: type[Model], name: str, kind: str, value: Any) -> Any:
+    if kind.endswith("?"):
+        if value is None:
+            return None
+        kind = kind[:-1]
+    types = _TYPES.get(kind)
+    if types is None:
+        return _RECORDS[kind].read(value)
+    # In Python a bool is an int; in JSON it is not.
+    if not isinstance(value, types) or (isinstance(value, bool) and kind in "in"):
+        raise _wrong(owner, name, value)
+    return value

@@ -1,0 +1,253 @@
+"""What the daemon is asked, without any I/O.
+
+A plan is a generator. It yields what is to be done next, a Call or a Sleep, is sent the answer's
+JSON or thrown an Error, and returns a record. The blocking and the asyncio client each run it with
+a dozen lines, so that a rule such as "ask again with the same id" stands here once.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from typing import Any, Generator, Mapping, NamedTuple, Optional, Sequence, TypeVar, Union
+from urllib.parse import quote, urlencode
+
+from . import models
+from .errors import Conflict, Error, Invalid, TimedOut, Unavailable, error_of, passes
+from .units import Duration, Size, bytes_of, seconds_of
+
+T = TypeVar("T")
+
+# How long the daemon may keep one answer to a claim. The connection shows it that we still wait.
+ONE_WAIT = 10.0
+BETWEEN_CLAIMS = 0.2
+LONGEST_CHANGE = 15.0  # seconds that a change of settings may take
+# How long a daemon that was just started, or waits for its disk, may take to answer first.
+FIRST_ANSWER = 30.0
+
+
+class Call(NamedTuple):
+    """One request. `more` is added to the client's deadline, `least` is the least of it."""
+
+    method: str
+    target: str
+    body: Optional[Mapping[str, Any]] = None
+    more: float = 0.0
+    least: float = 0.0
+
+    def encoded_body(self) -> bytes:
+        return b"" if self.body is None else json.dumps(self.body).encode("utf-8")
+
+
+class Sleep(NamedTuple):
+    seconds: float
+
+
+Step = Union[Call, Sleep]
+Plan = Generator[Step, Any, T]
+Gpus = Union[str, int, Sequence[Union[str, int]]]
+
+
+def part(text: Union[str, int]) -> str:
+    """A part of a path. "." and ".." would lead elsewhere."""
+    word = quote(str(text), safe="-._~,:")
+    if word in ("", ".", ".."):
+        raise Invalid(f"{text!r} names nothing")
+    return word
+
+
+def query(**parameters: Any) -> str:
+    """"?a=1&b=x", without what is None."""
+    said = {name: value for name, value in parameters.items() if value is not None}
+    return "?" + urlencode(said, quote_via=quote) if said else ""
+
+
+def gpus_text(gpus: Gpus) -> str:
+    """One GPU, several with commas, or "all"."""
+    return str(gpus) if isinstance(gpus, (str, int)) else ",".join(map(str, gpus))
+
+
+def gpus_list(gpus: Optional[Gpus]) -> Optional[list[Union[str, int]]]:
+    if gpus is None or gpus == "all":
+        return None
+    if isinstance(gpus, int):
+        return [gpus]
+    return [*gpus.split(",")] if isinstance(gpus, str) else list(gpus)
+
+
+def request(method: str, target: str, body: Optional[Mapping[str, Any]]) -> Plan[Any]:
+    return (yield Call(method, target, body))
+
+
+def devices() -> Plan[list[models.Device]]:
+    snapshot = models.Snapshot.read((yield Call("GET", "/api/gpu/snapshot")))
+    if not snapshot.driver_initialised:
+        raise Unavailable(snapshot.driver_error or "the driver is away; `gpuyard doctor` says why")
+    return snapshot.devices
+
+
+# Leases
+
+def wish(gpus: int, min_free: Optional[Size], among: Optional[Gpus], model: Optional[str],
+         max_time: Optional[Duration], ttl: Optional[Duration], note: Optional[str]
+         ) -> models.LeaseWish:
+    """A claim with an id of its own, by which it is asked for again."""
+    return models.LeaseWish(
+        id=secrets.token_hex(16),
+        gpus=gpus,
+        min_free_bytes=None if min_free is None else bytes_of(min_free),
+        among=gpus_list(among),
+        model=model,
+        max_time_s=None if max_time is None else seconds_of(max_time),
+        binding="process" if ttl is None else "detached",
+        ttl_s=None if ttl is None else seconds_of(ttl),
+        note=note)
+
+
+def claim(wanted: models.LeaseWish, wait: Optional[float]) -> Plan[models.Lease]:
+    """Claims GPUs and waits until it has all of them. None waits for ever, 0 does not queue.
+
+    Whatever ends it without the GPUs, Ctrl-C too, gives up the place in the queue.
+    """
+    lease = str(wanted.id)
+    body = wanted.to_json()
+    if wait == 0:
+        body["wait_s"] = 0
+    try:
+        return (yield from _wait(body, wait))
+    except GeneratorExit:
+        raise
+    except BaseException:
+        try:
+            yield Call("DELETE", f"/api/gpu/leases/{part(lease)}")
+        except Error:
+            pass  # the daemon sees by itself that the claim has no client
+        raise
+
+
+def _wait(body: dict[str, Any], wait: Optional[float]) -> Plan[models.Lease]:
+    began = time.monotonic()
+    why = "nothing was heard of the claim"
+    there = heard = False  # somebody was there; the daemon has told of the claim
+    while True:
+        left = ONE_WAIT if wait is None else began + wait - time.monotonic()
+        body["answer_within_s"] = min(max(left, 0.0), ONE_WAIT)
+        try:
+            answer = yield Call("POST", "/api/gpu/leases", body, more=body["answer_within_s"])
+        except Error as error:
+            # A daemon that was there comes back. One that never was is not waited for.
+            there = there or error.reached
+            patient = heard or (there and time.monotonic() - began < FIRST_ANSWER)
+            if wait == 0 or not passes(error) or not patient:
+                raise
+            why = error.message
+            yield Sleep(BETWEEN_CLAIMS)
+        else:
+            heard = True
+            lease = models.LeaseAnswer.read(answer).lease
+            if lease.state == "held":
+                return lease
+            if lease.state != "waiting":
+                raise Conflict(lease.why or f"the claim has ended: {lease.ending}")
+            why = lease.place.text if lease.place else why
+        if wait is not None and time.monotonic() >= began + wait:
+            raise TimedOut(f"the GPUs were not there in time: {why}")
+
+
+def find_lease(lease: str) -> Plan[models.Lease]:
+    answer = yield Call("GET", f"/api/gpu/leases/{part(lease)}")
+    return models.LeaseAnswer.read(answer).lease
+
+
+def leases() -> Plan[list[models.Lease]]:
+    return models.Leases.read((yield Call("GET", "/api/gpu/leases"))).leases
+
+
+def renew(lease: str, ttl: float, fence: Optional[int]) -> Plan[models.Lease]:
+    body = models.RenewWish(ttl_s=ttl, fence=fence).to_json()
+    answer = yield Call("POST", f"/api/gpu/leases/{part(lease)}/renew", body)
+    return models.LeaseAnswer.read(answer).lease
+
+
+def release(lease: str, fence: Optional[int] = None) -> Plan[models.Lease]:
+    answer = yield Call("DELETE", f"/api/gpu/leases/{part(lease)}{query(fence=fence)}")
+    return models.LeaseAnswer.read(answer).lease
+
+
+# Energy
+
+def begin_window(gpus: Optional[Gpus], name: Optional[str]) -> Plan[models.EnergyWindow]:
+    body = models.EnergyWindowWish(gpus=gpus_list(gpus), name=name).to_json()
+    return models.EnergyWindow.read((yield Call("POST", "/api/gpu/energy/windows", body)))
+
+
+def measure_window(window: str) -> Plan[models.EnergyWindow]:
+    return models.EnergyWindow.read(
+        (yield Call("GET", f"/api/gpu/energy/windows/{part(window)}")))
+
+
+def end_window(window: str) -> Plan[models.EnergyWindow]:
+    return models.EnergyWindow.read(
+        (yield Call("DELETE", f"/api/gpu/energy/windows/{part(window)}")))
+
+
+# Settings
+
+Value = Union[float, int, bool, str, tuple[int, int]]
+
+
+def _wish_of(setting: str, value: Value) -> dict[str, Any]:
+    if setting == "power_limit" and isinstance(value, (int, float)):
+        return {"power_limit_mw": round(value * 1000)}
+    if setting in ("gpu_clocks", "memory_clocks"):
+        if isinstance(value, int) and not isinstance(value, bool):
+            return {"min_clock_mhz": value, "max_clock_mhz": value}
+        if isinstance(value, tuple) and len(value) == 2:
+            return {"min_clock_mhz": value[0], "max_clock_mhz": value[1]}
+    if setting in ("persistence", "ecc") and isinstance(value, bool):
+        return {"enabled": value}
+    if setting == "compute_mode" and isinstance(value, str):
+        return {"compute_mode": value}
+    raise Invalid(f"{setting!r} cannot be {value!r}: there is power_limit with watts, gpu_clocks "
+                  "and memory_clocks with MHz or (lowest, highest), persistence and ecc with True "
+                  "or False, and compute_mode with a word such as \"default\"")
+
+
+def set_setting(gpus: Gpus, setting: str, value: Value, lasting: Optional[Duration]
+                ) -> Plan[list[models.Change]]:
+    body = _wish_of(setting, value)
+    if lasting is not None:
+        body["for_s"] = seconds_of(lasting)
+    target = f"/api/gpu/manage/{part(gpus_text(gpus))}/{setting.replace('_', '-')}"
+    return _changed((yield Call("PUT", target, body, least=LONGEST_CHANGE)))
+
+
+def restore_setting(gpus: Gpus, setting: Optional[str]) -> Plan[list[models.Change]]:
+    place = f"/api/gpu/manage/{part(gpus_text(gpus))}"
+    if setting is None:
+        call = Call("POST", f"{place}/restore", {}, least=LONGEST_CHANGE)
+    else:
+        call = Call("DELETE", f"{place}/{part(setting.replace('_', '-'))}", least=LONGEST_CHANGE)
+    return _changed((yield call))
+
+
+def _changed(answer: Any) -> list[models.Change]:
+    """The first GPU that could not be changed says why."""
+    changes = models.Changes.read(answer).changes
+    for change in changes:
+        if change.error:
+            raise error_of(change.error.code, change.error.message)
+    return changes
+
+
+# Alerts
+
+def alerts() -> Plan[list[models.Alert]]:
+    return models.Alerts.read((yield Call("GET", "/api/gpu/alerts"))).alerts
+
+
+def acknowledge(alert: int, note: Optional[str]) -> Plan[models.Alert]:
+    body = models.AcknowledgeWish(note=note).to_json()
+    answer = yield Call("POST", f"/api/gpu/alerts/{part(alert)}/acknowledge", body)
+    return models.AlertAnswer.read(answer).alert

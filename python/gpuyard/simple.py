@@ -1,0 +1,124 @@
+"""What most programs need, of the daemon that GPUYARD_HOST or GPUYARD_SOCKET name, or else of this
+machine's."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from typing import Any, Callable, Optional, TypeVar, overload
+
+from . import cuda, models
+from .leasing import Lease
+from .measuring import Energy
+from .plans import Gpus
+from .streaming import Events
+from .units import Duration, Size
+from .yard import Yard
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+log = logging.getLogger("gpuyard")
+
+
+def devices() -> list[models.Device]:
+    """All GPUs in full."""
+    with Yard() as yard:
+        return yard.devices()
+
+
+def events(*, since: str = "", gpus: Optional[Gpus] = None) -> Events:
+    """What happens from now on: `for event in gpuyard.events(): ...`"""
+    return Yard().events(since=since, gpus=gpus)
+
+
+def lease(gpus: int = 1, *, min_free: Optional[Size] = None, among: Optional[Gpus] = None,
+          model: Optional[str] = None, max_time: Optional[Duration] = None,
+          ttl: Optional[Duration] = None, wait: Optional[Duration] = None,
+          note: Optional[str] = None) -> Lease:
+    """GPUs for a `with` block, in which CUDA_VISIBLE_DEVICES has them; after it, the old value.
+
+    Raises Conflict if CUDA is initialised already in this process: it would go on with the GPUs
+    that it has. See Yard.lease() for the parameters.
+    """
+    taken = Yard().lease(gpus, min_free=min_free, among=among, model=model, max_time=max_time,
+                         ttl=ttl, wait=wait, note=note)
+    taken.set_environment()
+    return taken
+
+
+def energy(gpus: Optional[Gpus] = None, *, name: Optional[str] = None) -> Energy:
+    """Measures these GPUs in a `with` block; by default those that CUDA gives this process."""
+    return Energy(lambda: _whose(gpus), name)
+
+
+def _whose(gpus: Optional[Gpus]) -> tuple[Optional[Yard], Optional[Gpus]]:
+    """Whom to ask, and for which GPUs; asked when a block begins, since a lease may come first."""
+    yard = Yard()
+    if gpus is not None:
+        return yard, gpus
+    names = cuda.my_gpus()
+    if names is None:
+        return yard, None
+    if not names:
+        return None, None
+    # The daemon wants whole UUIDs; CUDA also takes their beginning.
+    if any(name.startswith("GPU-") and len(name) < cuda.UUID_LENGTH for name in names):
+        mine = [device.uuid for device in yard.devices()
+                if cuda.is_mine(device.index, device.uuid, names)]
+        return (yard, mine) if mine else (None, None)
+    return yard, names
+
+
+@overload
+def measured(function: F) -> F: ...
+@overload
+def measured(*, gpus: Optional[Gpus] = None, name: Optional[str] = None) -> Callable[[F], F]: ...
+
+
+def measured(function: Optional[F] = None, *, gpus: Optional[Gpus] = None,
+             name: Optional[str] = None) -> Any:
+    """A decorator: measures each call. `function.energy` is the Energy of the last call that has
+    ended, and the log "gpuyard" has a line for each call."""
+    if function is None:
+        return functools.partial(measured, gpus=gpus, name=name)
+    label = name or _short(function.__qualname__)
+    wrapper: Any = (_measured_coroutine if inspect.iscoroutinefunction(function) else
+                    _measured_function)(function, gpus, label)
+    wrapper.energy = None
+    return wrapper
+
+
+def _short(name: str) -> str:
+    """A name for a window, which has at most 64 bytes."""
+    return name.rsplit("<locals>.", 1)[-1].encode("utf-8")[:64].decode("utf-8", "ignore")
+
+
+def _measured_function(function: Callable[..., Any], gpus: Optional[Gpus], label: str) -> Any:
+    @functools.wraps(function)
+    def wrapper(*arguments: Any, **named: Any) -> Any:
+        spent = energy(gpus, name=label).begin()
+        try:
+            return function(*arguments, **named)
+        finally:
+            _measured(wrapper, spent.end(), label)
+    return wrapper
+
+
+def _measured_coroutine(function: Callable[..., Any], gpus: Optional[Gpus], label: str) -> Any:
+    @functools.wraps(function)
+    async def wrapper(*arguments: Any, **named: Any) -> Any:
+        import asyncio
+        loop = asyncio.get_running_loop()
+        # The daemon answers in a millisecond or two, but may be away.
+        spent = await loop.run_in_executor(None, energy(gpus, name=label).begin)
+        try:
+            return await function(*arguments, **named)
+        finally:
+            _measured(wrapper, await loop.run_in_executor(None, spent.end), label)
+    return wrapper
+
+
+def _measured(wrapper: Any, spent: Energy, label: str) -> None:
+    wrapper.energy = spent
+    log.info("%s: %r", label, spent)

@@ -1,0 +1,187 @@
+"""The way to a daemon through ssh: how ssh is started, and what its words mean.
+
+`ssh HOST gpuyard dial-stdio` prints one line once it has reached the daemon; from then on its stdin
+and stdout are a connection that speaks HTTP.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import threading
+from typing import NamedTuple
+
+from .endpoint import Endpoint
+from .errors import Denied, Error, Internal, TimedOut, Unavailable, Unsupported
+
+GREETING = b"gpuyard-dial-stdio 1\n"
+MOST_BEFORE_GREETING = 64 * 1024  # bytes that start-up files of the far shell may print
+LOGIN_SECONDS = 15.0
+
+_MOST_SAID = 8 * 1024  # bytes of stderr that are kept, the last ones
+_LINES_SAID = 3
+_ENDS_WITHIN = 0.5  # seconds from the end of a connection until ssh has told why
+
+# The flags are those of the program. BatchMode: a question would wait for ever. ControlMaster=no: a
+# shared connection is used and none stays behind. The rest takes away what the user's configuration
+# may add for a shell.
+_FLAGS = (
+    "-T", "-a", "-x", "-oBatchMode=yes", "-oConnectTimeout=10", "-oServerAliveInterval=5",
+    "-oServerAliveCountMax=3", "-oClearAllForwardings=yes", "-oTunnel=no", "-oControlMaster=no",
+    "-oPermitLocalCommand=no", "-oRemoteCommand=none", "-oLogLevel=ERROR",
+)
+
+
+class _Reason(NamedTuple):
+    words: str
+    kind: type[Error]
+    what: str
+    next_step: str  # {} is what follows `ssh` on a command line
+
+
+# ssh has one exit code for all that goes wrong, and always speaks English.
+_REASONS = (
+    _Reason("has changed and you have requested", Denied, "its host key has changed",
+            "Somebody may be listening, or the machine was installed anew: ask its administrator "
+            "before you remove the old key"),
+    _Reason("Host key verification failed", Denied, "ssh does not know its host key",
+            "`ssh {}` shows it once and asks; compare it with what its administrator says"),
+    _Reason("Permission denied", Denied, "ssh is not let in",
+            "gpuyard asks for no password: `ssh-copy-id {0}` takes your key there, `ssh-add` "
+            "unlocks it; then `ssh -o BatchMode=yes {0} true` works"),
+    _Reason("Could not resolve hostname", Unavailable, "there is no such host",
+            "A name is one of DNS or of ~/.ssh/config"),
+    _Reason("Connection refused", Unavailable, "no ssh listens there",
+            "Is the port right, and does sshd run?"),
+    _Reason("timed out", Unavailable, "it cannot be reached", "Is it on, and the network?"),
+    _Reason("No route to host", Unavailable, "it cannot be reached", "Is it on, and the network?"),
+    _Reason("Network is unreachable", Unavailable, "it cannot be reached", "Is the network on?"),
+)
+_OF_SSH = _Reason("", Unavailable, "ssh has failed", "`ssh {} true` must work first")
+_NO_PROGRAM = _Reason("", Unavailable, "it has no gpuyard where ssh looks for one",
+                      "If it is installed elsewhere, name its path: ssh://HOST/path/of/gpuyard, "
+                      "or in hosts.toml")
+_TOO_OLD = _Reason("", Unsupported, "its gpuyard is too old to be asked from afar",
+                   "Install a newer one there")
+_TOO_LATE = _Reason("", TimedOut, "it did not answer in time", "`ssh {} true` must work first")
+_OF_DAEMON = _Reason("", Unavailable, "", "")
+_ENDED = _Reason("", Unavailable, "the connection has ended", "")
+
+
+def command_to(host: Endpoint) -> list[str]:
+    words = ["ssh", *_FLAGS]
+    if host.port:
+        words += ["-p", str(host.port)]
+    if host.user:
+        words += ["-l", host.user]
+    return [*words, "--", host.host, host.path or "gpuyard", "dial-stdio"]
+
+
+class Login:
+    """One running ssh. `near` is our end of the connection, before the greeting."""
+
+    def __init__(self, host: Endpoint) -> None:
+        self.host = host
+        self._said = bytearray()
+        self._owner = os.getpid()
+        self.near, far = socket.socketpair()
+        try:
+            # A session of its own: Ctrl-C at the terminal is for this program, which still has to
+            # give up a claim through this very connection.
+            self._process = subprocess.Popen(
+                command_to(host), stdin=far.fileno(), stdout=far.fileno(), stderr=subprocess.PIPE,
+                start_new_session=True)
+        except OSError:
+            self.near.close()
+            raise Unavailable(f"{host.name}: this machine has no ssh. Install it: apt install "
+                              "openssh-client") from None
+        finally:
+            far.close()
+        self._listener = threading.Thread(target=self._listen, daemon=True, name="gpuyard-ssh")
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr as errors:
+            while True:
+                piece = os.read(errors.fileno(), 4096)
+                if not piece:
+                    return
+                self._said += piece
+                del self._said[:-_MOST_SAID]
+
+    def why(self, too_late: bool = False) -> Error:
+        """What became of an ssh that is no connection, or no longer. Ends it."""
+        status: int | None = None
+        if not too_late:
+            try:
+                status = self._process.wait(_ENDS_WITHIN)
+            except subprocess.TimeoutExpired:
+                pass
+        self.end()
+        self._listener.join(_ENDS_WITHIN)
+        return explain(self.host, status, self._said.decode("utf-8", "replace"), too_late)
+
+    def end(self) -> None:
+        """In a child of fork only our end is closed: ssh is the parent's."""
+        self.near.close()
+        if os.getpid() != self._owner or self._process.poll() is not None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_ENDS_WITHIN)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def after_greeting(received: bytes) -> bool:
+    """Whether all of the greeting has come; what a far shell prints may stand before it."""
+    at = received.find(GREETING)
+    if at < 0:
+        if len(received) > MOST_BEFORE_GREETING:
+            raise Internal(f"more than {MOST_BEFORE_GREETING} bytes came without a greeting; is it "
+                           "a gpuyard that answers?")
+        return False
+    if at + len(GREETING) != len(received):
+        raise Internal("something came that nobody has asked for")
+    return True
+
+
+def explain(host: Endpoint, status: int | None, said: str, too_late: bool = False) -> Error:
+    """The error for an exit status of ssh and what it said."""
+    reason = _reason_of(status, said, too_late)
+    words = _last_lines(said)
+    text = host.name
+    if reason.what:
+        text += f": {reason.what}"
+    if words:
+        text += f": {words}"
+    if reason.next_step:
+        port = f"-p {host.port} " if host.port else ""
+        user = f"{host.user}@" if host.user else ""
+        text += " " if text.endswith(".") else ". "
+        text += reason.next_step.format(f"{port}{user}{host.host}")
+    return reason.kind(text)
+
+
+def _reason_of(status: int | None, said: str, too_late: bool) -> _Reason:
+    if too_late:
+        return _TOO_LATE
+    if status is None:
+        return _ENDED
+    if status == 255:
+        return next((reason for reason in _REASONS if reason.words in said), _OF_SSH)
+    if status == 127 or "ommand not found" in said:
+        return _NO_PROGRAM
+    if "no verb dial-stdio" in said:
+        return _TOO_OLD
+    return _OF_DAEMON if said else _ENDED
+
+
+def _last_lines(said: str) -> str:
+    """A frame of signs, as ssh draws around a warning, says nothing in one line."""
+    lines = ["".join(c if c.isprintable() else "?" for c in line.strip())
+             for line in said.splitlines() if line.strip("@*=- \t\r")]
+    return "; ".join(lines[-_LINES_SAID:])

@@ -1,0 +1,108 @@
+"""The blocking client's stream of events."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Iterator, Optional
+
+from .endpoint import Endpoint
+from .errors import Error
+from .following import LONGEST_QUIET, RETRY_AFTER, Event, Follower
+from .plans import Gpus
+from .sse import ServerEvent
+from .wire import EventStream
+
+
+class Events:
+    """The daemon's events, each once and in order, across restarts of the daemon. One thread.
+
+        for event in yard.events(): ...
+        event = events.next(wait=5)     # None: none came in time
+    """
+
+    def __init__(self, endpoint: Endpoint, since: str, gpus: Optional[Gpus], deadline: float
+                 ) -> None:
+        self._endpoint = endpoint
+        self._deadline = deadline
+        self._follower = Follower(endpoint.name, since, gpus)
+        self._stream: Optional[EventStream] = None
+        self._came: deque[ServerEvent] = deque()
+        self._retry_at = 0.0
+
+    @property
+    def last(self) -> str:
+        """The id of the last event: name it in `since` to go on behind it."""
+        return self._follower.last
+
+    def __iter__(self) -> Iterator[Event]:
+        return self
+
+    def __next__(self) -> Event:
+        while True:
+            event = self.next(LONGEST_QUIET)
+            if event:
+                return event
+
+    def __enter__(self) -> Events:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the stream; next() opens it again, behind the last event."""
+        self._came.clear()
+        if self._stream:
+            self._stream.close()
+            self._stream = None
+
+    def next(self, wait: float) -> Optional[Event]:
+        """The next one, or None if none came within so many seconds. A connection that is being
+        made may take its own time. An error is the end: the daemon refuses, or was never there."""
+        end = time.monotonic() + wait
+        while True:
+            event = self._next(end)
+            if event or time.monotonic() >= end:
+                return event
+
+    def _next(self, end: float) -> Optional[Event]:
+        if not self._stream:
+            pause = min(end, self._retry_at) - time.monotonic()
+            if pause > 0:
+                time.sleep(pause)
+            if time.monotonic() < self._retry_at:
+                return None
+            return self._open()
+        while self._came:
+            event = self._follower.take(self._came.popleft())
+            if event and event.kind == "lost":
+                self.close()
+            if event:
+                return event
+        return self._read(end)
+
+    def _open(self) -> Optional[Event]:
+        try:
+            self._stream = EventStream(self._endpoint, self._follower.target(), self._deadline)
+        except Error as error:
+            return self._broke(error)
+        return self._follower.opened()
+
+    def _read(self, end: float) -> Optional[Event]:
+        assert self._stream
+        try:
+            came = self._stream.read(end)
+        except Error as error:
+            return self._broke(error)
+        if came is None:
+            return self._broke(self._follower.ended())
+        if not came and time.monotonic() - self._stream.heard > LONGEST_QUIET:
+            return self._broke(self._follower.silent())
+        self._came.extend(came)
+        return None
+
+    def _broke(self, error: Error) -> Optional[Event]:
+        self.close()
+        self._retry_at = time.monotonic() + RETRY_AFTER
+        return self._follower.broke(error)

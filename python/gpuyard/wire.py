@@ -1,0 +1,272 @@
+"""The blocking client's connections: a Unix socket, TCP, TLS or ssh, and one request over them."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+import time
+from typing import Optional
+
+from . import http
+from .endpoint import Endpoint
+from .errors import Denied, Error, TimedOut, Unavailable
+from .sse import EventParser, ServerEvent
+from .ssh import LOGIN_SECONDS, Login, after_greeting
+
+_PIECE = 64 * 1024  # bytes of one read
+_MOST_KEPT = 2  # connections by ssh that wait for the next request
+
+
+def no_answer(endpoint: Endpoint) -> TimedOut:
+    return TimedOut(f"no answer came from the daemon at {endpoint.name} in time; what was asked "
+                    "may still happen")
+
+
+def no_connection(endpoint: Endpoint, error: OSError) -> Error:
+    """Why nobody could be connected to, or why a connection broke."""
+    if isinstance(error, (TimeoutError, socket.timeout)):  # two classes before Python 3.10
+        return no_answer(endpoint)
+    # An SSLCertVerificationError is an OSError, and ssl is not imported for a Unix socket.
+    verify = getattr(error, "verify_message", "")
+    if verify:
+        return Denied(f"{endpoint.name} shows a certificate that is not trusted: {verify}. "
+                      "`gpuyard host add` notes its pin")
+    what = error.strerror or str(error)
+    if isinstance(error, PermissionError):
+        return Denied(f"the daemon at {endpoint.name} may not be asked: {what}")
+    return Unavailable(f"no daemon answers at {endpoint.name}: {what}. `gpuyard serve` starts one "
+                       "there")
+
+
+class Connection:
+    """An open one. `deadline` is always a time of time.monotonic()."""
+
+    def __init__(self, endpoint: Endpoint, deadline: float) -> None:
+        self.endpoint = endpoint
+        self.fresh = True  # no request has been answered over it
+        self._login: Optional[Login] = None
+        self._owner = os.getpid()
+        if endpoint.kind == "ssh":
+            self._login = Login(endpoint)
+            self._socket = self._login.near
+            self._await_greeting(time.monotonic() + LOGIN_SECONDS)
+            return
+        try:
+            self._socket = self._connect(endpoint, deadline)
+        except OSError as error:
+            raise no_connection(endpoint, error) from None
+
+    @staticmethod
+    def _connect(endpoint: Endpoint, deadline: float) -> socket.socket:
+        patience = max(deadline - time.monotonic(), 0.001)
+        if endpoint.kind == "unix":
+            connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connected.settimeout(patience)
+            try:
+                connected.connect(endpoint.path)
+            except BaseException:
+                connected.close()
+                raise
+            return connected
+        connected = socket.create_connection((endpoint.host, endpoint.port), patience)
+        if endpoint.kind == "tcp":
+            return connected
+        from . import trust
+        try:
+            connected.settimeout(max(deadline - time.monotonic(), 0.001))
+            secured = trust.context_for(endpoint.pin).wrap_socket(
+                connected, server_hostname=endpoint.host)
+        except BaseException:
+            connected.close()
+            raise
+        if endpoint.pin:
+            try:
+                trust.check_pin(endpoint.pin, secured.getpeercert(True), endpoint.name)
+            except BaseException:
+                secured.close()
+                raise
+        return secured
+
+    def _await_greeting(self, deadline: float) -> None:
+        received = b""
+        try:
+            while not after_greeting(received):
+                piece = self.receive(deadline)
+                if not piece:
+                    raise self._why()
+                received += piece
+        except TimedOut:
+            raise self._why(too_late=True) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _why(self, too_late: bool = False) -> Error:
+        assert self._login is not None
+        return self._login.why(too_late)
+
+    def send(self, data: bytes, deadline: float) -> None:
+        try:
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            self._socket.sendall(data)
+        except OSError as error:
+            raise no_connection(self.endpoint, error) from None
+
+    def receive(self, deadline: float) -> bytes:
+        """Some bytes; none: the other side has ended it. TimedOut after the deadline."""
+        try:
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            return self._socket.recv(_PIECE)
+        except ConnectionResetError:
+            return b""
+        except OSError as error:
+            raise no_connection(self.endpoint, error) from None
+
+    def ended(self) -> Error:
+        """Why the other side has ended it."""
+        if self._login is not None:
+            return self._why()
+        return Unavailable(f"the daemon at {self.endpoint.name} has ended")
+
+    def close(self) -> None:
+        if self._login is not None:
+            self._login.end()
+        else:
+            self._socket.close()
+
+    @property
+    def is_ours(self) -> bool:
+        """A child of fork must not use its parent's connections."""
+        return os.getpid() == self._owner
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing came since the last answer, an end for example."""
+        return not select.select([self._socket], [], [], 0)[0]
+
+
+class Wire:
+    """The way to one daemon. Any thread; requests of several threads do not wait for each other.
+
+    Connections by ssh are kept, because a login takes long.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._kept: list[Connection] = []
+        self._lock = threading.Lock()
+
+    def exchange(self, request: http.Request, deadline: float) -> http.Response:
+        connection = self._take_kept()
+        if connection:
+            try:
+                return self._over(connection, request, time.monotonic() + deadline)
+            except Unavailable:
+                # It had ended meanwhile. Only a reading may be asked twice.
+                if request.method != "GET":
+                    raise
+        connection = Connection(self.endpoint, time.monotonic() + deadline)
+        # A login has its own time.
+        return self._over(connection, request, time.monotonic() + deadline)
+
+    def _over(self, connection: Connection, request: http.Request, deadline: float
+              ) -> http.Response:
+        kept = False
+        try:
+            keeps = self.endpoint.kind == "ssh"
+            connection.send(http.encode(request, self.endpoint.host_field, self.endpoint.token,
+                                        close=not keeps), deadline)
+            parser = http.Parser()
+            while not parser.done:
+                piece = connection.receive(deadline)
+                if not piece and parser.head is None:
+                    raise connection.ended()
+                parser.feed(piece)
+            kept = keeps and parser.reusable and self._keep(connection)
+            return parser.response()
+        except Error as error:
+            error.reached = True
+            raise
+        finally:
+            if not kept:
+                connection.close()
+
+    def _take_kept(self) -> Optional[Connection]:
+        with self._lock:
+            while self._kept:
+                connection = self._kept.pop()
+                if connection.is_ours and connection.is_idle:
+                    return connection
+                connection.close()
+        return None
+
+    def _keep(self, connection: Connection) -> bool:
+        with self._lock:
+            if len(self._kept) >= _MOST_KEPT:
+                return False
+            self._kept.append(connection)
+            return True
+
+    def close(self) -> None:
+        with self._lock:
+            for connection in self._kept:
+                connection.close()
+            self._kept.clear()
+
+
+class EventStream:
+    """One connection to a stream of events."""
+
+    def __init__(self, endpoint: Endpoint, target: str, deadline: float) -> None:
+        self._parser = http.Parser(most_body=1 << 62)  # a stream has no end; an event has a limit
+        self._events = EventParser()
+        self._connection = Connection(endpoint, time.monotonic() + deadline)
+        self.heard = time.monotonic()
+        try:
+            until = time.monotonic() + deadline
+            request = http.encode(http.Request("GET", target), endpoint.host_field, endpoint.token)
+            self._connection.send(request, until)
+            while self._parser.head is None:
+                self._feed(until)
+            if self._parser.head.status != 200:
+                self._refused(until)
+        except BaseException:
+            self.close()
+            raise
+
+    def _refused(self, until: float) -> None:
+        from .errors import error_of_answer
+
+        assert self._parser.head is not None
+        body = self._parser.take()
+        while not self._parser.done and len(body) < http.MOST_HEAD:
+            self._feed(until)
+            body += self._parser.take()
+        raise error_of_answer(self._parser.head.status, body)
+
+    def _feed(self, deadline: float) -> None:
+        piece = self._connection.receive(deadline)
+        if not piece and self._parser.head is None:
+            raise self._connection.ended()
+        self.heard = time.monotonic()
+        self._parser.feed(piece)
+
+    def read(self, deadline: float) -> Optional[list[ServerEvent]]:
+        """What came until the deadline, perhaps nothing; None: the daemon has ended the stream."""
+        body = self._parser.take()
+        if not body:
+            if self._parser.done:
+                return None
+            try:
+                self._feed(deadline)
+            except TimedOut:
+                return []
+            body = self._parser.take()
+        return self._events.feed(body)
+
+    def close(self) -> None:
+        self._connection.close()
+
+

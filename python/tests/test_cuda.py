@@ -1,0 +1,85 @@
+"""Which GPUs are this process's, and whether CUDA is initialised; no framework is imported."""
+
+import os
+import sys
+import types
+
+import pytest
+
+from gpuyard import cuda
+
+A = "GPU-aaaaaaaa-2c51-4ca8-8a5f-e1cbf99717fc"
+B = "GPU-bbbbbbbb-2c51-4ca8-8a5f-e1cbf99717fc"
+
+
+def module(**names):
+    return types.SimpleNamespace(**names)
+
+
+def raises():
+    raise RuntimeError("another version")
+
+
+@pytest.mark.parametrize("name, found, culprit", [
+    ("torch", module(cuda=module(is_initialized=lambda: True)), "torch"),
+    ("torch", module(cuda=module(is_initialized=lambda: False)), None),
+    ("torch", module(), None),
+    ("numba.cuda.cudadrv.driver", module(driver=module(is_initialized=True)), "numba"),
+    ("numba.cuda.cudadrv.driver", module(driver=module(is_initialized=False)), None),
+    ("tensorflow.python.eager.context", module(_context=module(_initialized=True)), "tensorflow"),
+    ("tensorflow.python.eager.context", module(_context=None), None),
+    ("jax._src.xla_bridge", module(_backends={"cpu": 1, "cuda": 2}), "jax"),
+    ("jax._src.xla_bridge", module(_backends={"cpu": 1}), None),
+    ("cupy_backends.cuda.api.driver", module(ctxGetCurrent=lambda: 7), "cupy"),
+    ("cupy_backends.cuda.api.driver", module(ctxGetCurrent=raises), None),
+])
+def test_what_has_initialised_cuda_is_named(monkeypatch, name, found, culprit):
+    monkeypatch.setitem(sys.modules, name, found)
+    assert cuda.initialised_by() == culprit
+
+
+def test_an_open_device_of_cuda_shows_that_it_is_initialised(monkeypatch, tmp_path):
+    assert not cuda._has_open("/dev/nvidia-uvm")
+    device = tmp_path / "uvm"
+    with open(device, "w"):
+        assert cuda._has_open(str(device))
+    assert not cuda._has_open(str(device))
+
+
+def test_no_framework_is_imported():
+    before = {name for name in ("torch", "cupy", "numba", "tensorflow", "jax") if name in sys.modules}
+    cuda.initialised_by()
+    assert {name for name in ("torch", "cupy", "numba", "tensorflow", "jax")
+            if name in sys.modules} == before
+
+
+@pytest.mark.parametrize("text, names", [
+    (None, None), ("", []), ("0,1", ["0", "1"]), (f"{A}, {B}", [A, B]), ("GPU-aaaa", ["GPU-aaaa"]),
+    ("0,-1,2", ["0"]), ("NoDevFiles", []), ("1,MIG-x", ["1"]),
+])
+def test_the_gpus_of_this_process_are_those_of_the_environment(text, names):
+    assert cuda.my_gpus({} if text is None else {"CUDA_VISIBLE_DEVICES": text}) == names
+
+
+def test_a_gpu_is_mine_by_index_uuid_or_the_beginning_of_it():
+    assert cuda.is_mine(0, A, None)
+    assert cuda.is_mine(0, A, ["0"]) and not cuda.is_mine(1, A, ["0"])
+    assert cuda.is_mine(None, A, ["GPU-aaaa"]) and not cuda.is_mine(0, A, [B])
+    assert not cuda.is_mine(0, A, [])
+
+
+def test_leases_may_end_in_any_order_and_the_old_values_come_back(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    visible = cuda._Visible()
+    one, two = object(), object()
+    visible.show(one, [A], "lease-1", 1)
+    visible.show(two, [B], "lease-2", 2)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == B
+    visible.hide(one)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == B and os.environ["GPUYARD_FENCE"] == "2"
+    assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    visible.hide(two)
+    visible.hide(two)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"
+    assert "CUDA_DEVICE_ORDER" not in os.environ and "GPUYARD_LEASE" not in os.environ

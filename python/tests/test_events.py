@@ -1,0 +1,80 @@
+"""The stream of events of a real daemon, across its death."""
+
+import time
+
+import gpuyard
+from ground import open_files
+
+
+def next_of(events, wanted, seconds=30):
+    """The next event that `wanted` takes, and all before it."""
+    seen = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        event = events.next(1)
+        if event:
+            seen.append(event)
+            if wanted(event):
+                return seen
+    raise AssertionError(f"waited for an event; there were {seen}")
+
+
+def is_lease(lease, state):
+    def check(event):
+        return event.name == "lease" and event.data["id"] == lease and event.data["state"] == state
+    return check
+
+
+def test_what_happens_is_told_once_and_in_order(yard):
+    with gpuyard.events() as events:
+        assert events.next(0.5) is None or events.last  # it listens from here on
+        with yard.lease(1) as lease:
+            pass
+        seen = next_of(events, is_lease(lease.id, "ended"))
+    states = [event.data["state"] for event in seen if event.name == "lease"]
+    assert [s for s in states if s != "waiting"] == ["held", "draining", "ended"]
+    ids = [event.id for event in seen if event.name != "load"]
+    assert len(ids) == len(set(ids))
+    again = yard.events(since=seen[0].id)
+    assert [event.id for event in next_of(again, is_lease(lease.id, "ended"))
+            if event.name != "load"] == ids[1:]
+    again.close()
+
+
+def test_only_the_events_of_some_gpus(yard, shared):
+    with yard.events(gpus=[1]) as events:
+        events.next(0.5)
+        shared.world.xid(0, 13)
+        shared.world.xid(1, 43)
+        seen = next_of(events, lambda event: event.name == "device" and event.data["xid"] == 43)
+    assert not any(event.name == "device" and event.data["xid"] == 13 for event in seen)
+
+
+def test_a_daemon_that_dies_and_comes_back_is_told(make_ground):
+    ground = make_ground(gpus=1)
+    yard = gpuyard.Yard("unix://" + ground.socket)
+    events = yard.events()
+    with yard.lease(1) as lease:
+        next_of(events, lambda event: event.name == "lease") if events.last else events.next(0.5)
+    next_of(events, is_lease(lease.id, "ended"))
+    ground.kill()
+    away = next_of(events, lambda event: event.kind == "away")[-1]
+    assert away.why
+    assert events.next(1.5) is None  # told once
+    ground.start()
+    kinds = [event.kind for event in next_of(events, lambda event: event.kind == "lost")]
+    assert kinds == ["back", "lost"]  # the new daemon has other numbers
+    with yard.lease(1) as lease:
+        pass
+    next_of(events, is_lease(lease.id, "ended"))
+    events.close()
+
+
+def test_a_loop_over_the_events_can_be_left_and_its_stream_is_closed(yard):
+    before = open_files()
+    with yard.events(since="oldest") as events:
+        for event in events:
+            assert event.kind in ("happened", "lost")
+            assert open_files() > before
+            break
+    assert open_files() == before

@@ -1,0 +1,181 @@
+"""Which daemon is meant, and what is refused on the way: hosts.toml, tokens, the environment."""
+
+import os
+import socket
+
+import pytest
+
+from gpuyard import endpoint
+from gpuyard.errors import Denied, Error, Invalid, NotFound, Unavailable
+from gpuyard.hosts import Environment, _checksum, daemon_meant
+from gpuyard.hosts_file import _host, parse_subset, read_hosts
+
+PIN = "sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+
+
+def token_of(letter):
+    """One whose last letters fit the others."""
+    text = "gpy_" + letter * 51
+    return text + _checksum(text)
+
+
+TOKEN = token_of("a")
+
+
+def env(tmp_path, uid=1000, **variables):
+    return Environment(uid, {"XDG_CONFIG_HOME": str(tmp_path), **variables})
+
+
+def write_hosts(tmp_path, text):
+    file = tmp_path / "gpuyard" / "hosts.toml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    return str(file)
+
+
+@pytest.mark.parametrize("url, name", [
+    ("ssh://alice@lab.example.org:2222/home/alice/gpuyard", None), ("ssh://lab", None),
+    ("ssh://[::1]:22", None), ("ssh://lab/", "ssh://lab"), ("https://dgx1", "https://dgx1:9411"), ("https://dgx1:1/", "https://dgx1:1"),
+    ("unix:///run/x.sock", "/run/x.sock"), ("/run/x.sock", "/run/x.sock"),
+    ("127.0.0.1:9410", "http://127.0.0.1:9410"), ("http://[::1]:9410/", "http://[::1]:9410"),
+])
+def test_what_a_host_may_be_called(url, name):
+    assert endpoint.parse(url).name == (name or url)
+
+
+@pytest.mark.parametrize("url", [
+    "ssh://", "ssh://-oProxyCommand=x", "ssh://a:b@lab", "ssh://lab:0", "ssh://lab:99999",
+    "ssh://lab/a b", "ssh://lab/x/", "ssh://lab;reboot", "ssh://a@-lab", "ssh://-x@lab",
+    "ssh://lab\n", "ssh://[::1", "https://", "https://t@dgx1", "https://dgx1/x", "https://dgx1:x",
+    "unix://x", "nothing", "http://dgx1", "/" + "x" * 108, "127.0.0.1:", "ssh://$(x)",
+])
+def test_what_ssh_or_a_shell_could_take_for_something_else_is_refused(url):
+    with pytest.raises(Invalid):
+        endpoint.parse(url)
+
+
+def test_the_environment_decides_and_two_that_disagree_are_refused(tmp_path):
+    assert daemon_meant("", "", env(tmp_path, GPUYARD_SOCKET="/a.sock")).path == "/a.sock"
+    assert daemon_meant("", "", env(tmp_path, GPUYARD_HOST="ssh://lab")).name == "ssh://lab"
+    both = env(tmp_path, GPUYARD_HOST="ssh://lab", GPUYARD_SOCKET="/a.sock")
+    with pytest.raises(Invalid, match="two different things"):
+        daemon_meant("", "", both)
+    assert daemon_meant("ssh://lab2", "", both).name == "ssh://lab2"
+    same = env(tmp_path, GPUYARD_HOST="unix:///a.sock", GPUYARD_SOCKET="/a.sock")
+    assert daemon_meant("", "", same).path == "/a.sock"
+
+
+def test_a_name_is_looked_up_in_hosts_toml(tmp_path):
+    write_hosts(tmp_path, f'[lab]\nurl = "ssh://alice@lab"\n[dgx1]\nurl = "https://dgx1"\npin = "{PIN}"\n')
+    assert daemon_meant("lab", "", env(tmp_path)).user == "alice"
+    assert daemon_meant("dgx1", "", env(tmp_path)).pin == PIN
+    # A URL that the file has finds its pin, too.
+    assert daemon_meant("https://dgx1:9411", "", env(tmp_path)).pin == PIN
+    with pytest.raises(NotFound, match="ssh://other"):
+        daemon_meant("other", "", env(tmp_path))
+    with pytest.raises(Invalid):
+        daemon_meant("-x", "", env(tmp_path))
+
+
+@pytest.mark.parametrize("text", [
+    '[a]\nurl = "ssh://lab"\nport = 3\n', '[a]\npin = "x"\n', "[a]\nurl = 3\n",
+    f'[a]\nurl = "ssh://lab"\npin = "{PIN}"\n', '[a]\nurl = "https://a"\npin = "sha256//x"\n',
+    "[a\n", '[a]\nurl = "ssh://lab"\nurl = "ssh://lab"\n', '[a]\nurl = "x"\n[a]\nurl = "x"\n',
+])
+def test_a_hosts_file_that_makes_no_sense_is_refused_and_named(tmp_path, text):
+    file = write_hosts(tmp_path, text)
+    with pytest.raises(Invalid, match="hosts.toml"):
+        read_hosts(file, 1000)
+    with pytest.raises(Invalid, match="hosts.toml"):
+        for name, section in parse_subset(text, file).items():
+            _host(name, section, file)
+
+
+def test_a_hosts_file_has_a_limit(tmp_path):
+    with pytest.raises(Invalid, match="more than 65536 bytes"):
+        read_hosts(write_hosts(tmp_path, "#" * 70_000), 1000)
+
+
+def test_before_python_3_11_the_part_that_we_write_is_read_alike():
+    text = ('# mine\n\n[lab]\nurl = "ssh://alice@lab"  # home\n[dgx1]\nurl = "https://dgx1:9411"\n'
+            f"pin = '{PIN}'\ntoken_file = \"/home/a/x y.token\"\n")
+    read = parse_subset(text, "hosts.toml")
+    assert read == {"lab": {"url": "ssh://alice@lab"},
+                    "dgx1": {"url": "https://dgx1:9411", "pin": PIN, "token_file": "/home/a/x y.token"}}
+    tomllib = pytest.importorskip("tomllib", reason="this Python has no tomllib to compare with")
+    assert read == tomllib.loads(text)
+    for line in ('url = """x"""', 'url = "a\\"b"', "url = [1]", "a.b = \"c\"", "[[x]]"):
+        with pytest.raises(Invalid, match="hosts.toml:1: before Python 3.11"):
+            parse_subset(line, "hosts.toml")
+
+
+def test_for_root_a_hosts_file_that_others_can_write_to_is_refused(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root is told so")
+    file = write_hosts(tmp_path, '[lab]\nurl = "ssh://lab"\n')
+    assert read_hosts(file, 0)["lab"].url == "ssh://lab"
+    os.chmod(file, 0o666)
+    with pytest.raises(Invalid, match="chmod go-w"):
+        read_hosts(file, 0)
+    os.chmod(file, 0o644)
+    os.chown(file, 1000, 0)
+    with pytest.raises(Invalid, match="chown root:root"):
+        read_hosts(file, 0)
+
+
+def test_a_token_comes_from_one_place(tmp_path):
+    file = tmp_path / "t"
+    file.write_text(TOKEN + "\n")
+    file.chmod(0o600)
+    other = tmp_path / "other"
+    other.write_text(token_of("b"))
+    other.chmod(0o600)
+    write_hosts(tmp_path, f'[dgx1]\nurl = "https://dgx1"\ntoken_file = "{file}"\n')
+
+    def token(token_file="", **variables):
+        return daemon_meant("dgx1", token_file, env(tmp_path, **variables)).token
+    assert token() == TOKEN
+    assert token(GPUYARD_TOKEN_FILE=str(other))[4] == "b"
+    assert token(GPUYARD_TOKEN=token_of("c"))[4] == "c"
+    assert token(str(other), GPUYARD_TOKEN=token_of("c"))[4] == "b"
+    with pytest.raises(Invalid, match="both set"):
+        token(GPUYARD_TOKEN=TOKEN, GPUYARD_TOKEN_FILE=str(file))
+    with pytest.raises(NotFound):
+        token(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
+def test_a_token_file_that_others_can_read_is_refused(tmp_path, mode):
+    file = tmp_path / "t"
+    file.write_text(TOKEN)
+    file.chmod(mode)
+    with pytest.raises(Denied, match="chmod 600"):
+        daemon_meant("https://dgx1", str(file), env(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["x", TOKEN + "a", TOKEN[:-1], TOKEN[:-1] + "~", TOKEN[:20] + "b" + TOKEN[21:], "gpy_" + "-" * 57, "x" * 5000,
+                                  "gpy_" + "ä" * 57])
+def test_what_is_no_token_is_refused_before_it_is_sent(tmp_path, text):
+    file = tmp_path / "t"
+    file.write_text(text)
+    file.chmod(0o600)
+    with pytest.raises(Error) as caught:
+        daemon_meant("https://dgx1", str(file), env(tmp_path))
+    assert isinstance(caught.value, Invalid)
+
+
+def test_a_socket_that_another_user_may_have_prepared_is_not_believed(tmp_path):
+    runtime = tmp_path / "gpuyard"
+    runtime.mkdir()
+    path = runtime / "gpuyard.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        mine = env(tmp_path, uid=os.geteuid() or 1000, XDG_RUNTIME_DIR=str(tmp_path))
+        # Root's listener is believed by everybody.
+        assert daemon_meant("", "", mine).path == str(path)
+        if os.geteuid() != 0:
+            with pytest.raises(Unavailable):
+                daemon_meant("", "", mine._replace(uid=os.geteuid() + 1))
+    with pytest.raises(Unavailable, match="gpuyard serve"):
+        daemon_meant("", "", mine)

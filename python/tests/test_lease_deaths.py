@@ -1,0 +1,180 @@
+"""What dies: the daemon, the leased program, its children, and a claim that nobody wants any more."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+
+import gpuyard
+from program import wait_until
+
+HOLDS = """
+import sys, time, gpuyard
+with gpuyard.lease(1) as lease:
+    print("held", *lease.uuids, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_daemon_that_is_killed_and_comes_back_keeps_the_lease(make_ground, monkeypatch):
+    ground = make_ground(gpus=2)
+    monkeypatch.setenv("GPUYARD_SOCKET", ground.socket)
+    with gpuyard.lease(1) as lease:
+        fence, uuids = lease.fence, lease.uuids
+        ground.kill()
+        with pytest.raises(gpuyard.Unavailable):
+            lease.refresh()
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == uuids[0]
+        ground.start()
+        assert lease.refresh().state == "held"
+        assert (lease.fence, lease.uuids) == (fence, uuids)
+        (held,) = ground.leases()
+        assert held["pid"] == os.getpid()
+    ground.wait_until_free()
+
+
+def test_a_claim_that_waits_keeps_its_place_while_the_daemon_restarts(make_ground):
+    ground = make_ground(gpus=1)
+    holder = ground.program(HOLDS)
+    assert holder.stdout.readline().startswith("held")
+    waiter = ground.program(HOLDS)
+    (before,) = wait_until(ground.waiting, "the second claim")
+    ground.kill()
+    time.sleep(0.5)
+    ground.start()
+    wait_until(lambda: [one["id"] for one in ground.waiting()] == [before["id"]], "the same claim")
+    holder.kill()
+    assert waiter.stdout.readline().startswith("held")
+    assert ground.leases()[-1]["id"] == before["id"]
+
+
+def test_a_block_ends_without_an_error_if_the_daemon_is_away(make_ground, monkeypatch):
+    ground = make_ground(gpus=1)
+    monkeypatch.setenv("GPUYARD_SOCKET", ground.socket)
+    monkeypatch.setattr("gpuyard.leasing.LEAVES_WITHIN", 0.5)
+    with pytest.warns(RuntimeWarning, match="could not be given up"):
+        with gpuyard.lease(1):
+            ground.kill()
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
+
+
+def test_an_interrupt_gives_up_the_place_in_the_queue(make_ground):
+    ground = make_ground(gpus=1)
+    holder = ground.program(HOLDS)
+    assert holder.stdout.readline().startswith("held")
+    waiter = ground.program("""
+import gpuyard
+try:
+    with gpuyard.lease(1): pass
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    import time; time.sleep(600)     # it lives on, so that its death is not what gives it up
+""")
+    wait_until(ground.waiting, "its claim")
+    waiter.send_signal(signal.SIGINT)
+    assert waiter.stdout.readline() == "interrupted\n"
+    assert ground.waiting() == []
+    assert len(ground.leases()) == 1
+
+
+def test_a_claim_of_a_program_that_was_killed_is_given_up(make_ground):
+    ground = make_ground(gpus=1)
+    with gpuyard.Yard("unix://" + ground.socket).lease(1):
+        waiter = ground.program(HOLDS)
+        wait_until(ground.waiting, "its claim")
+        waiter.kill()
+        wait_until(lambda: not ground.waiting(), "the claim to be gone")
+
+
+def test_after_a_fork_the_childs_handle_is_dead_and_says_so(make_ground, monkeypatch):
+    ground = make_ground(gpus=2)
+    monkeypatch.setenv("GPUYARD_SOCKET", ground.socket)
+    program = ground.program("""
+import os, sys, gpuyard
+lease = gpuyard.lease(1)
+with lease:
+    child = os.fork()
+    if child == 0:
+        print(os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
+        for ask in (lease.release, lease.refresh, lambda: lease.gpus):
+            try:
+                ask()
+                print("asked", flush=True)
+            except gpuyard.Conflict as error:
+                print(error, flush=True)
+    else:
+        os.waitpid(child, 0)
+        print("parent", lease.refresh().state, *lease.uuids, flush=True)
+if child == 0:
+    print("left the block", flush=True)   # which gives nothing back
+    os._exit(0)
+""")
+    lines = program.communicate(timeout=60)[0].splitlines()
+    visible, *said, left, parent = lines
+    assert len(said) == 3 and all(f"of process {program.pid}" in line for line in said), lines
+    assert left == "left the block"
+    assert parent == f"parent held {visible}", lines
+    ground.wait_until_free()
+
+
+def test_a_childs_own_yard_works_after_a_fork(make_ground):
+    ground = make_ground(gpus=2)
+    yard = gpuyard.Yard("unix://" + ground.socket)
+    with yard.lease(1):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                with yard.lease(1, wait=20) as own:
+                    code = 0 if own.record.pid == os.getpid() else 2
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+WORKER = """
+import fcntl, os, sys, time, gpuyard
+place = sys.argv[1]
+with gpuyard.lease(1, wait="5m") as lease:
+    # The kernel lets this lock go when the process dies, however it dies: who cannot have it has a
+    # GPU that another process still has.
+    lock = open(f"{place}/{lease.uuids[0]}", "w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        print("TWICE", lease.uuids[0], flush=True)
+        sys.exit(1)
+    print("held", lease.uuids[0], flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.seconds(1500)
+def test_killed_programs_leave_no_gpu_leased_and_none_leased_twice(make_ground, record_property):
+    """GPUYARD_KILLS=100 for more. Killed at a random moment: before, in and after the claim."""
+    kills = int(os.environ.get("GPUYARD_KILLS", "8"))
+    ground = make_ground(gpus=2)
+    chance = random.Random(os.environ.get("GPUYARD_SEED", "1"))
+    running, said = [], []
+    for _ in range(kills):
+        while len(running) < 4:
+            running.append(ground.program(WORKER, ground.place))
+        time.sleep(chance.choice([0.02, 0.1, 0.2, 0.4, 0.6]) * chance.random() * 2)
+        victim = running.pop(chance.randrange(len(running)))
+        victim.kill()
+        said.append(victim.communicate()[0])
+    died = time.monotonic()
+    for one in running:
+        one.kill()
+        said.append(one.communicate()[0])
+    ground.wait_until_free()
+    free_after = time.monotonic() - died
+    record_property("kills", kills)
+    record_property("held when killed", sum("held" in words for words in said))
+    print(f"{kills} kills, {sum('held' in words for words in said)} of them while a GPU was held; "
+          f"all GPUs were free {free_after:.1f} s after the last")
+    assert not any("TWICE" in words for words in said)
+    assert any("held" in words for words in said)
+    assert free_after < 5

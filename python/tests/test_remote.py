@@ -1,0 +1,288 @@
+"""Daemons elsewhere: over TLS with a pin and a token, and through ssh."""
+
+import asyncio
+import os
+import shutil
+import ssl
+import stat
+import subprocess
+import time
+
+import pytest
+
+import gpuyard
+from far_host import FarHost
+from gpuyard import trust
+from gpuyard.errors import Denied
+from gpuyard.hosts import _checksum
+from net_yard import NetYard
+from program import PROGRAM, Daemon, open_directory, program_for_others, wait_until
+from sim_world import World
+
+OTHER_PIN = "sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory):
+    """A daemon that speaks TLS, and the files of its clients."""
+    started = []
+
+    def daemon(*arguments, directory, **environment):
+        started.append(Daemon(directory, *arguments, **environment))
+        return started[-1].ready()
+    # Two GPUs of which the second is idle, in a world that ends with the daemon.
+    yield NetYard(daemon, tmp_path_factory.mktemp("far"))
+    for one in started:
+        one.kill()
+
+
+@pytest.fixture
+def client(far, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(far.place))
+    return far
+
+
+@pytest.fixture(scope="module")
+def token(far):
+    return far.make_token("lease", "--scope", "lease")
+
+
+def test_a_host_with_its_pin_and_a_token_is_asked_by_its_name(client, token):
+    client.know_host("dgx1", token="lease")
+    with gpuyard.Yard("dgx1") as yard:
+        assert yard.is_elsewhere and len(yard.devices()) == 2
+        with yard.lease(1, wait=30) as lease:
+            assert lease.record.binding == "detached" and lease.record.pid is None
+            assert [one.id for one in yard.leases()] == [lease.id]
+        with yard.energy() as e:
+            time.sleep(1.2)
+        assert e.joules > 0
+        with yard.events(since="oldest") as events:
+            assert events.next(10)
+
+
+def test_a_lease_elsewhere_lasts_for_a_time_after_its_client_has_died(client, token):
+    client.know_host("dgx1", token="lease")
+    with gpuyard.Yard("dgx1").lease(1, wait=30, ttl=10) as lease:
+        before = lease.record.until
+        wait_until(lambda: lease.refresh().until > before, "a renewal", every=0.3)
+    record = gpuyard.Yard("dgx1").find_lease(lease.id)
+    assert record.ending == "released"
+
+
+def test_the_asyncio_client_does_the_same(client, token):
+    client.know_host("dgx1", token="lease")
+
+    async def main():
+        async with gpuyard.aio.Yard("dgx1") as yard:
+            assert len(await yard.devices()) == 2
+            async with yard.lease(1, wait=30) as lease:
+                assert lease.record.binding == "detached"
+            events = yard.events(since="oldest")
+            assert await events.next(10)
+            events.close()
+        client.know_host("dgx1", pin=OTHER_PIN, token="lease")
+        with pytest.raises(Denied, match="shows the key"):
+            await gpuyard.aio.Yard("dgx1").devices()
+    asyncio.run(main())
+
+
+def test_another_key_is_refused_before_the_token_is_sent(client):
+    client.make_token("pinned", "--scope", "read")
+    client.know_host("dgx1", pin=OTHER_PIN, token="pinned")
+    def last_used():
+        tokens = gpuyard.Yard("unix://" + client.daemon.socket).request("GET", "/api/gpu/tokens")
+        return next(one["last_used"] for one in tokens["tokens"] if one["name"] == "pinned")
+    with pytest.raises(Denied, match="gpuyard tls show"):
+        gpuyard.Yard("dgx1").devices()
+    assert last_used() is None
+    client.know_host("dgx1", token="pinned")
+    gpuyard.Yard("dgx1").devices()
+    wait_until(last_used, "the daemon to note that it was used")
+
+
+def test_without_a_pin_the_certificate_must_be_trusted(client, token, monkeypatch):
+    monkeypatch.setenv("GPUYARD_TOKEN", token)
+    (client.place / "gpuyard" / "hosts.toml").write_text("")
+    with pytest.raises(Denied, match="not trusted"):
+        gpuyard.Yard(client.host).devices()
+    monkeypatch.setenv("SSL_CERT_FILE", str(client.certificate))
+    assert len(gpuyard.Yard(client.host).devices()) == 2
+    by_address = client.host.replace("127.0.0.1", "127.0.0.2")
+    with pytest.raises(gpuyard.Error):
+        gpuyard.Yard(by_address).devices()
+
+
+def test_a_wrong_token_and_none_and_one_that_others_can_read_are_refused(client, token, monkeypatch):
+    client.know_host("dgx1")
+    with pytest.raises(Denied):
+        gpuyard.Yard("dgx1").devices()
+    wrong = token[:20] + "".join("a" if c != "a" else "b" for c in token[20:-6])
+    monkeypatch.setenv("GPUYARD_TOKEN", wrong + _checksum(wrong))
+    with pytest.raises(Denied):
+        gpuyard.Yard("dgx1").devices()
+    monkeypatch.setenv("GPUYARD_TOKEN", wrong + token[-6:])
+    with pytest.raises(gpuyard.Invalid, match="mistyped"):
+        gpuyard.Yard("dgx1")
+    monkeypatch.delenv("GPUYARD_TOKEN")
+    file = client.place / "open.token"
+    file.write_text(token)
+    file.chmod(0o644)
+    with pytest.raises(Denied, match="chmod 600"):
+        gpuyard.Yard("dgx1", token_file=str(file))
+    file.chmod(0o600)
+    assert len(gpuyard.Yard("dgx1", token_file=str(file)).devices()) == 2
+
+
+def test_a_token_that_may_only_read_may_not_lease(client):
+    client.make_token("reader", "--scope", "read")
+    client.know_host("dgx1", token="reader")
+    yard = gpuyard.Yard("dgx1")
+    assert yard.devices()
+    with pytest.raises(Denied):
+        yard.lease(1).take()
+
+
+def test_the_pin_is_that_of_tls_show(far):
+    certificate = ssl.PEM_cert_to_DER_cert(far.certificate.read_text())
+    assert trust.pin_of(certificate) == far.pin
+
+
+def test_what_is_no_certificate_is_refused_wherever_it_breaks_off(far):
+    certificate = ssl.PEM_cert_to_DER_cert(far.certificate.read_text())
+    key = trust.public_key_in(certificate)
+    end = certificate.index(key) + len(key)
+    for length in range(end):
+        with pytest.raises(Denied):
+            trust.public_key_in(certificate[:length])
+    for at in range(0, end):
+        for value in (0x00, 0x80, 0x84, 0xFF):
+            changed = certificate[:at] + bytes([value]) + certificate[at + 1:]
+            try:
+                trust.public_key_in(changed)
+            except Denied:
+                pass
+    with pytest.raises(Denied):
+        trust.public_key_in(b"\x30\x84\xff\xff\xff\xff" + b"x" * 70_000)
+
+
+@pytest.fixture
+def near_ssh(far, tmp_path, monkeypatch):
+    """An `ssh` that stays on this machine: it takes ssh's own words and runs the command."""
+    place = tmp_path / "bin"
+    place.mkdir()
+
+    def write(text):
+        file = place / "ssh"
+        file.write_text("#!/bin/sh\n" + text)
+        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    write(f'echo "$@" >> {tmp_path}/words\n'
+          'while [ "$1" != -- ]; do shift; done\nshift 2\n'
+          f'export GPUYARD_SOCKET={far.daemon.socket}\necho "Welcome to the lab"\n'
+          f'exec {shutil.which(PROGRAM) or os.path.abspath(PROGRAM)} dial-stdio\n')
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+    return write
+
+
+@pytest.fixture
+def logins(tmp_path):
+    """The command lines with which ssh was called."""
+    return lambda: (tmp_path / "words").read_text().splitlines()
+
+
+def test_requests_through_ssh_share_one_login_and_a_stream_has_its_own(near_ssh, logins):
+    with gpuyard.Yard("ssh://alice@lab:2222") as yard:
+        for _ in range(3):
+            assert len(yard.devices()) == 2
+        (words,) = logins()
+        assert words.endswith("-p 2222 -l alice -- lab gpuyard dial-stdio")
+        assert "-oBatchMode=yes" in words
+        with yard.events(since="oldest") as events:
+            assert events.next(10)
+        with yard.lease(1, wait=30) as lease:
+            assert lease.record.binding == "detached"
+        assert len(logins()) == 2
+    with pytest.raises(gpuyard.Invalid):
+        gpuyard.Yard("ssh://lab; reboot")
+
+
+def test_an_ssh_that_ended_meanwhile_is_started_again_for_a_reading(near_ssh, logins):
+    with gpuyard.Yard("ssh://lab") as yard:
+        yard.devices()
+        (connection,) = yard._wire._kept
+        connection._login._process.kill()
+        connection._login._process.wait()
+        assert len(yard.devices()) == 2
+    assert len(logins()) == 2
+
+
+def test_the_asyncio_client_goes_through_ssh_too(near_ssh, logins):
+    async def main():
+        async with gpuyard.aio.Yard("ssh://lab") as yard:
+            for _ in range(3):
+                assert len(await yard.devices()) == 2
+            async with yard.lease(1, wait=30) as lease:
+                assert lease.record.binding == "detached"
+        assert len(logins()) == 1
+        near_ssh("echo 'Permission denied (publickey).' >&2; exit 255")
+        with pytest.raises(Denied, match="ssh-copy-id"):
+            await gpuyard.aio.Yard("ssh://lab").devices()
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("text, kind, words", [
+    ("echo 'Permission denied (publickey).' >&2; exit 255", gpuyard.Denied, "ssh-copy-id alice@lab"),
+    ("echo 'Host key verification failed.' >&2; exit 255", gpuyard.Denied, "compare it"),
+    ("echo 'ssh: connect: Connection refused' >&2; exit 255", gpuyard.Unavailable, "sshd run"),
+    ("echo 'sh: gpuyard: not found' >&2; exit 127", gpuyard.Unavailable, "name its path"),
+    ("echo 'gpuyard: no verb dial-stdio' >&2; exit 2", gpuyard.Unsupported, "newer one"),
+    ("exit 0", gpuyard.Unavailable, "the connection has ended"),
+    ("yes | head -c 100000; sleep 60", gpuyard.Internal, "without a greeting"),
+    ("printf 'gpuyard-dial-stdio 1\\nmore'; sleep 60", gpuyard.Internal, "nobody has asked for"),
+    ("yes | head -c 1000000 >&2; exit 255", gpuyard.Unavailable, "must work first"),
+])
+def test_what_ssh_says_becomes_what_to_do(near_ssh, text, kind, words):
+    near_ssh(text + "\n")
+    with pytest.raises(kind, match=words):
+        gpuyard.Yard("ssh://alice@lab").devices()
+
+
+def test_a_login_that_takes_too_long_is_ended(near_ssh, monkeypatch):
+    near_ssh("exec sleep 600\n")
+    monkeypatch.setattr("gpuyard.wire.LOGIN_SECONDS", 0.5)
+    with pytest.raises(gpuyard.TimedOut, match="did not answer in time"):
+        gpuyard.Yard("ssh://lab").devices()
+
+
+def test_a_machine_without_ssh_is_told_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(gpuyard.Unavailable, match="apt install openssh-client"):
+        gpuyard.Yard("ssh://lab").devices()
+
+
+def test_through_a_real_sshd(monkeypatch):
+    """Where the project's own tests have one."""
+    if "GPUYARD_SIM_LIB" not in os.environ:
+        pytest.skip("GPUYARD_SIM_LIB names the simulated library that another user is given")
+    with open_directory() as place:
+        world = World(place)
+        world.start("--gpus", "2", "--load", "idle")
+        os.chmod(place / "world", 0o755)
+        (place / "daemon").mkdir(mode=0o755)
+        daemon = Daemon(place / "daemon", GPUYARD_SIM_WORLD=str(world.directory)).ready()
+        try:
+            host = FarHost(place, program_for_others(place), daemon.socket)
+            try:
+                for name in ("PATH", "HOME", "XDG_CONFIG_HOME"):
+                    monkeypatch.setenv(name, host.environment[name])
+                with gpuyard.Yard("lab") as yard:
+                    assert len(yard.devices()) == 2
+                    with yard.lease(1, wait=30) as lease:
+                        assert lease.record.user == "alice"
+            finally:
+                host.end()
+        finally:
+            daemon.kill()
+            subprocess.run([PROGRAM, "sim", "stop"], check=False, env={
+                **os.environ, "GPUYARD_SIM_WORLD": str(world.directory)})
+

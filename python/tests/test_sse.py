@@ -1,0 +1,75 @@
+"""Server-sent events without I/O, and what a follower makes of them."""
+
+import pytest
+
+from gpuyard.errors import Denied, Internal, Unavailable
+from gpuyard.following import Event, Follower
+from gpuyard.sse import EventParser, ServerEvent
+
+STREAM = (b"\xef\xbb\xbfretry: 2000\n\n: a comment\n\nid: e-1\nevent: device\ndata: {\ndata: }\n\n"
+          b"data:bare\r\n\r\nid\ndata: \xc3\xa4\r\rid: a\0b\ndata: z\n\n")
+EVENTS = [ServerEvent("device", "e-1", "{\n}"), ServerEvent("message", "e-1", "bare"),
+          ServerEvent("message", "", "ä"), ServerEvent("message", "", "z")]
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3, 5, 1000])
+def test_events_are_the_same_however_their_bytes_come(pieces):
+    parser = EventParser()
+    events = []
+    for at in range(0, len(STREAM), pieces):
+        events += parser.feed(STREAM[at:at + pieces])
+    assert events == EVENTS
+
+
+def test_an_event_that_does_not_end_is_not_told():
+    assert EventParser().feed(b"data: x\n") == []
+
+
+@pytest.mark.parametrize("data", [b"data: " + b"x" * 100, b"data: x\n" * 100, b"x" * 101])
+def test_an_event_has_a_limit(data):
+    with pytest.raises(Internal):
+        EventParser(most=100).feed(data)
+
+
+def test_the_limit_is_one_events_not_the_streams():
+    parser = EventParser(most=100)
+    for _ in range(100):
+        parser.feed(b"data: 12345678\n\n")
+
+
+def happened(number, name="device"):
+    return ServerEvent(name, f"e-{number}", str(number))
+
+
+def test_a_follower_goes_on_behind_the_last_event():
+    follower = Follower("here")
+    assert follower.target() == "/api/gpu/events?samples=none"
+    assert follower.opened() is None
+    assert follower.take(ServerEvent("resync", "e-6", "{}")) is None
+    assert follower.take(happened(7)) == Event("happened", "device", "e-7", 7)
+    assert follower.broke(Unavailable("gone")) == Event("away", id="e-7", why="gone")
+    assert follower.broke(Unavailable("gone")) is None
+    assert follower.target() == "/api/gpu/events?samples=none&since=e-7"
+    assert follower.opened() == Event("back", id="e-7")
+
+
+def test_a_follower_says_that_events_are_lost_and_begins_with_all_that_is_known():
+    follower = Follower("here", since="other-3")
+    follower.opened()
+    assert follower.take(ServerEvent("resync", "e-6", "{}")) == Event("lost")
+    assert "since=oldest" in follower.target()
+    follower.opened()
+    assert follower.take(happened(1)).id == "e-1"
+
+
+def test_a_first_failure_and_a_refusal_are_the_end():
+    with pytest.raises(Unavailable):
+        Follower("here").broke(Unavailable("never there"))
+    follower = Follower("here")
+    follower.opened()
+    with pytest.raises(Denied):
+        follower.broke(Denied("not you"))
+
+
+def test_data_that_is_no_json_is_told_as_text():
+    assert Follower("here").take(ServerEvent("new", "e-1", "{")).data == "{"
