@@ -39,7 +39,7 @@ def test_the_bill_of_materials_is_one(packages, record_property):
     valid = run(str(python / "pyspdxtools"), "-i", str(bill))
     assert valid.returncode == 0, valid.stdout
     complete = run(str(python / "ntia-checker"), str(bill)).stdout
-    assert re.search(r"conformant\?\s+True", complete), complete
+    assert "Conformant: True" in complete, complete
     names = {one["name"] for one in json.loads(bill.read_text(encoding="utf-8"))["packages"]}
     assert {"gpuyard", "OpenSSL", "SQLite", "Boost", "preact"} <= names
 
@@ -58,8 +58,7 @@ def test_a_wheel_says_what_it_is(packages, record_property):
     assert [wheel.name.split("-", 2)[2] for wheel in wheels] == [
         "py3-none-any.whl", f"py3-none-manylinux_2_34_{os.uname().machine}.whl"]
     shown = run(str(ROOT / "build/package-venv/bin/auditwheel"), "show", str(wheels[1])).stdout
-    assert re.search(r"manylinux_2_(\d+)_", shown) and \
-        int(re.search(r'consistent\s+with the following\s+platform tag:\s+"manylinux_2_(\d+)_', shown)[1]) <= 34, shown
+    assert re.search(r'is consistent with\s+the following\s+platform tag: "manylinux_2_34_', shown), shown
 
 
 def test_built_twice_it_is_the_same(packages, tmp_path, record_property):

@@ -67,16 +67,8 @@ package_tarball() {
     gzip --no-name -9 >"build/package/$name.tar.gz"
 }
 
-yard_package() {
-  local version
-  version=$(program_version)
-  install_packages build package
-  case ${1:-} in
-    test) package_test "${@:2}"; return ;;
-    --version) version=${2:?./yard package --version V} ;;
-    '') ;;
-    *) die "package takes test, --version V or nothing" ;;
-  esac
+make_packages() {
+  local version=$1
   prepare_web
   build release gpuyard sim_nvml gpuyard_shared
   SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)}
@@ -93,10 +85,25 @@ yard_package() {
   (cd build/package && sha256sum -- *.deb *.tar.gz *.whl *.json)
 }
 
+yard_package() {
+  local version
+  version=$(program_version)
+  install_packages build package
+  case ${1:-} in
+    test) package_test "$version" "${@:2}" ;;
+    --version) make_packages "${2:?./yard package --version V}" ;;
+    '') make_packages "$version" ;;
+    *) die "package takes test, --version V or nothing" ;;
+  esac
+}
+
 # The machine is made by debootstrap, once for a set of packages, and kept in the user's cache.
 package_test() {
-  yard_package >&2
+  make_packages "$1" >&2
+  shift
   prepare_venv build/package-venv tests/package/requirements.txt
-  /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/package "$@"
+  mkdir -p build/release/reports/package
+  /usr/bin/python3 -m pytest -q -p no:cacheprovider -o junit_family=xunit1 \
+    --junitxml=build/release/reports/package/package.xml tests/package "$@"
   cat build/package/figures.txt
 }
