@@ -23,8 +23,8 @@ yard_test() {
 
 # Where this machine's own packages come from; debootstrap's default if that cannot be told.
 debian_mirror() {
-  cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
-    awk '$1 == "URIs:" || $1 == "deb" { if ($2 ~ /debian\/?$/) { print $2; exit } }'
+  { cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null || true; } |
+    awk '($1 == "URIs:" || $1 == "deb") && $2 ~ /debian\/?$/ && !found++ { print $2 }'
 }
 
 # The commit that is checked out here is what is tested there; what git ignores stays here.
