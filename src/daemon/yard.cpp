@@ -225,6 +225,8 @@ Result<void> Yard::listen() {
   if (!places) return std::move(places).error();
   places_ = *std::move(places);
   if (const std::string& socket = authority_.lease_socket; !socket.empty()) {
+    auto made = make_place(parent_directory(socket), kAnybodyMayEnter, Environment::of_process());
+    if (!made) return std::move(made).error().in("the directory of the leases' socket");
     if (auto done = server_.listen_unix(socket); !done) return done;
     places_.push_back(socket);
   }

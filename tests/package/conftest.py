@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from machine import booted
+from machine import booted, record
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
 
@@ -37,4 +37,5 @@ def figure(packages):
 @pytest.fixture(scope="session")
 def machine(packages):
     with booted(packages) as running:
+        record("package on a machine", "ran")
         yield running

@@ -2,19 +2,21 @@
 process, in namespaces of its own. Nothing that happens there reaches the machine of the tests."""
 
 import contextlib
-import hashlib
 import os
-import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
-RELEASE = "bookworm"
-PACKAGES = "systemd,systemd-sysv,dbus,procps,util-linux"
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from proofs import record  # noqa: E402
+
 PATIENCE = 60  # seconds until a test gives up on something that must happen
 
 # The root is pivoted to, not only entered by chroot: a unit with a sandbox of its own would fail with
@@ -43,37 +45,15 @@ exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin container=gpuyard-test \
 """
 
 
-def mirror() -> str:
-    """Where this machine's own packages come from."""
-    for name in ("/etc/apt/sources.list", *map(str, Path("/etc/apt/sources.list.d").glob("*"))):
-        for line in Path(name).read_text(encoding="utf-8").splitlines() if Path(name).exists() else []:
-            words = line.split()
-            if len(words) > 1 and words[0] in ("URIs:", "deb") and words[1].rstrip("/").endswith("debian"):
-                return words[1]
-    return ""
-
-
 def kept_root() -> Path:
-    """The root, made once for a set of packages. Skips where it cannot be made here."""
-    if os.geteuid() != 0 or not shutil.which("debootstrap"):
-        pytest.skip("no machine for the package: it takes root and debootstrap")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuyard"
-    mark = hashlib.sha256(f"{RELEASE} {PACKAGES}".encode()).hexdigest()[:12]
-    root = cache / f"machine-{mark}"
-    if root.exists():
-        return root
-    cache.mkdir(parents=True, exist_ok=True)
-    fresh = tempfile.mkdtemp(prefix="machine-", dir=cache)
-    os.chmod(fresh, 0o755)
-    made = subprocess.run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", RELEASE, fresh,
-                           *filter(None, [mirror()])],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if made.returncode != 0:
-        shutil.rmtree(fresh)
-        pytest.skip(f"no machine for the package: debootstrap said {made.stdout[-300:]}")
-    shutil.rmtree(Path(fresh) / "var/cache/apt/archives", ignore_errors=True)
-    os.rename(fresh, root)
-    return root
+    """The root, made once. Skips where none can be made."""
+    made = subprocess.run([ROOT / "tools/debian_root.sh"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, check=False)
+    if made.returncode == 3:
+        record("package on a machine", "skipped (no root of Debian can be made here)")
+        pytest.skip(f"no machine for the package: {made.stderr[-300:]}")
+    assert made.returncode == 0, made.stderr
+    return Path(made.stdout.strip())
 
 
 class Machine:

@@ -1,7 +1,11 @@
 # shellcheck shell=bash
 # ./yard package [--version V] - into build/package: a .deb, a tarball that can be unpacked anywhere,
 # the bill of materials, and two wheels. Built twice from one commit they are the same, bit by bit.
-# ./yard package test [PYTEST ARGS] - tries them: linters, and a machine of its own with systemd.
+# ./yard package test [PYTEST ARGS] - tries them: linters, and a machine of its own with systemd, in
+# a root that is made once and kept (tools/debian_root.sh).
+
+# shellcheck source=tools/yard/stages.sh
+source tools/yard/stages.sh
 
 # package_tree - what is installed with the program, under build/package/tree/usr.
 package_tree() {
@@ -97,13 +101,22 @@ yard_package() {
   esac
 }
 
-# The machine is made by debootstrap, once for a set of packages, and kept in the user's cache.
-package_test() {
-  make_packages "$1" >&2
-  shift
+# try_packages [PYTEST ARGS] - their figures come last, the summary of pytest before them.
+try_packages() {
   prepare_venv build/package-venv tests/package/requirements.txt
   mkdir -p build/release/reports/package
   /usr/bin/python3 -m pytest -q -p no:cacheprovider -o junit_family=xunit1 \
     --junitxml=build/release/reports/package/package.xml tests/package "$@"
-  cat build/package/figures.txt
+}
+
+package_test() {
+  stage "packages" make_packages "$1"
+  shift
+  if stage_failed "packages"; then
+    skip_stage "package tests" "there are none"
+  else
+    shown_stage "package tests" try_packages "$@"
+    cat build/package/figures.txt
+  fi
+  ((${#failed_stages[@]} == 0)) || return 1
 }

@@ -21,26 +21,14 @@ yard_test() {
   ((${#failed_stages[@]} == 0)) || return 1
 }
 
-# Where this machine's own packages come from; debootstrap's default if that cannot be told.
-debian_mirror() {
-  { cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null || true; } |
-    awk '($1 == "URIs:" || $1 == "deb") && $2 ~ /debian\/?$/ && !found++ { print $2 }'
-}
-
 # The commit that is checked out here is what is tested there; what git ignores stays here.
 test_in_root() {
-  local release=$1 root=${XDG_CACHE_HOME:-$HOME/.cache}/gpuyard/root-$1 mirror
+  local release=$1 root
   shift
   ((EUID == 0)) || die "a root of its own takes root: sudo ./yard test --root $release"
   command -v debootstrap >/dev/null || install_packages package
-  mirror=$(debian_mirror)
-  if [[ ! -d $root ]]; then
-    say "Making a root of $release in $root."
-    mkdir -p "$root.new"
-    debootstrap --variant=minbase --include=ca-certificates,git,sudo,procps,iproute2 "$release" "$root.new" \
-      ${mirror:+"$mirror"} >/dev/null || die "debootstrap could not make a root of $release"
-    mv "$root.new" "$root"
-  fi
+  root=$(tools/debian_root.sh "$release" ca-certificates,git,sudo,procps,iproute2) ||
+    die "no root of $release can be made here"
   rm -rf "$root/src.new"
   git clone -q --no-hardlinks . "$root/src.new"
   [[ ! -d $root/src/build ]] || mv "$root/src/build" "$root/src.new/build"
@@ -54,6 +42,7 @@ test_in_root() {
     mount -t proc proc "$1/proc"
     mount -t tmpfs tmpfs "$1/tmp"
     mount -t tmpfs tmpfs "$1/run"
+    mount --bind /etc/ssl/certs "$1/etc/ssl/certs" # a proxy may have one of its own
     cp -L /etc/resolv.conf "$1/etc/resolv.conf" 2>/dev/null || true
     root=$1
     shift

@@ -84,12 +84,19 @@ std::size_t gpus_on_pci(const std::string& root) {
 constexpr std::string_view kContainer =
     "This is a container: give it the GPUs (docker run --gpus all, with the NVIDIA Container "
     "Toolkit on the host).";
+constexpr std::string_view kPod =
+    "This is a pod: give it the GPUs with runtimeClassName: nvidia and NVIDIA_VISIBLE_DEVICES=all, "
+    "not by asking for nvidia.com/gpu, which takes one away from those who compute.";
 constexpr std::string_view kSimulate = "To look around without a GPU: gpuyard devices --simulate 4";
 
 constexpr std::string_view kNoGpu = "There is no NVIDIA GPU on the PCI bus of this machine.";
 
+std::string advice_in_container(const MachineFacts& facts) {
+  return std::string(facts.in_pod ? kPod : kContainer);
+}
+
 std::string advice_without_library(const MachineFacts& facts) {
-  if (facts.in_container) return std::string(kContainer);
+  if (facts.in_container) return advice_in_container(facts);
   if (facts.module_version) {
     return "The kernel module is loaded, its library was not found: install libnvidia-ml.so.1 of "
            "version " +
@@ -139,7 +146,7 @@ std::string likeliest_advice(std::string_view reason, const MachineFacts& facts)
   if (!says("Driver Not Loaded")) {
     return "dmesg has what the kernel module says; a reboot or a reload of the driver may help.";
   }
-  if (facts.in_container) return std::string(kContainer);
+  if (facts.in_container) return advice_in_container(facts);
   return "Load the kernel module: modprobe nvidia; dmesg says why if it refuses (Secure Boot wants "
          "it signed).";
 }
@@ -148,7 +155,8 @@ std::string likeliest_advice(std::string_view reason, const MachineFacts& facts)
 
 MachineFacts machine_facts(const std::string& root) {
   const std::string world(environment_variable("GPUYARD_SIM_WORLD"));
-  return {in_container(root), module_version(root),
+  const bool pod = !environment_variable("KUBERNETES_SERVICE_HOST").empty();
+  return {pod || in_container(root), pod, module_version(root),
           closed_nodes(root), gpus_on_pci(root),
           if_given(world),    is_there(root + "/lib/systemd/system/gpuyard.service")};
 }
@@ -206,7 +214,7 @@ std::vector<std::string> advice_for(std::string_view reason, const MachineFacts&
 }
 
 std::vector<std::string> advice_without_gpus(const MachineFacts& facts) {
-  if (facts.in_container) return {std::string(kContainer)};
+  if (facts.in_container) return {advice_in_container(facts)};
   if (facts.gpus_on_pci > 0) {
     return {
         "The PCI bus has an NVIDIA GPU that the driver does not list: dmesg says why it did not "

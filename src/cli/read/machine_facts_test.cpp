@@ -57,6 +57,14 @@ TEST(DaemonRights, AreEachUseOfACapabilityThatIsNotThere) {
   EXPECT_FALSE(rights_in(""));
 }
 
+TEST(Advice, DoesNotSendAPodToDocker) {
+  MachineFacts facts;
+  facts.in_container = facts.in_pod = true;
+  const std::string advice = first_advice("NVML Shared Library Not Found", facts);
+  EXPECT_NE(advice.find("runtimeClassName"), std::string::npos) << advice;
+  EXPECT_EQ(advice.find("docker"), std::string::npos) << advice;
+}
+
 TEST(Advice, KnowsWhyAContainerLosesItsGpus) {
   MachineFacts facts;
   facts.in_container = true;
