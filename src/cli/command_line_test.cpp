@@ -2,8 +2,6 @@
 
 #include <map>
 
-#include "cli/manual.h"
-
 namespace gpuyard::cli {
 namespace {
 

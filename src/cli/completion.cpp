@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
-#include "cli/manual.h"
 #include "cli/options.h"
 #include "cli/screen/terminal.h"
 #include "cli/verbs.h"

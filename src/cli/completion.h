@@ -1,5 +1,5 @@
-// The tree of the command line's words, and what is made of it for a shell: scripts for completion.
-// The manual is made of it too.
+// The tree of the command line's words, and what is made of it: scripts for a shell's completion,
+// and the manual.
 #pragma once
 
 #include <optional>
@@ -30,5 +30,15 @@ enum class Shell { none, bash, zsh, fish };
 
 // For the program `root`.
 std::string completion_script(Shell, const CompletableVerb& root);
+
+struct ManualPage {
+  std::string file;  // "gpuyard-lease.1"
+  std::string text;
+};
+
+// The pages of the manual, in mdoc(7): gpuyard(1), one for each verb, and gpuyard.toml(5) from the
+// table of configuration keys. Their date is today, or that of SOURCE_DATE_EPOCH, so that a package
+// built twice is the same.
+std::vector<ManualPage> manual_of(const CompletableVerb& program);
 
 }  // namespace gpuyard::cli

@@ -1,4 +1,5 @@
-#include "cli/manual.h"
+// The manual: mdoc(7) from the words of the command line and the keys of the configuration.
+#include "cli/completion.h"
 
 #include <array>
 #include <ctime>

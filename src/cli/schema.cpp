@@ -1,6 +1,7 @@
 // gpuyard schema: what `--json` prints, as JSON Schema, written from the records themselves.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 #include <boost/json.hpp>
@@ -11,7 +12,6 @@
 #include "cli/read/history_table.h"
 #include "cli/read/processes.h"
 #include "cli/read/query.h"
-#include "cli/screen/pretty_json.h"
 #include "cli/screen/terminal.h"
 #include "cli/serve/config.h"
 #include "cli/verbs.h"
@@ -23,6 +23,48 @@
 
 namespace gpuyard::cli {
 namespace {
+
+// JSON for people and for diffs: two blanks for each level, short things on one line.
+
+constexpr std::size_t kLine = 100;
+
+void put(std::string& out, const boost::json::value& value, std::size_t depth);
+
+template <class Items, class PutItem>
+void put_items(std::string& out, const Items& items, const char* brackets, std::size_t depth,
+               PutItem put_item) {
+  const std::string indent(2 * (depth + 1), ' ');
+  out += brackets[0];
+  bool first = true;
+  for (const auto& item : items) {
+    out += std::exchange(first, false) ? "\n" : ",\n";
+    out += indent;
+    put_item(item);
+  }
+  out += "\n" + std::string(2 * depth, ' ') + brackets[1];
+}
+
+void put(std::string& out, const boost::json::value& value, std::size_t depth) {
+  const std::string short_form = boost::json::serialize(value);
+  const bool is_short = short_form.size() + 2 * depth < kLine / 2;
+  if (is_short || value.is_primitive()) {
+    out += short_form;
+  } else if (const auto* object = value.if_object()) {
+    put_items(out, *object, "{}", depth, [&](const auto& entry) {
+      out += boost::json::serialize(entry.key()) + ": ";
+      put(out, entry.value(), depth + 1);
+    });
+  } else {
+    put_items(out, value.get_array(), "[]", depth,
+              [&](const auto& item) { put(out, item, depth + 1); });
+  }
+}
+
+std::string pretty_json(const boost::json::value& value) {
+  std::string out;
+  put(out, value, 0);
+  return out + '\n';
+}
 
 struct Schema {
   std::string_view name;

@@ -27,6 +27,10 @@ void add_source(Options verb, SourceFlags& flags);
 void add_position(Options verb, const char* from_name, std::string& from, const char* speed_name,
                   double& speed, Option file);
 
+// Reads that position: `from` is "0s", "90s", "10m". The replay begins now.
+Result<recording::Replay> replay_from(const std::string& file, const std::string& from,
+                                      double speed);
+
 // Adds the options for the GPUs of a lease.
 void add_filters(Options verb, LeaseFilters& wanted);
 // Adds the GPUs as arguments and as --gpus, or as --gpus alone: indexes, UUIDs or PCI addresses

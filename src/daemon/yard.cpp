@@ -94,11 +94,6 @@ metrics::Dialect dialect_of(config::Config::Metrics::Dialect dialect) {
   return dialect == Configured::dcgm ? metrics::Dialect::dcgm : metrics::Dialect::gpuyard;
 }
 
-processes::OwnerWatch::Listed listed_when(const ServeOptions& options) {
-  using enum processes::OwnerWatch::Listed;
-  return options.driver.replay ? in_a_recording : now;
-}
-
 }  // namespace
 
 Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
@@ -114,7 +109,9 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
           *this),
       telemetry_(loop, *this, health_policy(options.config.health)),
       query_(loop, "query"),
-      owners_(query_, options.config.processes.proc_root, listed_when(options)),
+      owners_(query_, options.config.processes.proc_root,
+              options.driver.replay ? processes::OwnerWatch::Listed::in_a_recording
+                                    : processes::OwnerWatch::Listed::now),
       intake_(loop, journal_,
               {[this](const DeviceEvent& event) {
                  telemetry_.on_event(event);
@@ -221,21 +218,17 @@ Result<void> Yard::listen() {
                    [this](const http::Peer& peer) {
                      return api::principal_of(peer, authority_).scope == protocol::Scope::admin;
                    });
-  auto places = listen_at(server_, server.listen, server.socket, "the socket's directory");
-  if (!places) return std::move(places).error();
-  places_ = *std::move(places);
-  if (const std::string& socket = authority_.lease_socket; !socket.empty()) {
-    auto made = make_place(parent_directory(socket), kAnybodyMayEnter, Environment::of_process());
-    if (!made) return std::move(made).error().in("the directory of the leases' socket");
-    if (auto done = server_.listen_unix(socket); !done) return done;
-    places_.push_back(socket);
+  const auto add = [this](const Result<std::vector<std::string>>& places) -> Result<void> {
+    if (!places) return places.error();
+    places_.insert(places_.end(), places->begin(), places->end());
+    return {};
+  };
+  auto done = add(listen_at(server_, server.listen, server.socket, "the socket's directory"));
+  if (done) {
+    done = add(listen_at(server_, {}, authority_.lease_socket, "the leases' socket's directory"));
   }
-  if (auto done = listen_tls(); !done) return done;
-  if (!zeus_) return {};
-  auto of_zeus = zeus_->listen();
-  if (!of_zeus) return std::move(of_zeus).error();
-  places_.insert(places_.end(), of_zeus->begin(), of_zeus->end());
-  return {};
+  if (done) done = listen_tls();
+  return done && zeus_ ? add(zeus_->listen()) : done;
 }
 
 Result<void> Yard::listen_tls() {

@@ -4,6 +4,8 @@
 # ./yard package test [PYTEST ARGS] - tries them: linters, and a machine of its own with systemd, in
 # a root that is made once and kept (tools/debian_root.sh).
 
+# ./yard package piuparts - tries the .deb as Debian's archive does.
+
 # shellcheck source=tools/yard/stages.sh
 source tools/yard/stages.sh
 
@@ -95,9 +97,10 @@ yard_package() {
   install_packages build package
   case ${1:-} in
     test) package_test "$version" "${@:2}" ;;
+    piuparts) package_piuparts "$version" ;;
     --version) make_packages "${2:?./yard package --version V}" ;;
     '') make_packages "$version" ;;
-    *) die "package takes test, --version V or nothing" ;;
+    *) die "package takes test, piuparts, --version V or nothing" ;;
   esac
 }
 
@@ -107,6 +110,15 @@ try_packages() {
   mkdir -p build/release/reports/package
   /usr/bin/python3 -m pytest -q -p no:cacheprovider -o junit_family=xunit1 \
     --junitxml=build/release/reports/package/package.xml tests/package "$@"
+}
+
+# Debian's own test of installing and purging, which needs its mirror: on demand.
+package_piuparts() {
+  local root
+  command -v piuparts >/dev/null || die "apt-get install piuparts"
+  root=$(tools/debian_root.sh)
+  make_packages "$1"
+  piuparts --distribution bookworm --existing-chroot "$root" --no-eatmydata build/package/gpuyard_*.deb
 }
 
 package_test() {

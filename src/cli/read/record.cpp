@@ -1,5 +1,4 @@
 // gpuyard record
-#include "cli/read/record.h"
 
 #include <fcntl.h>
 #include <unistd.h>

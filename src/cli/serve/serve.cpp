@@ -13,7 +13,6 @@
 #include "cli/command_line.h"
 #include "cli/read/devices.h"
 #include "cli/read/reading.h"
-#include "cli/read/record.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
