@@ -3,9 +3,9 @@
 
     python3 examples/python/train.py --epochs 3
 
-The lease comes first: in its block CUDA sees its GPUs and no others, so that a framework is imported
-and begins there. This network is so small that it is computed in plain Python; put your own training
-into train_epoch().
+The lease comes first: in its block CUDA sees its GPUs and no others, so that a framework begins
+there. This network is so small that it is computed in plain Python; put your own training into
+train_epoch().
 """
 
 import argparse

@@ -25,8 +25,10 @@ def _numba(module: Any) -> bool:
 
 
 def _tensorflow(module: Any) -> bool:
+    # A list of the physical GPUs initialises CUDA, also before anything runs on one.
     context = module._context
-    return bool(context is not None and context._initialized)
+    return context is not None and any(device.device_type == "GPU"
+                                       for device in context._physical_devices or ())
 
 
 def _jax(module: Any) -> bool:
@@ -44,6 +46,7 @@ _FRAMEWORKS: Sequence[tuple[str, str, Callable[[Any], bool]]] = (
     ("torch", "torch", _torch),
     ("cupy", "cupy_backends.cuda.api.driver", _cupy),
     ("numba", "numba.cuda.cudadrv.driver", _numba),
+    ("numba", "numba_cuda.numba.cuda.cudadrv.driver", _numba),
     ("tensorflow", "tensorflow.python.eager.context", _tensorflow),
     ("jax", "jax._src.xla_bridge", _jax),
 )

@@ -83,6 +83,9 @@ def _address_of(host: str, env: Environment) -> Endpoint:
 
 def _with_keys(found: Endpoint, token_file: str, env: Environment) -> Endpoint:
     """Adds the pin and the token to an https endpoint."""
+    if found.kind == "unix" and not hasattr(socket, "AF_UNIX"):
+        raise Unsupported(f"this system has no Unix sockets, so {found.path} is not here; name a "
+                          f"host: {places.FORMS}")
     if found.kind != "https":
         return found
     known = Host("")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Optional
 
 from . import cuda, models
 from .errors import Conflict, Error, Invalid, NotFound, passes
+from .units import Duration
 
 if TYPE_CHECKING:
     from .yard import Yard
@@ -169,7 +170,7 @@ class Lease(Holding):
             self._end_renewals()
             self._record = self._yard.release(self.id, fence)
 
-    def renew(self, ttl: Optional[float] = None) -> models.Lease:
+    def renew(self, ttl: Optional[Duration] = None) -> models.Lease:
         """Lets a lease with a time last so long from now on; in a `with` block that is done for
         you."""
         lasts = self._wish.ttl_s if ttl is None else ttl

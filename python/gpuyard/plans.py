@@ -110,8 +110,8 @@ def claim(wanted: models.LeaseWish, wait: Optional[float]) -> Plan[models.Lease]
 
     Whatever ends it without the GPUs, Ctrl-C too, gives up the place in the queue.
     """
-    lease = str(wanted.id)
     body = wanted.to_json()
+    lease = str(body.setdefault("id", secrets.token_hex(16)))
     if wait == 0:
         body["wait_s"] = 0
     try:
@@ -198,8 +198,9 @@ Value = Union[float, int, bool, str, tuple[int, int]]
 
 
 def _wish_of(setting: str, value: Value) -> dict[str, Any]:
-    if setting == "power_limit" and isinstance(value, (int, float)):
-        return {"power_limit_mw": round(value * 1000)}
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if setting == "power_limit":
+            return {"power_limit_mw": round(value * 1000)}
     if setting in ("gpu_clocks", "memory_clocks"):
         if isinstance(value, int) and not isinstance(value, bool):
             return {"min_clock_mhz": value, "max_clock_mhz": value}

@@ -85,6 +85,9 @@ class Login:
         self.host = host
         self._said = bytearray()
         self._owner = os.getpid()
+        if os.name == "nt":
+            raise Unsupported(f"{host.name}: a socket can be no program's input on Windows; ask "
+                              "the daemon there by https://")
         self.near, far = socket.socketpair()
         try:
             # A session of its own: Ctrl-C at the terminal is for this program, which still has to

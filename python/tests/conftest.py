@@ -17,6 +17,9 @@ sys.path[1:1] = [str(ROOT / "tests"), str(ROOT / "tests" / "process")]
 
 from ground import Ground  # noqa: E402  (after the path is set)
 
+# A shell has this ignored in what it runs in the background, and so would every program of a test.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 LONGEST = 200  # seconds of one test
 
 

@@ -1,9 +1,9 @@
-"""Stand-ins for frameworks that are too big to install for a test: the base class of a callback, with
-its hooks as the framework's own source has them.
+"""Stand-ins for frameworks that are too big to install for a test: the base class of a callback,
+with its hooks as the framework's own source has them.
 
-transformers/trainer_callback.py of transformers 5.24.0 and lightning/pytorch/callbacks/callback.py of
-Lightning 2.6.6. The tests of real trainings in test_hf.py and test_lightning.py run where the framework
-is installed, and compare these hooks with it.
+They are those of trainer_callback.py of transformers 5.24.0 and of pytorch/callbacks/callback.py of
+Lightning 2.6.6. The tests of real trainings in test_hf.py and test_lightning.py run where the
+framework is installed, and compare the hooks with it.
 """
 
 import importlib

@@ -39,6 +39,8 @@ class Ground:
             if program.poll() is None:
                 program.kill()
                 program.wait(PATIENCE)
+            program.stdout.close()
+            program.stderr.close()
         if self.daemon:
             self.daemon.kill()
         self.world.must("stop")

@@ -55,7 +55,8 @@ def test_every_setting_has_its_own_kind_of_value(ready):
     assert ready.set("0", "compute_mode", "exclusive_process")[0].after.compute_mode
     assert len(ready.restore("all")) >= 4
     for setting, value in (("power_limit", "much"), ("persistence", 1), ("gpu_clocks", (1,)),
-                           ("colour", 3), ("ecc", "on"), ("gpu_clocks", True)):
+                           ("colour", 3), ("ecc", "on"), ("gpu_clocks", True),
+                           ("power_limit", True)):
         with pytest.raises(gpuyard.Invalid):
             ready.set(0, setting, value)
 

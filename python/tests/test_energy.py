@@ -158,9 +158,9 @@ def window_of(*gpus):
     return models.EnergyWindow.read({
         "schema": 1, "id": "x", "name": None, "owner_uid": 0, "simulated": True, "began_at": "",
         "ends_at": "", "seconds": 10, "joules": 0, "notes": [], "estimate": None,
-        "gpus": [{"index": i, "uuid": f"GPU-{i}", "joules": joules, "seconds": seconds, "mean_w": None,
-                  "peak_w": None, "estimated": False, "interrupted": False, "epochs_crossed": 0,
-                  "unknown_seconds": unknown, "age_seconds": 0}
+        "gpus": [{"index": i, "uuid": f"GPU-{i}", "joules": joules, "seconds": seconds,
+                  "mean_w": None, "peak_w": None, "estimated": False, "interrupted": False,
+                  "epochs_crossed": 0, "unknown_seconds": unknown, "age_seconds": 0}
                  for i, (joules, seconds, unknown) in enumerate(gpus)]})
 
 

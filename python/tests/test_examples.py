@@ -17,8 +17,8 @@ NOTEBOOK = EXAMPLES / "measure.ipynb"
 
 def run_train(shared, *arguments, **environment):
     return subprocess.run([sys.executable, str(EXAMPLES / "train.py"), *arguments],
-                          env={**shared.environment(), **environment}, capture_output=True, text=True,
-                          timeout=120, check=False)
+                          env={**shared.environment(), **environment}, capture_output=True,
+                          text=True, timeout=120, check=False)
 
 
 def test_the_training_learns_on_a_leased_gpu_and_says_what_it_cost(yard, shared):

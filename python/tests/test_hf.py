@@ -1,4 +1,4 @@
-"""The callback for Hugging Face's Trainer: with its interface, and in a real one where it is there."""
+"""The callback for Hugging Face's Trainer: by its interface, and in a real one if it is there."""
 
 import time
 import types
@@ -6,6 +6,7 @@ import types
 import pytest
 
 import frameworks
+from gpuyard import cuda
 from gpuyard.callbacks import common
 
 
@@ -15,10 +16,12 @@ def callback(monkeypatch):
     return frameworks.callback_module(monkeypatch, "hf").EnergyCallback
 
 
-def train(callback, epochs=2, steps=2, local_zero=True, world_zero=True, step=lambda: time.sleep(0.6)):
+def train(callback, epochs=2, steps=2, local_zero=True, world_zero=True,
+          step=lambda: time.sleep(0.6)):
     """Calls the hooks in the order of the Trainer."""
-    state = types.SimpleNamespace(log_history=[], epoch=0, global_step=0,
-                                  is_local_process_zero=local_zero, is_world_process_zero=world_zero)
+    state = types.SimpleNamespace(
+        log_history=[], epoch=0, global_step=0, is_local_process_zero=local_zero,
+        is_world_process_zero=world_zero)
     control = types.SimpleNamespace(should_training_stop=False)
     args = object()
     callback.on_train_begin(args, state, control, model=None)
@@ -78,6 +81,7 @@ def test_in_a_real_trainer(yard, tmp_path, monkeypatch):
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     torch = pytest.importorskip("torch", reason="torch is not installed")
     monkeypatch.setenv("WANDB_DISABLED", "true")
+    assert cuda.initialised_by() is None and torch.cuda.is_initialized() is False
     EnergyCallback = frameworks.callback_module(monkeypatch, "hf").EnergyCallback
     frameworks.check_hooks(EnergyCallback, transformers.TrainerCallback)
 

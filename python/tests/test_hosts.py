@@ -35,7 +35,8 @@ def write_hosts(tmp_path, text):
 
 @pytest.mark.parametrize("url, name", [
     ("ssh://alice@lab.example.org:2222/home/alice/gpuyard", None), ("ssh://lab", None),
-    ("ssh://[::1]:22", None), ("ssh://lab/", "ssh://lab"), ("https://dgx1", "https://dgx1:9411"), ("https://dgx1:1/", "https://dgx1:1"),
+    ("ssh://[::1]:22", None), ("ssh://lab/", "ssh://lab"),
+    ("https://dgx1", "https://dgx1:9411"), ("https://dgx1:1/", "https://dgx1:1"),
     ("unix:///run/x.sock", "/run/x.sock"), ("/run/x.sock", "/run/x.sock"),
     ("127.0.0.1:9410", "http://127.0.0.1:9410"), ("http://[::1]:9410/", "http://[::1]:9410"),
 ])
@@ -66,7 +67,8 @@ def test_the_environment_decides_and_two_that_disagree_are_refused(tmp_path):
 
 
 def test_a_name_is_looked_up_in_hosts_toml(tmp_path):
-    write_hosts(tmp_path, f'[lab]\nurl = "ssh://alice@lab"\n[dgx1]\nurl = "https://dgx1"\npin = "{PIN}"\n')
+    write_hosts(tmp_path, '[lab]\nurl = "ssh://alice@lab"\n'
+                          f'[dgx1]\nurl = "https://dgx1"\npin = "{PIN}"\n')
     assert daemon_meant("lab", "", env(tmp_path)).user == "alice"
     assert daemon_meant("dgx1", "", env(tmp_path)).pin == PIN
     # A URL that the file has finds its pin, too.
@@ -101,7 +103,8 @@ def test_before_python_3_11_the_part_that_we_write_is_read_alike():
             f"pin = '{PIN}'\ntoken_file = \"/home/a/x y.token\"\n")
     read = parse_subset(text, "hosts.toml")
     assert read == {"lab": {"url": "ssh://alice@lab"},
-                    "dgx1": {"url": "https://dgx1:9411", "pin": PIN, "token_file": "/home/a/x y.token"}}
+                    "dgx1": {"url": "https://dgx1:9411", "pin": PIN,
+                             "token_file": "/home/a/x y.token"}}
     tomllib = pytest.importorskip("tomllib", reason="this Python has no tomllib to compare with")
     assert read == tomllib.loads(text)
     for line in ('url = """x"""', 'url = "a\\"b"', "url = [1]", "a.b = \"c\"", "[[x]]"):
@@ -153,8 +156,9 @@ def test_a_token_file_that_others_can_read_is_refused(tmp_path, mode):
         daemon_meant("https://dgx1", str(file), env(tmp_path))
 
 
-@pytest.mark.parametrize("text", ["x", TOKEN + "a", TOKEN[:-1], TOKEN[:-1] + "~", TOKEN[:20] + "b" + TOKEN[21:], "gpy_" + "-" * 57, "x" * 5000,
-                                  "gpy_" + "ä" * 57])
+@pytest.mark.parametrize("text", [
+    "x", TOKEN + "a", TOKEN[:-1], TOKEN[:-1] + "~", TOKEN[:20] + "b" + TOKEN[21:],
+    "gpy_" + "-" * 57, "x" * 5000, "gpy_" + "ä" * 57])
 def test_what_is_no_token_is_refused_before_it_is_sent(tmp_path, text):
     file = tmp_path / "t"
     file.write_text(text)

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from gpuyard import http
-from gpuyard.errors import (Busy, Conflict, Denied, DeviceLost, Error, Internal, Invalid, NotFound, TimedOut,
-                            Unavailable, Unsupported, error_of_answer)
+from gpuyard.errors import (Busy, Conflict, Denied, DeviceLost, Error, Internal, Invalid, NotFound,
+                            TimedOut, Unavailable, Unsupported, error_of_answer)
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 

@@ -22,7 +22,8 @@ def run(text, *options, **environment):
     return done
 
 
-@pytest.mark.parametrize("what", ["gpuyard", "gpuyard, gpuyard.yard, gpuyard.models", "gpuyard.aio"])
+@pytest.mark.parametrize("what", [
+    "gpuyard", "gpuyard, gpuyard.yard, gpuyard.models", "gpuyard.aio"])
 def test_importing_it_takes_less_than_60_ms(tmp_path, what):
     """With its compiled files, which a wheel's installation makes, and without asyncio's own time,
     which a program that uses it has spent already."""

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import sys
 import time
 
 import pytest
@@ -12,6 +13,7 @@ pytest.importorskip("jax", reason="JAX is not installed: see requirements-keras.
 
 import numpy  # noqa: E402  (Keras brings it)
 
+from gpuyard import cuda  # noqa: E402
 from gpuyard.callbacks import common  # noqa: E402
 from gpuyard.callbacks.keras import EnergyCallback  # noqa: E402
 from ground import Ground  # noqa: E402
@@ -49,7 +51,8 @@ def fit(*callbacks, epochs=2):
     model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
     model.compile(optimizer="sgd", loss="mse")
     x = numpy.ones((40, 3))
-    return model.fit(x, x[:, :1], epochs=epochs, batch_size=10, verbose=0, callbacks=list(callbacks))
+    return model.fit(x, x[:, :1], epochs=epochs, batch_size=10, verbose=0,
+                     callbacks=list(callbacks))
 
 
 def test_the_energy_of_each_epoch_is_in_the_history_and_in_later_callbacks(yard, tmp_path):
@@ -85,6 +88,14 @@ def test_a_critical_alert_of_my_gpus_stops_the_training(yard, shared, monkeypatc
     finally:
         shared.world.heal(1)
         wait_until(lambda: not yard.alerts(), "the alert to be over")
+
+
+def test_a_jax_without_a_gpu_has_not_initialised_cuda():
+    import jax
+    jax.numpy.ones(3).sum()
+    # Where cuda.py looks: if JAX keeps its backends elsewhere, this is the test that says so.
+    assert "cpu" in sys.modules["jax._src.xla_bridge"]._backends
+    assert cuda.initialised_by() is None
 
 
 def test_without_a_daemon_a_training_runs_and_has_no_energy(monkeypatch, tmp_path, caplog):

@@ -1,4 +1,4 @@
-"""What dies: the daemon, the leased program, its children, and a claim that nobody wants any more."""
+"""What dies: the daemon, the leased program, its children, and a claim that nobody wants."""
 
 import os
 import random

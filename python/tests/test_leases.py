@@ -146,7 +146,7 @@ def test_a_lease_with_a_time_is_renewed_for_as_long_as_the_block_lasts(yard):
         assert lease.record.binding == "detached"
         until = lease.record.until
         wait_until(lambda: lease.refresh().until > until, "a renewal", every=0.2)
-        assert lease.renew(3600).until > lease.record.asked
+        assert lease.renew("1h").until > lease.record.asked
     assert yard.find_lease(lease.id).ending == "released" and lease.lost == ""
 
 
@@ -169,6 +169,8 @@ def test_the_low_level_functions_do_it_step_by_step(yard):
     assert yard.release(held.id, held.fence).id == held.id
     with pytest.raises(gpuyard.NotFound):
         yard.find_lease("no-such-lease-at-all")
+    unnamed = yard.claim(gpuyard.models.LeaseWish(gpus=1), wait=30)
+    assert len(unnamed.id) == 32 and yard.release(unnamed.id).id == unnamed.id
 
 
 def test_devices_and_every_other_route_are_there(yard):

@@ -11,7 +11,8 @@ from gpuyard.callbacks import common
 
 @pytest.fixture
 def callback(monkeypatch):
-    frameworks.put(monkeypatch, "lightning.pytorch.callbacks", Callback=frameworks.LightningCallback)
+    frameworks.put(monkeypatch, "lightning.pytorch.callbacks",
+                   Callback=frameworks.LightningCallback)
     return frameworks.callback_module(monkeypatch, "lightning").EnergyCallback
 
 

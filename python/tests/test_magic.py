@@ -89,7 +89,8 @@ def test_in_a_real_ipython(yard, capsys):
     shell = shells.InteractiveShell.instance()
     try:
         shell.run_cell("%load_ext gpuyard").raise_error()
-        done = shell.run_cell("%%energy e --grid 300\nimport time\ntime.sleep(1.2)\n!echo from a shell\n7")
+        done = shell.run_cell("%%energy e --grid 300\nimport time\ntime.sleep(1.2)\n"
+                              "!echo from a shell\n7")
         done.raise_error()
         assert done.result == 7 and shell.user_ns["e"].joules > 0
         assert "g CO2" in capsys.readouterr().out

@@ -14,7 +14,8 @@ def test_durations(said, seconds):
     assert seconds_of(said) == seconds
 
 
-@pytest.mark.parametrize("said", ["", "10", "m", "-1s", "1y", "1m ", -1, float("nan"), float("inf")])
+@pytest.mark.parametrize("said", [
+    "", "10", "m", "-1s", "1y", "1m ", -1, float("nan"), float("inf")])
 def test_what_is_no_duration_is_refused(said):
     with pytest.raises(Invalid):
         seconds_of(said)

@@ -127,6 +127,10 @@ package_test() {
   if stage_failed "packages"; then
     skip_stage "package tests" "there are none"
   else
+    # Types, the frameworks that come from PyPI at a bearable size, and every Python there is here.
+    stage "python" env GPUYARD_BIN="$PWD/build/release/gpuyard" \
+      GPUYARD_SIM_LIB="$PWD/build/release/sim/libnvidia-ml.so.1" \
+      python/check.sh types keras versions
     shown_stage "package tests" try_packages "$@"
     cat build/package/figures.txt
   fi

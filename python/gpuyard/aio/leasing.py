@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Optional
 from .. import models
 from ..errors import Error, Invalid, NotFound, passes
 from ..leasing import LEAVES_WITHIN, Holding
+from ..units import Duration
 
 if TYPE_CHECKING:
     from .yard import Yard
@@ -60,7 +61,7 @@ class Lease(Holding):
             self._end_renewals()
             self._record = await self._yard.release(self.id, fence)
 
-    async def renew(self, ttl: Optional[float] = None) -> models.Lease:
+    async def renew(self, ttl: Optional[Duration] = None) -> models.Lease:
         """Lets a lease with a time last so long from now on; in a block that is done for you."""
         lasts = self._wish.ttl_s if ttl is None else ttl
         if lasts is None:

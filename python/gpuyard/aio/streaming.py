@@ -12,7 +12,7 @@ from ..errors import Error
 from ..following import LONGEST_QUIET, RETRY_AFTER, Event, Follower
 from ..plans import Gpus
 from ..sse import ServerEvent
-from .wire import EventStream
+from .wire import EventStream, turn
 
 
 class Events:
@@ -50,6 +50,7 @@ class Events:
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
+        await turn()
 
     def close(self) -> None:
         """Ends the stream; next() opens it again, behind the last event."""

@@ -37,6 +37,7 @@ class Connection:
                 self._check_pin()
         except BaseException:
             self.close()
+            await turn()
             raise
         return self
 
@@ -116,10 +117,18 @@ class Connection:
         return self._reader is not None and not self._reader.at_eof()
 
     def close(self) -> None:
+        """Ends it at once; the loop lets go of it in its next turn, as turn() waits for."""
         if self._writer is not None:
-            self._writer.close()
+            # Not close(): that says good-bye over TLS first, which nobody here waits for.
+            self._writer.transport.abort()
         if self._login is not None:
             self._login.end()
+
+
+async def turn() -> None:
+    """Lets the loop let go of closed connections. TLS has one below its own."""
+    for _ in range(2):
+        await asyncio.sleep(0)
 
 
 def _end_login(start: asyncio.Future[Login]) -> None:
@@ -175,6 +184,7 @@ class Wire:
         finally:
             if not kept:
                 connection.close()
+                await turn()
 
     def close(self) -> None:
         for connection in self._kept:
@@ -205,6 +215,7 @@ class EventStream:
                 await self._refused(until)
         except BaseException:
             self.close()
+            await turn()
             raise
         return self
 

@@ -12,7 +12,7 @@ from ..yard import DEADLINE, answer_of, asked
 from .leasing import Lease
 from .measuring import Energy
 from .streaming import Events
-from .wire import Wire
+from .wire import Wire, turn
 
 T = TypeVar("T")
 
@@ -46,6 +46,7 @@ class Yard:
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
+        await turn()
 
     def __repr__(self) -> str:
         return f"gpuyard.aio.Yard({self.name!r})"
