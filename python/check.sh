@@ -1,13 +1,12 @@
 #!/bin/sh
 # The checks of the Python package, each by its name, or all of them:
 #
-#   GPUYARD_BIN=... GPUYARD_SIM_LIB=... python/check.sh [types] [tests] [keras] [versions] [wheels]
+#   GPUYARD_BIN=... GPUYARD_SIM_LIB=... python/check.sh [types] [tests] [keras] [versions]
 #
 # types     mypy --strict and basedpyright
 # tests     pytest with this machine's python3, which needs pytest and nothing else
 # keras     the tests that want a real Keras, IPython or notebook
 # versions  the client's wheel in every Python that this machine has
-# wheels    both wheels, and what auditwheel says of the one with the program
 #
 # The environments lie in GPUYARD_VENVS, build/python unless it is set, and are made once.
 set -eu
@@ -45,32 +44,10 @@ versions() {
   "$here/try_versions.sh"
 }
 
-wheels() {
-  venv check
-  out=$(mktemp -d)
-  trap 'rm -rf "$out"' EXIT
-  "$python" "$here/make_wheels.py" --program "$GPUYARD_BIN" --simulator "$GPUYARD_SIM_LIB" \
-    --out "$out"
-  wheel=$(ls "$out"/*manylinux*.whl)
-  tag=$(basename "$wheel" .whl | sed 's/.*-none-//')
-  "$venvs/check/bin/auditwheel" show "$wheel" > "$out/said"
-  # It breaks its lines where it likes.
-  if ! tr '\n' ' ' < "$out/said" | grep -q "\"$tag\""; then
-    cat "$out/said"
-    echo "the wheel is called $tag, and auditwheel calls it otherwise"
-    return 1
-  fi
-  size=$(stat -c %s "$wheel")
-  if [ "$size" -ge 8000000 ]; then
-    echo "the wheel has $size bytes; 8,000,000 is the limit"
-    return 1
-  fi
-}
-
 for check in "${@:-all}"; do
   case $check in
-    types | tests | keras | versions | wheels) "$check" ;;
-    all) types; tests; keras; versions; wheels ;;
+    types | tests | keras | versions) "$check" ;;
+    all) types; tests; keras; versions ;;
     *) echo "there is no check $check" >&2; exit 2 ;;
   esac
 done

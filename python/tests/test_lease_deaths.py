@@ -154,6 +154,7 @@ with gpuyard.lease(1, wait="5m") as lease:
 @pytest.mark.seconds(1500)
 def test_killed_programs_leave_no_gpu_leased_and_none_leased_twice(make_ground, record_property):
     """GPUYARD_KILLS=100 for more. Killed at a random moment: before, in and after the claim."""
+    record_property("contract", "Y2")
     kills = int(os.environ.get("GPUYARD_KILLS", "8"))
     ground = make_ground(gpus=2)
     chance = random.Random(os.environ.get("GPUYARD_SEED", "1"))

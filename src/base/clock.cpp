@@ -123,16 +123,12 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size()) == 0 ? std::string(name.data()) : "";
 }
 
-// Not std::random_device, which asks a function that only glibc 2.36 and newer have.
-std::uint64_t random_number() {
-  std::uint64_t number = 0;
-  // Fails only where the kernel is older than 3.17.
-  if (::getentropy(&number, sizeof number) != 0) throw std::runtime_error("no random numbers");
-  return number;
-}
-
 std::string new_id() {
-  return fmt::format("{:016x}", random_number());
+  std::uint64_t number = 0;
+  // Not std::random_device, which asks a function that only glibc 2.36 and newer have. This one
+  // fails only where the kernel is older than 3.17.
+  if (::getentropy(&number, sizeof number) != 0) throw std::runtime_error("no random numbers");
+  return fmt::format("{:016x}", number);
 }
 
 }  // namespace gpuyard

@@ -80,9 +80,6 @@ std::optional<ProcessStat> parse_process_stat(std::string_view text);
 // Returns "" if the machine has no name.
 std::string host_name();
 
-// Returns a number that nobody can guess.
-std::uint64_t random_number();
-
 // Returns a new unique name for an object that people and programs refer to later. Two names never
 // collide by chance, not even between state directories.
 std::string new_id();

@@ -43,8 +43,9 @@ def test_a_good_run_ends_with_both_tables(ci):
     assert run.returncode == 0, run.stdout
     lines = [" ".join(line.split()) for line in run.stdout.splitlines()]
     stages = lines[lines.index("stage time result") + 1:]
-    assert stages[:4] == ["check 1:15 ok", "test 1:15 ok", "clients 1:15 ok", "attack 1:15 ok"]
-    assert re.fullmatch(r"contract \d:\d\d ok", stages[4])
+    assert stages[:5] == ["check 1:15 ok", "test 1:15 ok", "clients 1:15 ok", "attack 1:15 ok",
+                          "package 1:15 ok"]
+    assert re.fullmatch(r"contract \d:\d\d ok", stages[5])
     assert f"{PYPI} ran" in lines
     assert lines[-1] == "ci: passed"
     if not HAS_DRIVER:
@@ -55,7 +56,7 @@ def test_yard_runs_without_input_and_as_ci(ci):
     assert ci(GOOD + "[[ $CI == true ]] && ! read -r").returncode == 0
 
 
-@pytest.mark.parametrize("verb", ["check", "test", "clients", "attack"])
+@pytest.mark.parametrize("verb", ["check", "test", "clients", "attack", "package"])
 def test_a_failing_verb_fails_but_the_rest_runs_and_the_tables_come(ci, verb):
     run = ci(GOOD + f"[[ $1 != {verb} ]]")
     assert run.returncode == 1

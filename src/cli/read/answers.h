@@ -96,8 +96,7 @@ struct DaemonFinding {
   std::vector<std::string> lacks;
 };
 BOOST_DESCRIBE_STRUCT(DaemonFinding, (), (reachable, address, version, ready, message, user, lacks))
-GPUYARD_ABOUT(DaemonFinding,
-              {"user", "Whose it is, if it is of this machine and not root's."},
+GPUYARD_ABOUT(DaemonFinding, {"user", "Whose it is, if it is of this machine and not root's."},
               {"lacks", "Which capability it does not have, and what it cannot do without."})
 
 struct DriverFinding {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -114,7 +115,9 @@ class SinkQueue {
   std::shared_ptr<Sender> sender_;
   std::vector<std::shared_ptr<Sender>> former_;  // one of which has something under way
   std::weak_ptr<const Outlets::Told> told_;
-  std::minstd_rand random_{static_cast<std::minstd_rand::result_type>(random_number())};
+  // Seeded with what no other sink has, so that not all try again at the same moments.
+  std::minstd_rand random_{
+      static_cast<std::minstd_rand::result_type>(std::hash<std::string>()(new_id()))};
 
   Entries entries_;  // oldest first
   std::uint64_t last_number_ = kRepetition;
