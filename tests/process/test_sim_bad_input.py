@@ -30,7 +30,7 @@ def init_code(environment):
 
 
 @pytest.mark.parametrize("arguments, because", [
-    (["--gpus", "0"], "1 to 64"), (["--gpus", "65"], "1 to 64"), (["--gpus", "many"], "many"),
+    (["--gpus", "0"], "64"), (["--gpus", "65"], "64"), (["--gpus", "many"], "many"),
     (["--model", "h100:999"], "1 to 64"), (["--model", "h100:40,a100:40"], "1 to 64"),
     (["--model", "h9000"], "there are a100, h100, h200, l40s, rtx4090, t4"),
     (["--model", "h100,h100"], "named twice"), (["--model", "h100:2", "--gpus", "3"], "not 3"),
