@@ -174,8 +174,8 @@ def write_wheel(out: Path, version: str, tag: str, more: list[File]) -> Path:
     return path
 
 
-def make(out: Path, version: str, program: Optional[Path], simulator: Optional[Path]
-         ) -> list[Path]:
+def make(out: Path, version: str, program: Optional[Path], simulator: Optional[Path],
+         notices: Optional[Path] = None) -> list[Path]:
     """The paths of the wheels. Refused before anything is written."""
     parts: list[File] = []
     if program and simulator:
@@ -189,6 +189,8 @@ def make(out: Path, version: str, program: Optional[Path], simulator: Optional[P
             File(f"gpuyard-{version}.dist-info/COPYRIGHT",
                  (ROOT / "packaging" / "debian" / "copyright").read_bytes()),
         ]
+        if notices:
+            parts.append(File(f"gpuyard-{version}.dist-info/NOTICES", notices.read_bytes()))
     wheels = [write_wheel(out, version, "py3-none-any", [])]
     if parts:
         glibc = "_".join(map(str, NEWEST_GLIBC))
@@ -201,6 +203,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--program", type=Path, help="the program gpuyard")
     parser.add_argument("--simulator", type=Path, help="its simulated libnvidia-ml.so.1")
+    parser.add_argument("--notices", type=Path, help="licences of what the program is linked with")
     parser.add_argument("--any-only", action="store_true", help="only the client's wheel")
     parser.add_argument("--out", type=Path, required=True, help="the folder of the wheels")
     parser.add_argument("--version", help="instead of that of CMakeLists.txt")
@@ -210,7 +213,7 @@ def main() -> int:
     program = None if chosen.any_only else chosen.program
     try:
         version = chosen.version or version_of_checkout()
-        wheels = make(chosen.out, version, program, chosen.simulator)
+        wheels = make(chosen.out, version, program, chosen.simulator, chosen.notices)
     except Refused as error:
         print(f"make_wheels: {error}", file=sys.stderr)
         return 1

@@ -1,6 +1,7 @@
 // The manual: mdoc(7) from the words of the command line and the keys of the configuration.
 #include "cli/completion.h"
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "base/text.h"
 #include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
 #include "daemon/config/keys.h"
 
 namespace gpuyard::cli {
@@ -110,7 +112,11 @@ ManualPage page_of(const std::string& program, const CompletableVerb& verb) {
   add_synopses(text, program + " " + verb.name, verb);
   text += ".Sh DESCRIPTION\n";
   add_descriptions(text, program + " " + verb.name, verb);
-  text += fmt::format(".Sh EXIT STATUS\nThat of\n.Xr {0} 1 .\n.Sh SEE ALSO\n.Xr {0} 1\n", program);
+  const bool runs = std::ranges::any_of(verb.positionals, [](const CompletableOption& word) {
+    return word.names.front() == "command";
+  });
+  text += fmt::format(".Sh EXIT STATUS\n{1}.Xr {0} 1 .\n.Sh SEE ALSO\n.Xr {0} 1\n", program,
+                      runs ? "That of the command; if it is not started, that of\n" : "That of\n");
   return {name + ".1", text};
 }
 
@@ -194,7 +200,7 @@ ManualPage page_of_configuration() {
     }
     const char* type = kTypes.at(static_cast<std::size_t>(key.type));
     text += fmt::format(".It Ic {} No ({}{})\n{}", key.name, type, key.live ? ", live" : "",
-                        text_line(fmt::format("{}.", key.help)));
+                        text_line(key.help));
   }
   return {"gpuyard.toml.5", text + ".El\n.Sh SEE ALSO\n.Xr gpuyard 1 ,\n.Xr gpuyard 8\n"};
 }

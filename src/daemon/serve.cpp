@@ -89,12 +89,19 @@ Result<UniqueFd> lock_state(const std::string& directory) {
                     "this one its own --state and --socket",
                     pid && !pid->empty() ? " (pid " + *pid + ")" : "", directory)};
   }
+  if (!lock && lock.error().code == Errc::denied) {
+    return std::move(lock).error().in(
+        fmt::format("the state directory (whose files must be this user's: if root has served with "
+                    "it, chown -R --reference={0} {0})",
+                    directory));
+  }
   if (!lock) return lock;
   // The pid is for the error of another daemon. On a full disk that one must do without it.
   const std::string pid = std::to_string(::getpid());
-  const bool told = ::ftruncate(lock->get(), 0) == 0 &&
-                    ::pwrite(lock->get(), pid.data(), pid.size(), 0) > 0;
-  if (!told) log::warning("{}/lock does not name this process: {}", directory, std::strerror(errno));
+  const bool told =
+      ::ftruncate(lock->get(), 0) == 0 && ::pwrite(lock->get(), pid.data(), pid.size(), 0) > 0;
+  if (!told)
+    log::warning("{}/lock does not name this process: {}", directory, std::strerror(errno));
   return lock;
 }
 

@@ -17,6 +17,10 @@ namespace gpuyard::daemon {
 namespace {
 
 constexpr int kSignsInPatience = 4;
+// In microseconds. Whoever asks for a sign more often, or less than once a day, means something
+// else.
+constexpr std::uint64_t kLeastPatience = 100'000;
+constexpr std::uint64_t kMostPatience = 86'400'000'000;
 
 std::string taken_variable(const char* name) {
   const char* value = std::getenv(name);
@@ -27,7 +31,12 @@ std::string taken_variable(const char* name) {
 
 UniqueFd connected_to(const std::string& path) {
   sockaddr_un address{};
-  if (path.empty() || path.size() >= sizeof address.sun_path) return UniqueFd();
+  if (path.empty()) return UniqueFd();
+  // An abstract name ends with the address, a path with a zero.
+  if (path.size() + (path.front() == '@' ? 0 : 1) > sizeof address.sun_path) {
+    log::warning("the service manager hears nothing of us: {} is no socket's name", path);
+    return UniqueFd();
+  }
   address.sun_family = AF_UNIX;
   std::ranges::copy(path, address.sun_path);
   if (path.front() == '@') address.sun_path[0] = '\0';
@@ -45,7 +54,8 @@ ServiceManager ServiceManager::of_environment() {
   const auto patience = number_in<std::uint64_t>(taken_variable("WATCHDOG_USEC"));
   const std::string whose = taken_variable("WATCHDOG_PID");
   const bool ours = whose.empty() || whose == std::to_string(::getpid());
-  if (!patience || *patience == 0 || !ours) return ServiceManager(socket);
+  const bool sensible = patience && *patience >= kLeastPatience && *patience <= kMostPatience;
+  if (!sensible || !ours) return ServiceManager(socket);
   return ServiceManager(socket, std::chrono::microseconds(*patience));
 }
 

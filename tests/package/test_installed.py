@@ -18,7 +18,7 @@ WatchdogSec=4
 """
 CONFIGURATION = "[control]\nenabled = true\n"
 ALERTS = '[sink.page]\nkind = "command"\nargv = ["/bin/cp", "/proc/self/status", "/var/lib/gpuyard/paged"]\n'
-CAPABILITIES = 0x400280004  # SYSLOG, SYS_ADMIN, SYS_PTRACE, DAC_READ_SEARCH
+CAPABILITIES = 0x400280024  # SYSLOG, SYS_ADMIN, SYS_PTRACE, KILL, DAC_READ_SEARCH
 
 
 def status_of(machine, pid, field):
@@ -77,7 +77,7 @@ def test_installed_it_is_ready_before_apt_is_done(machine, deb, figure, record_p
     assert "NVML Shared Library Not Found" in doctor and "{" not in doctor, doctor
 
 
-def test_it_is_no_root_and_has_four_capabilities(machine, record_property):
+def test_it_is_no_root_and_has_five_capabilities(machine, record_property):
     record_property("contract", "P2")
     pid = machine.shown("MainPID")
     assert int(status_of(machine, pid, "CapEff"), 16) == CAPABILITIES
@@ -86,6 +86,12 @@ def test_it_is_no_root_and_has_four_capabilities(machine, record_property):
         ["_gpuyard 700", "_gpuyard 755"]
     assert "gpuyard" in machine.must("getent", "group", "gpuyard")
     assert "gpuyard" not in machine.must("id", "-Gn", "_gpuyard").split(), "people's group is not the daemon's"
+
+
+def test_a_removal_without_leases_warns_of_none(machine, deb):
+    removed = machine.go("env", "GPUYARD_HOST=https://127.0.0.1:1", "dpkg", "-r", "gpuyard")
+    assert removed.returncode == 0 and "lease" not in removed.stderr, removed
+    machine.must("dpkg", "-i", f"/mnt/packages/{deb.name}")
 
 
 def test_it_serves_users_and_those_of_the_group_may_set(machine, record_property):
@@ -121,6 +127,14 @@ def test_a_certificate_that_root_makes_is_the_daemons(machine):
     owners = machine.must("sh", "-c", "stat -c %U /var/lib/gpuyard/tls/* 2>/dev/null || "
                           "find /var/lib/gpuyard -name '*.pem' -exec stat -c %U {} +").split()
     assert owners and set(owners) == {"_gpuyard"}
+
+
+def test_a_lease_is_ended_by_a_signal_although_it_is_another_users(machine):
+    machine.must("systemd-run", "--uid=alice", "--unit=job", "gpuyard", "run", "--", "sleep", "1000")
+    held = machine.wait_until(lambda: leases(machine), "the lease of a job")
+    machine.must("gpuyard", "lease", "release", next(iter(held)), "--force", "--reason", "test", "--signal", "KILL")
+    machine.wait_until(lambda: not leases(machine), "its end")
+    assert machine.go("pgrep", "-x", "sleep").returncode != 0
 
 
 class Absence(threading.Thread):
@@ -245,7 +259,7 @@ def test_a_state_of_a_newer_version_is_refused_with_the_way_back(machine):
 def test_removed_it_names_what_is_held_and_purged_it_leaves_nothing(machine, record_property):
     record_property("contract", "P1")
     held = leases(machine)
-    removed = machine.go("dpkg", "-r", "gpuyard")
+    removed = machine.go("env", "GPUYARD_HOST=https://127.0.0.1:1", "dpkg", "-r", "gpuyard")
     assert removed.returncode == 0 and "these leases are kept" in removed.stderr, removed
     assert any(lease[:8] in removed.stderr for lease in held), removed.stderr
     assert machine.go("test", "-d", "/var/lib/gpuyard").returncode == 0

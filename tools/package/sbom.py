@@ -3,6 +3,7 @@
 and headers, by the versions that dpkg knows, and what is embedded from npm, by web/package-lock.json.
 
     sbom.py VERSION >gpuyard.spdx.json
+    sbom.py --notices >NOTICES      the licences of what is linked, in the words of their packages
 
 The time in it is SOURCE_DATE_EPOCH's, its name in the world is made of its content: twice the same.
 """
@@ -55,8 +56,19 @@ def package(name: str, version: str, licence: str, url: str) -> dict:
                               "referenceLocator": url}]}
 
 
+def notices() -> None:
+    print("gpuyard holds code of these libraries. Their copyrights and licences follow, as Debian has them.")
+    for pattern, name, _ in LINKED:
+        deb, version = installed(pattern)
+        text = Path(f"/usr/share/doc/{deb}/copyright").read_text(encoding="utf-8")
+        print(f"\n{'=' * 100}\n{name} ({deb} {version})\n{'=' * 100}\n\n{text.rstrip()}")
+
+
 def main() -> None:
     version = sys.argv[1]
+    if version == "--notices":
+        notices()
+        return
     own = package("gpuyard", version, "Apache-2.0", f"pkg:generic/gpuyard@{version}")
     own["supplier"] = "Organization: The gpuyard authors"
     parts = []

@@ -36,7 +36,9 @@ package_tree() {
   cp packaging/systemd/readonly.conf packaging/prometheus/gpuyard.rules.yml \
     packaging/grafana/gpuyard.json "$share/gpuyard"
   python3 tools/package/sbom.py "$(program_version)" >"$share/doc/gpuyard/gpuyard.spdx.json"
+  python3 tools/package/sbom.py --notices >"$share/doc/gpuyard/NOTICES"
   cp CHANGELOG.md "$share/doc/gpuyard/NEWS.md"
+  cp LICENSE "$share/doc/gpuyard/LICENSE"
 }
 
 program_version() {
@@ -51,6 +53,7 @@ package_deb() {
   cp -a packaging/debian "$place/gpuyard/debian"
   cp packaging/systemd/gpuyard.service "$place/gpuyard/debian"
   cp -a build/package/tree "$place/gpuyard/tree"
+  rm "$place/gpuyard/tree/usr/share/doc/gpuyard/LICENSE" # Debian has it in one place for all
   # The library is for who builds against it, from the tarball.
   rm -rf "$place"/gpuyard/tree/usr/include
   find "$place/gpuyard/tree/usr/lib" -mindepth 1 -maxdepth 1 ! -name gpuyard -exec rm -r {} +
@@ -87,7 +90,8 @@ make_packages() {
   package_tarball "$version"
   cp build/package/tree/usr/share/doc/gpuyard/gpuyard.spdx.json build/package
   python3 python/make_wheels.py --program build/package/tree/usr/bin/gpuyard \
-    --simulator build/package/tree/usr/lib/gpuyard/sim/libnvidia-ml.so.1 --out build/package >/dev/null
+    --simulator build/package/tree/usr/lib/gpuyard/sim/libnvidia-ml.so.1 \
+    --notices build/package/tree/usr/share/doc/gpuyard/NOTICES --out build/package >/dev/null
   (cd build/package && sha256sum -- *.deb *.tar.gz *.whl *.json)
 }
 

@@ -190,6 +190,7 @@ std::optional<DaemonRights> rights_in(std::string_view status) {
           "user's process was started"},
       Use{kBit(CAP_DAC_READ_SEARCH), "CAP_DAC_READ_SEARCH: it cannot read what the CPUs use"},
       Use{kBit(CAP_SYSLOG), "CAP_SYSLOG: it may hear of Xids from the driver alone"},
+      Use{kBit(CAP_KILL), "CAP_KILL: `lease release --signal` does not reach another user's job"},
   };
   const auto name = processes::look_up_user(*uid);
   DaemonRights rights{name ? *name : std::to_string(*uid), {}};
@@ -200,7 +201,7 @@ std::optional<DaemonRights> rights_in(std::string_view status) {
 }
 
 std::optional<DaemonRights> rights_at(const std::string& socket) {
-  constexpr std::size_t kMost = 64 * 1024;
+  constexpr std::size_t kMost = std::size_t{64} * 1024;
   const auto address = http::to_socket_address(http::Endpoint::unix_socket(socket));
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   ucred peer{};

@@ -11,12 +11,12 @@ namespace gpuyard::cli {
 
 struct MachineFacts {
   bool in_container = false;
-  bool in_pod = false;  // of Kubernetes; that is a container too
+  bool in_pod = false;                        // of Kubernetes; that is a container too
   std::optional<std::string> module_version;  // of the kernel module, if one is loaded
   std::vector<std::string> closed_nodes;      // /dev/nvidia* that this user may not open
   std::size_t gpus_on_pci = 0;
   std::optional<std::string> simulated_world;  // named by the environment
-  bool unit = false;  // the package's unit for systemd is installed
+  bool unit = false;                           // the package's unit for systemd is installed
 };
 
 // `root` stands for "/" in tests.

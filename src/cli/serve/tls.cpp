@@ -123,7 +123,10 @@ Options add_tls(Options program, TlsVerb& verb) {
 int run(const TlsVerb& verb) {
   const auto config = configuration(verb);
   if (!config) return complain(config.error());
-  if (auto done = become_owner_of(config->state.directory); !done) return complain(done.error());
+  const bool own_place = config->key_file().starts_with(config->state.directory + "/");
+  if (own_place) {
+    if (auto done = become_owner_of(config->state.directory); !done) return complain(done.error());
+  }
   return verb.action == TlsVerb::Action::init ? init(verb, *config) : show(verb, *config);
 }
 

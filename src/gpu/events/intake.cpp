@@ -1,6 +1,5 @@
 #include "events/intake.h"
 
-
 #include <algorithm>
 #include <array>
 #include <utility>

@@ -174,9 +174,11 @@ void set_option(const UniqueFd& socket, int level, int option) {
 
 Error why_not(const Endpoint& endpoint) {
   if (errno == EADDRINUSE) {
-    return Error{Errc::conflict,
-                 fmt::format("{} is in use by another program; choose another with --listen",
-                             endpoint.text())};
+    return Error{
+        Errc::conflict,
+        fmt::format(
+            "{} is in use by another program; choose another with --listen, or in gpuyard.toml",
+            endpoint.text())};
   }
   if (errno == EADDRNOTAVAIL) {
     return Error{Errc::invalid, fmt::format("{} is no address of this machine", endpoint.address)};

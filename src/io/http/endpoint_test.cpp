@@ -96,7 +96,7 @@ TEST_F(TcpServer, SaysWhenThePortIsTaken) {
   EXPECT_EQ(again.error().code, Errc::conflict);
   EXPECT_EQ(again.error().message,
             Endpoint::tcp("127.0.0.1", bound->port).text() +
-                " is in use by another program; choose another with --listen");
+                " is in use by another program; choose another with --listen, or in gpuyard.toml");
 }
 
 TEST_F(TcpServer, RefusesANameAndAForeignAddress) {
