@@ -164,10 +164,6 @@ void add_standard(Actions& actions, const SpawnPlan& plan, const Standard& stand
   }
 }
 
-}  // namespace
-
-namespace {
-
 // The ambient capabilities of this thread, which a child has after exec, while this object lives. A
 // service manager that starts us without root gives our capabilities that way, so without this
 // every command that we start would have them.

@@ -1,11 +1,12 @@
 #include "daemon/service_manager.h"
 
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cerrno>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -41,7 +42,11 @@ UniqueFd connected_to(const std::string& path) {
   std::ranges::copy(path, address.sun_path);
   if (path.front() == '@') address.sun_path[0] = '\0';
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
-  UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  // A manager that is busy for a moment must not miss that we are ready, and one that hangs must
+  // not keep us.
+  constexpr timeval kPatience{.tv_sec = 0, .tv_usec = 200'000};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
   if (fd && ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0) return fd;
   log::warning("the service manager at {} hears nothing of us: {}", path, std::strerror(errno));
   return UniqueFd();
@@ -63,7 +68,6 @@ ServiceManager::ServiceManager(const std::string& socket, std::optional<Duration
     : socket_(connected_to(socket)), patience_(watchdog) {}
 
 void ServiceManager::send(const std::string& text) const {
-  // The manager's queue being full is not our trouble: the next sign of life comes soon.
   if (socket_) static_cast<void>(::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL));
 }
 
@@ -78,16 +82,15 @@ void ServiceManager::stopping() const {
 void ServiceManager::watch(Loop& loop, Worker& worker) {
   if (!socket_ || !patience_) return;
   send("WATCHDOG=1");
-  next_ = loop.call_after(*patience_ / kSignsInPatience,
-                          [this, &loop, &worker] { expect_turn(loop, worker); });
+  expect_turn(loop, worker);
 }
 
 void ServiceManager::expect_turn(Loop& loop, Worker& worker) {
-  const auto seen = here_.guard([this, &loop, &worker] { watch(loop, worker); });
-  if (worker.post([seen] { return Worker::Afterwards(seen); })) return;
-  // Its queue is full, which is no progress; it may have moved when we ask again.
-  next_ = loop.call_after(*patience_ / kSignsInPatience,
-                          [this, &loop, &worker] { expect_turn(loop, worker); });
+  next_ = loop.call_after(*patience_ / kSignsInPatience, [this, &loop, &worker] {
+    const auto seen = here_.guard([this, &loop, &worker] { watch(loop, worker); });
+    // A full queue is no progress; it may have moved when we ask again.
+    if (!worker.post([seen] { return Worker::Afterwards(seen); })) expect_turn(loop, worker);
+  });
 }
 
 }  // namespace gpuyard::daemon

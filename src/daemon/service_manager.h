@@ -27,8 +27,9 @@ class ServiceManager {
   void stopping() const;
 
   // Gives signs of life, four in the manager's patience. Each is a turn of the loop that has also
-  // seen a turn of the worker, which writes what must survive: if either hangs there is none. Both
-  // outlive this object. The manager's clock runs from the start, so call it before the loop turns.
+  // seen a turn of the worker, which writes what must survive: if either hangs there is none. The
+  // loop turns no more once the worker has ended. The manager's clock runs from the start, so call
+  // it before the loop turns.
   void watch(Loop& loop, Worker& worker);
 
  private:

@@ -62,6 +62,19 @@ class Manager {
   UniqueFd fd_;
 };
 
+class WatchedDaemon : public testing::Test {
+ protected:
+  WatchedDaemon() {
+    told_.watch(loop_, worker_);
+    EXPECT_EQ(manager_.heard(), "WATCHDOG=1");
+  }
+
+  Manager manager_;
+  ManualLoop loop_;
+  MoodyWorker worker_{loop_};
+  ServiceManager told_{manager_.path(), seconds(40)};
+};
+
 TEST(ServiceManager, HearsThatTheDaemonIsReadyAndThatItEnds) {
   Manager manager;
   const ServiceManager told(manager.path());
@@ -71,44 +84,26 @@ TEST(ServiceManager, HearsThatTheDaemonIsReadyAndThatItEnds) {
   EXPECT_TRUE(manager.heard().starts_with("STOPPING=1\n"));
 }
 
-TEST(ServiceManager, GetsASignOfLifeFourTimesInItsPatience) {
-  Manager manager;
-  ManualLoop loop;
-  MoodyWorker worker(loop);
-  ServiceManager told(manager.path(), seconds(40));
-  told.watch(loop, worker);
-  EXPECT_EQ(manager.heard(), "WATCHDOG=1");
-  loop.advance(seconds(9));
-  EXPECT_EQ(manager.heard(), "");
-  loop.advance(seconds(21));
-  EXPECT_EQ(manager.heard(), "WATCHDOG=1 WATCHDOG=1 WATCHDOG=1");
+TEST_F(WatchedDaemon, GivesASignOfLifeFourTimesInItsManagersPatience) {
+  loop_.advance(seconds(9));
+  EXPECT_EQ(manager_.heard(), "");
+  loop_.advance(seconds(21));
+  EXPECT_EQ(manager_.heard(), "WATCHDOG=1 WATCHDOG=1 WATCHDOG=1");
 }
 
-TEST(ServiceManager, GetsNoneWhileTheThreadThatWritesHangs) {
-  Manager manager;
-  ManualLoop loop;
-  MoodyWorker worker(loop);
-  ServiceManager told(manager.path(), seconds(40));
-  told.watch(loop, worker);
-  manager.heard();
-  worker.hangs = true;
-  loop.advance(seconds(100));
-  EXPECT_EQ(manager.heard(), "");
+TEST_F(WatchedDaemon, GivesNoneWhileTheThreadThatWritesHangs) {
+  worker_.hangs = true;
+  loop_.advance(seconds(100));
+  EXPECT_EQ(manager_.heard(), "");
 }
 
-TEST(ServiceManager, GetsOneAgainWhenAFullQueueIsWorkedOff) {
-  Manager manager;
-  ManualLoop loop;
-  MoodyWorker worker(loop);
-  ServiceManager told(manager.path(), seconds(40));
-  told.watch(loop, worker);
-  manager.heard();
-  worker.full = true;
-  loop.advance(seconds(20));
-  EXPECT_EQ(manager.heard(), "");
-  worker.full = false;
-  loop.advance(seconds(10));
-  EXPECT_EQ(manager.heard(), "WATCHDOG=1");
+TEST_F(WatchedDaemon, GivesOneAgainWhenAFullQueueIsWorkedOff) {
+  worker_.full = true;
+  loop_.advance(seconds(20));
+  EXPECT_EQ(manager_.heard(), "");
+  worker_.full = false;
+  loop_.advance(seconds(10));
+  EXPECT_EQ(manager_.heard(), "WATCHDOG=1");
 }
 
 TEST(ServiceManager, IsKnownByTheEnvironmentWhichChildrenDoNotInherit) {

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,7 +70,3 @@ def test_built_twice_it_is_the_same(packages, tmp_path, record_property):
     again = run(str(ROOT / "yard"), "package", env=os.environ | {"TZ": "Asia/Tokyo", "HOME": str(tmp_path)})
     assert again.returncode == 0, again.stdout
     assert sums(packages) == before
-
-
-if __name__ == "__main__":
-    sys.exit("run by pytest")

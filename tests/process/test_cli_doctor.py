@@ -36,6 +36,21 @@ def test_a_daemon_is_found_with_its_version(daemon, run):
     assert body["simulated"] is True and body["cuda_available"] is False
 
 
+def test_a_daemon_that_was_started_before_the_driver_is_told_from_a_machine_without_one(daemon, run, tmp_path):
+    world = str(tmp_path / "world")
+    assert run("sim", "start", "--gpus", "1", "--world", world).returncode == 0
+    yard = daemon("--nvml", "/nowhere/libnvidia-ml.so.1")
+    driver = {"GPUYARD_SOCKET": yard.socket, "GPUYARD_SIM_WORLD": world}
+    try:
+        body = json.loads(run("doctor", "--json", **driver).stdout)
+        alone = json.loads(run("doctor", "--json", "--simulate", "1", GPUYARD_SOCKET=yard.socket).stdout)
+    finally:
+        run("sim", "stop", "--world", world)
+    assert body["driver"]["gpus"] == 1 and body["daemon"]["reachable"] and not body["daemon"]["ready"]
+    assert "started before the driver" in body["advice"][0] and "systemctl restart" in body["advice"][0]
+    assert alone["advice"] == [], "the simulated GPUs of one command say nothing about the daemon's"
+
+
 def test_a_named_daemon_that_is_not_there_is_said_so(run, tmp_path):
     nobody = str(tmp_path / "nobody.sock")
     result = run("doctor", "--socket", nobody)

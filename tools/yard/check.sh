@@ -33,7 +33,7 @@ check_format() {
 }
 
 check_shell() {
-  our_files yard .ci/run 'tools/*.sh' 'packaging/*.sh' 'tests/*.sh' | xargs -0 -r shellcheck -x
+  our_files yard .ci/run 'tools/*.sh' 'packaging/*.sh' 'python/*.sh' 'tests/*.sh' | xargs -0 -r shellcheck -x
 }
 
 # Every public declaration is documented.

@@ -108,6 +108,20 @@ yard_package() {
   esac
 }
 
+# try_python - the types of the Python package, its tests that want a framework (of those that come
+# from PyPI at a bearable size), and its wheel in every Python there is here.
+try_python() {
+  local environments=$PWD/build/python
+  export GPUYARD_BIN=$PWD/build/release/gpuyard GPUYARD_SIM_LIB=$PWD/build/release/sim/libnvidia-ml.so.1
+  mkdir -p "$environments"
+  prepare_venv "$environments/check" python/requirements-check.txt
+  (cd python && "$environments/check/bin/mypy" && "$environments/check/bin/basedpyright")
+  prepare_venv "$environments/keras" python/requirements-keras.txt
+  KERAS_BACKEND=jax "$environments/keras/bin/python" -m pytest -q -p no:cacheprovider \
+    python/tests/test_keras.py python/tests/test_magic.py python/tests/test_examples.py
+  python/try_versions.sh
+}
+
 # try_packages [PYTEST ARGS] - their figures come last, the summary of pytest before them.
 try_packages() {
   prepare_venv build/package-venv tests/package/requirements.txt
@@ -131,10 +145,7 @@ package_test() {
   if stage_failed "packages"; then
     skip_stage "package tests" "there are none"
   else
-    # Types, the frameworks that come from PyPI at a bearable size, and every Python there is here.
-    stage "python" env GPUYARD_BIN="$PWD/build/release/gpuyard" \
-      GPUYARD_SIM_LIB="$PWD/build/release/sim/libnvidia-ml.so.1" \
-      python/check.sh types keras versions
+    stage "python" try_python
     shown_stage "package tests" try_packages "$@"
     cat build/package/figures.txt
   fi

@@ -58,13 +58,6 @@ void ask_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
   if (!ready) return;
   answer.simulated = answer.simulated || ready->simulated;
   answer.healthy = answer.healthy || ready->cuda_available;
-  if (answer.cuda_available && !answer.simulated && !ready->cuda_available) {
-    answer.advice.emplace_back(
-        "The daemon sees no GPU and this shell does: the driver was loaded after it was started, "
-        "or "
-        "its unit or container keeps the devices from it. Start it again: systemctl restart "
-        "gpuyard");
-  }
 }
 
 void examine_rights(const http::Endpoint& daemon, DoctorAnswer& answer) {
@@ -135,7 +128,15 @@ DoctorAnswer examine(const SourceFlags& flags) {
   }
   examine_driver(flags, answer);
   examine_daemon(flags, answer);
-  if (answer.cuda_available) return answer;
+  if (answer.cuda_available) {
+    if (!flags.simulate && answer.daemon.ready == false) {
+      answer.advice.emplace_back(
+          "The daemon has no driver and this shell does: it was started before the driver was "
+          "loaded, or its unit or container keeps the devices from it. Start it again: systemctl "
+          "restart gpuyard");
+    }
+    return answer;
+  }
   const MachineFacts facts = machine_facts();
   answer.advice =
       answer.driver.error ? advice_for(*answer.driver.error, facts) : advice_without_gpus(facts);

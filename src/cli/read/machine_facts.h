@@ -24,6 +24,9 @@ MachineFacts machine_facts(const std::string& root = "");
 
 // Advice for when NVML said `reason`: one sentence each, the likeliest first.
 std::vector<std::string> advice_for(std::string_view reason, const MachineFacts&);
+// Advice for when NVML works and there is no GPU.
+std::vector<std::string> advice_without_gpus(const MachineFacts&);
+
 // A daemon without root: its user, and in a sentence each what it cannot do for want of a
 // capability.
 struct DaemonRights {
@@ -34,8 +37,5 @@ struct DaemonRights {
 std::optional<DaemonRights> rights_at(const std::string& socket);
 // The same, from the text of /proc/<pid>/status.
 std::optional<DaemonRights> rights_in(std::string_view status);
-
-// Advice for when NVML works and there is no GPU.
-std::vector<std::string> advice_without_gpus(const MachineFacts&);
 
 }  // namespace gpuyard::cli

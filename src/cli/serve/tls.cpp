@@ -1,4 +1,5 @@
 // gpuyard tls: the certificate that the daemon shows to clients elsewhere.
+#include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -94,7 +95,8 @@ int init(const TlsVerb& verb, const config::Config& config) {
 Result<void> become_owner_of(const std::string& directory) {
   struct stat state{};
   if (::geteuid() != 0 || ::stat(directory.c_str(), &state) != 0 || state.st_uid == 0) return {};
-  if (::setegid(state.st_gid) != 0 || ::seteuid(state.st_uid) != 0) {
+  if (::setgroups(0, nullptr) != 0 || ::setegid(state.st_gid) != 0 ||
+      ::seteuid(state.st_uid) != 0) {
     return system_error("becoming the user that owns " + directory);
   }
   return {};
