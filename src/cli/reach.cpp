@@ -23,7 +23,7 @@ using Asking =
                          FreeVerb, CordonVerb, UsageVerb, AlertsVerb, TokenVerb>;
 using Starting = boost::mp11::mp_list<RunVerb>;  // and EnergyVerb, if it is given a command
 using OfThisMachine =
-    boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, TlsVerb, HostVerb, SimVerb,
+    boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, TlsVerb, HostVerb, FleetVerb, SimVerb,
                          DialStdioVerb, VersionVerb, SchemaVerb, CompletionVerb>;
 
 template <class AnyVerb>

@@ -66,13 +66,17 @@ void add_position(Options verb, const char* from_name, std::string& from, const 
       .needs(file);
 }
 
-void add_filters(Options verb, LeaseFilters& wanted) {
+void add_wanted(Options verb, LeaseFilters& wanted) {
   verb.option("-n,--gpus", wanted.gpus, "How many GPUs (1)")
       .type_name("N")
       .range(1, kMostGpusOfLease);
   verb.option("--min-free", wanted.min_free, "With so much free memory on each: 20G")
       .type_name("SIZE");
   verb.option("--model", wanted.model, "Whose name has this in it: H100").type_name("NAME");
+}
+
+void add_filters(Options verb, LeaseFilters& wanted) {
+  add_wanted(verb, wanted);
   verb.option("--among", wanted.among, "Only these: indexes, UUIDs or PCI addresses")
       .type_name("GPU,...");
   verb.option("--max-time", wanted.max_time,

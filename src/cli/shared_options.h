@@ -31,7 +31,8 @@ void add_position(Options verb, const char* from_name, std::string& from, const 
 Result<recording::Replay> replay_from(const std::string& file, const std::string& from,
                                       double speed);
 
-// Adds the options for the GPUs of a lease.
+// Adds the options for the GPUs of a lease: how many and of which kind, or all that a claim has.
+void add_wanted(Options verb, LeaseFilters& wanted);
 void add_filters(Options verb, LeaseFilters& wanted);
 // Adds the GPUs as arguments and as --gpus, or as --gpus alone: indexes, UUIDs or PCI addresses
 // with commas or blanks.

@@ -246,7 +246,8 @@ struct QueueVerb {
 
 struct FreeVerb {
   std::string socket;
-  std::int64_t gpus = 1;
+  LeaseFilters wanted;  // of which the GPUs, their memory and their model
+  bool json = false;
 };
 
 struct AlertsVerb {
@@ -306,6 +307,31 @@ struct UsageVerb {
   bool json = false;
   bool csv = false;
   ColorWish color = ColorWish::automatic;
+};
+
+// Many machines.
+struct FleetVerb {
+  enum class Action : std::uint8_t {
+    nodes,
+    gpus,
+    who,
+    free,
+    queue,
+    alerts,
+    usage,
+    doctor,
+    top,
+    hang_up,
+  };
+  Action action = Action::nodes;
+  std::vector<std::string> hosts;
+  bool no_master = false;
+  std::string timeout = "10s";
+  bool json = false;
+  ColorWish color = ColorWish::automatic;
+  LeaseFilters wanted;  // free
+  std::string since = "7d";
+  std::string by = "user";
 };
 
 struct DoctorVerb {
@@ -434,7 +460,7 @@ using Verb = std::variant<ServeVerb, DevicesVerb, TopVerb, WatchVerb, EventsVerb
                           ReplayVerb, HistoryVerb, WhyVerb, QueryVerb, ProcessesVerb, DriverVerb,
                           EnergyVerb, ControlVerb, AuditVerb, OperationsVerb, RunVerb, LeaseVerb,
                           LeasesVerb, QueueVerb, FreeVerb, CordonVerb, UsageVerb, AlertsVerb,
-                          TokenVerb, TlsVerb, HostVerb, DoctorVerb, ConfigVerb, VersionVerb,
+                          TokenVerb, TlsVerb, HostVerb, FleetVerb, DoctorVerb, ConfigVerb, VersionVerb,
                           SchemaVerb, CompletionVerb, SimVerb, DialStdioVerb>;
 
 // What a verb does, and so whether it can be of another machine's daemon: what -H means to it.
@@ -472,6 +498,7 @@ int run(const AlertsVerb&);
 int run(const TokenVerb&);
 int run(const TlsVerb&);
 int run(const HostVerb&);
+int run(const FleetVerb&);
 int run(const DoctorVerb&);
 int run(const ConfigVerb&);
 int run(const VersionVerb&);
@@ -521,6 +548,7 @@ Options add_alerts(Options program, AlertsVerb&);
 Options add_token(Options program, TokenVerb&);
 Options add_tls(Options program, TlsVerb&);
 Options add_named_host(Options program, HostVerb&);
+Options add_fleet(Options program, FleetVerb&);
 Options add_doctor(Options program, DoctorVerb&);
 Options add_config(Options program, ConfigVerb&);
 Options add_version(Options program, VersionVerb&);
@@ -536,6 +564,7 @@ void add_verbs(VerbList& verbs) {
   verbs.add("Watching", add_query, add_processes, add_why, add_history, add_events, add_smi,
             add_record, add_replay);
   verbs.add("Sharing", add_queue, add_free, add_lease, add_cordon, add_uncordon);
+  verbs.add("Many machines", add_fleet);
   verbs.add("Accounting", add_energy, add_usage);
   verbs.add("Setting", add_power, add_clocks, add_persistence, add_compute_mode, add_ecc, add_reset,
             add_restore, add_audit, add_operations);

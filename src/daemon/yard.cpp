@@ -186,6 +186,7 @@ api::Context Yard::api_context() {
       .loop_lag = loop_lag_.histogram(),
       .alert_cost = andon_.cost(),
       .version = options_.version,
+      .configuration = config::section_digests(options_.config),
       .metrics_prefix = options_.config.metrics.prefix,
       .metrics_dialect = dialect_of(options_.config.metrics.dialect),
       .tariff = {options_.config.energy.price_per_kwh, options_.config.energy.currency,

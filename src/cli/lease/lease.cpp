@@ -273,10 +273,11 @@ Options add_queue(Options program, QueueVerb& verb) {
 }
 
 Options add_free(Options program, FreeVerb& verb) {
-  const Options free =
-      program.verb("free", "Show which GPUs are free now; exit code 7 if too few are");
-  free.option("-n,--gpus", verb.gpus, "How many are wanted").type_name("N").range(1, 1024);
+  const Options free = program.verb(
+      "free", "Show which GPUs you would get now, without waiting; exit code 7 if too few");
+  add_wanted(free, verb.wanted);
   add_socket(free, verb.socket);
+  free.flag("--json", verb.json, "Print JSON");
   return free;
 }
 
@@ -320,26 +321,26 @@ int run(const QueueVerb& verb) {
 }
 
 int run(const FreeVerb& verb) {
+  const auto query = free_query_of(verb.wanted);
+  if (!query) return complain(query.error());
   const auto daemon = lease_daemon(verb.socket);
   if (!daemon) return complain_about_daemon(daemon.error());
-  const auto load = client::call(*daemon, protocol::kLoad);
-  if (!load) return complain_about_daemon(load.error());
-  const auto queue = client::call(*daemon, protocol::kQueue);
-  if (!queue) return complain_about_daemon(queue.error());
+  const auto answer = client::call(*daemon, protocol::kFree, *query);
+  if (!answer) return complain_about_daemon(answer.error());
   std::vector<std::uint32_t> free;
-  for (const protocol::PooledGpu& gpu : load->gpu_pool) {
-    const bool handed_out = std::ranges::find(queue->withheld, gpu.index,
-                                              &protocol::Withheld::index) == queue->withheld.end();
-    if (!gpu.leased && handed_out) free.push_back(gpu.index);
+  for (const protocol::FreeGpu& gpu : answer->gpus) free.push_back(gpu.index);
+  if (verb.json) {
+    print(json::to_json(*answer) + "\n");
+  } else if (!free.empty()) {
+    print(fmt::format("{}\n", fmt::join(free, ",")));
   }
-  if (!free.empty()) print(fmt::format("{}\n", fmt::join(free, ",")));
-  if (free.size() >= static_cast<std::size_t>(verb.gpus)) return 0;
+  if (answer->enough) return 0;
   return complain(
       {Errc::conflict,
-       fmt::format(
-           "{} of {} GPUs are free and {} claims wait; `gpuyard {} --gpus {}` waits for them",
-           free.size(), load->gpu_pool.size(), queue->pending_claimers,
-           daemon->elsewhere() ? "lease take --ttl TIME" : "run", verb.gpus)});
+       fmt::format("{} of {} GPUs are free, {} claims wait: {}; `gpuyard {} --gpus {}` waits for "
+                   "them",
+                   free.size(), answer->capacity, answer->waiting, printable(answer->why),
+                   daemon->elsewhere() ? "lease take --ttl TIME" : "run", verb.wanted.gpus)});
 }
 
 int run(const UsageVerb& verb) {

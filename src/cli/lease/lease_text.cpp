@@ -197,6 +197,12 @@ Result<protocol::LeaseWish> wish_of(const LeaseFilters& wanted) {
   return wish;
 }
 
+Result<protocol::FreeQuery> free_query_of(const LeaseFilters& wanted) {
+  const auto wish = wish_of(wanted);
+  if (!wish) return wish.error();
+  return protocol::FreeQuery{wish->gpus, wish->min_free_bytes, wish->model};
+}
+
 Result<NamedLease> named_lease(const std::string& id) {
   const std::string own(environment_variable("GPUYARD_LEASE"));
   NamedLease named{id.empty() ? own : id, std::nullopt};

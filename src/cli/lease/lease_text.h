@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "cli/source.h"
 #include "cli/verbs.h"
+#include "protocol/brief.h"
 #include "protocol/leases.h"
 
 namespace gpuyard::cli {
@@ -43,6 +44,8 @@ std::string summary_text(const protocol::Lease&, double seconds);
 
 // Makes a claim without a binding. Errc::invalid names the wrong flag and what would be right.
 Result<protocol::LeaseWish> wish_of(const LeaseFilters&);
+// What would be free for such a claim.
+Result<protocol::FreeQuery> free_query_of(const LeaseFilters&);
 
 // Cuts a text to a note's length, in whole characters; a byte that is not UTF-8 becomes U+FFFD.
 std::string note_of(std::string_view text);

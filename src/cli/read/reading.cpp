@@ -59,7 +59,7 @@ SourceOptions source_options(const SourceFlags& flags) {
   options.socket = flags.socket.empty() ? environment.gpuyard_socket : flags.socket;
   options.sockets = client::sockets_to_believe(environment);
   options.keys = client::keys_of(environment);
-  options.keys.guards_ssh = true;
+  options.keys.ssh.guarded = true;
   options.local = flags.local || flags.simulate || flags.replay || !flags.nvml.empty();
   options.driver =
       library::choose_nvml(flags.simulate ? "" : flags.nvml, sim::simulated_nvml_path());

@@ -167,7 +167,10 @@ class Core {
   Result<void> possible(const Terms&) const;
   // Puts a claim in the queue, and perhaps grants its GPUs. `terms` must be possible().
   Ticket claim(const Terms& terms, TimePoint now, Effects&);
-  // Claims without waiting, and passes no other claim by (b) or (c).
+  // Returns the GPUs of which a claim that does not wait gets its own now: none if that is too few,
+  // and so nothing. Such a claim passes no other by (b) or (c).
+  GpuSet available(const Terms&) const;
+  // Claims without waiting.
   std::optional<Ticket> try_claim(const Terms& terms, TimePoint now);
   // Grants exactly these GPUs, in any condition and past all waiting claims, because a process uses
   // them already. Returns nothing if one of them is taken.

@@ -54,6 +54,7 @@ class Node {
     const GpuSet left = before.left_by_all_who_wait(terms);
     const bool may = core.possible(terms).ok() && !before.too_much_for_owner(terms) &&
                      left.count() >= terms.count;
+    RC_ASSERT(core.available(terms) == (may ? left : GpuSet{}));
     const auto ticket = core.try_claim(terms, now);
     RC_ASSERT(ticket.has_value() == may);
     if (!ticket) return;

@@ -124,6 +124,24 @@ void Leases::try_now(const Caller& caller, const std::optional<Identity>& holder
   answer_when_kept(lease.id, answer);
 }
 
+Result<Offer> Leases::offer(std::uint32_t uid, const Wish& wish) const {
+  if (const auto why = closed()) return *why;
+  const Terms terms = terms_of(uid, wish);
+  Terms of_one = terms;
+  of_one.count = 1;
+  Offer offer{gpus_.names(core_.available(of_one))};
+  if (const GpuSet left = core_.available(terms); left.any()) {
+    offer.chosen = gpus_.names(place(core_.gpus(), left, terms.count));
+  } else if (const auto possible = core_.possible(terms); !possible) {
+    offer.why = possible.error().message;
+  } else if (offer.free.size() >= terms.count) {
+    offer.why = "the user would have more GPUs than one user may have at a time";
+  } else {
+    offer.why = "too few are free";
+  }
+  return offer;
+}
+
 // Answers a repeated call with the state of its lease.
 void Leases::repeat(const Caller& caller, const Lease& known, const Wish& wish,
                     const Answer& answer) {

@@ -39,6 +39,13 @@ struct Release {
   int signal = 0;  // sent to the processes that still run
 };
 
+// What a claim that does not wait would get now.
+struct Offer {
+  std::vector<DeviceId> free = {};    // a claim of one GPU would get one of these
+  std::vector<DeviceId> chosen = {};  // the GPUs of this claim; empty: it would get none
+  std::string why = {};               // why it would get none
+};
+
 struct WaitingOutlook {
   std::string lease;
   Outlook outlook;
@@ -130,6 +137,9 @@ class Leases {
   // Whether the lease is held, with this fence, and has the GPU. Errors: not_found, conflict.
   Result<void> may_use(std::string_view id, std::optional<Fence>, const DeviceId&) const;
   std::vector<WaitingOutlook> outlooks(std::size_t most) const;
+  // What the claim of this uid would get if it were made now; it is not. Errc::unavailable: nothing
+  // is granted now.
+  Result<Offer> offer(std::uint32_t uid, const Wish&) const;
   const GpuBook& gpus() const { return gpus_; }
   std::size_t pending_claimers() const { return core_.waiting().size(); }
   Fence last_fence() const { return core_.last_fence(); }  // the number of all grants, ever

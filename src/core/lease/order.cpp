@@ -26,16 +26,21 @@ struct Core::Round {
   GpuSet beyond;  // what classes beyond kMostHeads could use: no later claim gets it
 };
 
-std::optional<Ticket> Core::try_claim(const Terms& terms, TimePoint now) {
-  if (!open_ || !possible(terms) || over_quota(terms)) return std::nullopt;
+GpuSet Core::available(const Terms& terms) const {
+  if (!open_ || !possible(terms) || over_quota(terms)) return {};
   const GpuSet free = open_gpus();
   const GpuSet in_service_now = in_service();
   GpuSet left = usable(terms, free);
   for (const auto& [ticket, earlier] : waiting_) {
-    if (left.count() < terms.count) return std::nullopt;
+    if (left.count() < terms.count) return {};
     if (may_begin(earlier.terms, free, in_service_now)) left &= ~usable(earlier.terms, free);
   }
-  if (left.count() < terms.count) return std::nullopt;
+  return left.count() < terms.count ? GpuSet{} : left;
+}
+
+std::optional<Ticket> Core::try_claim(const Terms& terms, TimePoint now) {
+  const GpuSet left = available(terms);
+  if (left.none()) return std::nullopt;
   return grant_new(terms, place(gpus_, left, terms.count), now);
 }
 

@@ -214,4 +214,19 @@ std::string render(const Config& config, Style style) {
   return out;
 }
 
+std::map<std::string, std::string> section_digests(const Config& config) {
+  constexpr std::array<std::string_view, 4> kOfOneMachine = {"server", "state", "tls", "alerts"};
+  const Config usual;
+  std::map<std::string, std::string> texts;
+  for (const Key& key : keys()) {
+    const bool own = std::ranges::find(kOfOneMachine, key.section) != kOfOneMachine.end();
+    if (own || key.get(config) == key.get(usual)) continue;
+    texts[std::string(key.section)] += fmt::format("{}={}\n", key.name, to_toml(key.get(config)));
+  }
+  for (auto& [section, text] : texts) {
+    text = fmt::format("{:016x}", std::hash<std::string>{}(text));
+  }
+  return texts;
+}
+
 }  // namespace gpuyard::config

@@ -147,4 +147,9 @@ std::vector<std::string> files_read(const Environment&, const std::string& file)
 enum class Style { values, commented_template };
 std::string render(const Config&, Style);
 
+// Returns a digest of each section that is not as by default; without the sections that are of one
+// machine alone (addresses, directories, certificates). The same section has the same digest on
+// every machine with the same program.
+std::map<std::string, std::string> section_digests(const Config&);
+
 }  // namespace gpuyard::config

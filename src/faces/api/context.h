@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -76,6 +77,9 @@ struct Context {
   const Histogram& loop_lag;
   const Histogram& alert_cost;  // of evaluating all rules
   std::string version;
+  std::string instance = new_id();  // of this run of the daemon
+  // A digest of each section of the configuration that is not as by default.
+  std::map<std::string, std::string> configuration = {};
   std::string metrics_prefix;
   metrics::Dialect metrics_dialect = metrics::Dialect::gpuyard;
   protocol::Tariff tariff = {};
@@ -104,6 +108,7 @@ struct Context {
   RenderedOnce metrics = {};
   RenderedOnce openmetrics = {};
   RenderedOnce snapshot = {};
+  RenderedOnce brief = {};
   RenderedOnce openapi = {};
   RenderedOnce front_text = {};
   RenderedOnce front_page = {};
@@ -144,6 +149,7 @@ std::vector<BoundRoute> usage_routes();
 std::vector<BoundRoute> cordon_routes();
 std::vector<BoundRoute> alert_routes();
 std::vector<BoundRoute> token_routes();
+std::vector<BoundRoute> brief_routes();
 std::vector<BoundRoute> node_routes();
 std::vector<BoundRoute> openapi_routes();
 std::vector<BoundRoute> page_routes();

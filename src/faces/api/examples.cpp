@@ -185,7 +185,9 @@ bj::object all_examples() {
       protocol::device_processes_of(busy, kTaken, &book, [](const ProcessFacts&) { return true; }));
   add(records, protocol::driver_info_of(driver()));
   add(records, protocol::snapshot_of(now, &book));
-  add(records, protocol::readiness_of(now));
+  protocol::Readiness ready = protocol::readiness_of(now);
+  ready.now = to_rfc3339(kWall);
+  add(records, ready);
   return all;
 }
 

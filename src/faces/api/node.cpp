@@ -80,6 +80,7 @@ void get_health(Context& context, const NoParams&, const Responder<protocol::Hea
 
 void get_ready(Context& context, const NoParams&, const Responder<protocol::Readiness>& respond) {
   auto readiness = protocol::readiness_of(*context.telemetry.latest());
+  readiness.now = to_rfc3339(context.loop.wall());
   if (context.tls != nullptr && !context.tls->trouble.empty()) {
     readiness.notes.push_back(context.tls->trouble);
   }

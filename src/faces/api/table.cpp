@@ -33,6 +33,7 @@ const std::vector<BoundRoute>& table() {
     add(cordon_routes());
     add(alert_routes());
     add(token_routes());
+    add(brief_routes());
     add(node_routes());
     add(openapi_routes());
     add(page_routes());

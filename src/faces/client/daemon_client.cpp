@@ -57,14 +57,15 @@ std::string target_of(std::string_view pattern, const NamedValues& parameters) {
 }
 
 Result<std::string> exchange(const http::Endpoint& daemon, const protocol::RouteInfo& route,
-                             std::string target, std::string body, Duration deadline) {
+                             std::string target, std::string body, Duration deadline,
+                             std::size_t max_answer) {
   http::ClientRequest request;
   if (route.method == "POST") request.method = http::Method::post;
   if (route.method == "PUT") request.method = http::Method::put;
   if (route.method == "DELETE") request.method = http::Method::del;
   request.target = std::move(target);
   request.body = std::move(body);
-  auto response = http::fetch(daemon, request, deadline);
+  auto response = http::fetch(daemon, request, deadline, max_answer);
   if (!response) return std::move(response).error();
   if (response->status / 100 == 2) return std::move(response->body);
   return error_of(*response);

@@ -20,7 +20,8 @@ std::string target_of(std::string_view pattern, const NamedValues& parameters);
 // Sends the request and returns the body of a 2xx answer. Any other answer is an error with the
 // daemon's own message.
 Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, std::string target,
-                             std::string body, Duration deadline);
+                             std::string body, Duration deadline,
+                             std::size_t max_answer = http::kDefaultMaxBody);
 
 // Whether the error passes once the daemon is back or ready: then ask again.
 bool passes(const Error&);
@@ -36,11 +37,12 @@ template <class Params, class Answer, class Body>
 Result<Answer> call(const http::Endpoint& daemon,
                     const protocol::Route<Params, Answer, Body>& route,
                     const Params& parameters = {}, const Body& body = {},
-                    Duration deadline = kAnswerDeadline) {
+                    Duration deadline = kAnswerDeadline,
+                    std::size_t max_answer = http::kDefaultMaxBody) {
   std::string sent;
   if constexpr (!std::is_same_v<Body, protocol::NoBody>) sent = json::to_json(body);
   auto received = exchange(daemon, route, target_of(route.pattern, named_values(parameters)),
-                           std::move(sent), deadline);
+                           std::move(sent), deadline, max_answer);
   if (!received) return std::move(received).error();
   Answer answer{};
   const auto read = read_answer(daemon, *received, json::shape_of<Answer>, &answer);

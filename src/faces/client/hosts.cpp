@@ -291,6 +291,20 @@ Result<std::string> address_of(std::string_view host, const std::string& hosts_f
   return address;
 }
 
+Result<std::vector<std::pair<std::string, std::string>>> hosts_named_in(const std::string& file) {
+  struct stat found{};
+  if (::stat(file.c_str(), &found) != 0) return system_error("reading " + file);
+  const auto hosts = hosts_in(file);
+  if (!hosts) return hosts.error();
+  std::vector<std::pair<std::string, std::string>> named;
+  for (const auto& [name, host] : *hosts) {
+    auto url = address_of_url(host.url);
+    if (!url) return std::move(url).error().in(fmt::format("{}: {}", file, name));
+    named.emplace_back(name, *std::move(url));
+  }
+  return named;
+}
+
 bool is_elsewhere(std::string_view address) {
   return address.starts_with(kSsh) || address.starts_with(kHttps);
 }
@@ -304,7 +318,7 @@ Result<http::Endpoint> daemon_called(const std::string& address, const Keys& key
   if (!address.starts_with(kSsh)) return http::parse_endpoint(address);
   const auto host = parse_ssh_url(address);
   if (!host) return host.error();
-  return daemon_over_ssh(*host, keys.guards_ssh);
+  return daemon_over_ssh(*host, keys.ssh);
 }
 
 }  // namespace gpuyard::client

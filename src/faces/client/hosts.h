@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "http/carrier.h"
 #include "http/endpoint.h"
@@ -36,15 +39,27 @@ Result<SshHost> parse_ssh_url(std::string_view url);
 // have the name.
 Result<std::string> address_of(std::string_view host, const std::string& hosts_file);
 
+// Returns the names in a file as hosts.toml, each with its URL. Errc::not_found: there is no file.
+Result<std::vector<std::pair<std::string, std::string>>> hosts_named_in(const std::string& file);
+
+// How ssh is started.
+struct SshManner {
+  // Our program has the verb with-parent, by which ssh ends when we are killed. Without it an ssh
+  // that is still logging in ends by itself, after its patience at most.
+  bool guarded = false;
+  // A directory of the user's own where connections are left to be shared for ten minutes; "": none
+  // is left, and one that the user's own configuration shares is used.
+  std::string masters = {};
+  Duration patience = std::chrono::seconds(15);  // for the login
+};
+
 // What the user has to reach a daemon elsewhere: what he shows to one over https, and where
 // hosts.toml has more of it, the pin of the daemon's key and the file of the token.
 struct Keys {
   std::string hosts_file = {};
   std::string token = {};       // GPUYARD_TOKEN
   std::string token_file = {};  // GPUYARD_TOKEN_FILE
-  // Our program has the verb with-parent, by which ssh ends when we are killed. Without it an ssh
-  // that is still logging in ends by itself, after 15 s at most.
-  bool guards_ssh = false;
+  SshManner ssh = {};
 };
 
 // The port of a URL that names none.
@@ -63,7 +78,7 @@ bool is_elsewhere(std::string_view address);
 bool mentions_elsewhere(std::string_view text);
 
 // The same of one that ssh leads to.
-http::Endpoint daemon_over_ssh(const SshHost&, bool guarded);
+http::Endpoint daemon_over_ssh(const SshHost&, const SshManner&);
 
 // What becomes of an ssh that is no connection, or no longer; says what to do next.
 Error explain_ssh(const SshHost&, const http::ChildEnd&);

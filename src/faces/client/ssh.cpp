@@ -14,10 +14,9 @@ namespace gpuyard::client {
 namespace {
 
 // BatchMode: a question would wait for ever. The keep-alives end a connection whose other side is
-// gone after 15 s. ControlMaster=no: ours shares a connection that is there, and never stays behind
-// to be shared. The rest takes away what the user's configuration may add for a shell: forwarded
+// gone after 15 s. The rest takes away what the user's configuration may add for a shell: forwarded
 // ports that are taken already, a command of its own, an agent, a window.
-constexpr std::array<std::string_view, 13> kFlags = {
+constexpr std::array<std::string_view, 12> kFlags = {
     "-T",
     "-a",
     "-x",
@@ -27,17 +26,28 @@ constexpr std::array<std::string_view, 13> kFlags = {
     "-oServerAliveCountMax=3",
     "-oClearAllForwardings=yes",
     "-oTunnel=no",
-    "-oControlMaster=no",
     "-oPermitLocalCommand=no",
     "-oRemoteCommand=none",
     "-oLogLevel=ERROR",
 };
 
-std::vector<std::string> command_to(const SshHost& host, bool guarded) {
+// ssh makes %C of this machine, the host, the port and the user.
+constexpr std::array<std::string_view, 2> kLeavesMaster = {"-oControlMaster=auto",
+                                                           "-oControlPersist=600"};
+constexpr std::string_view kMasterPath = "-oControlPath=";
+constexpr std::string_view kLeavesNone = "-oControlMaster=no";
+
+std::vector<std::string> command_to(const SshHost& host, const SshManner& manner) {
   std::vector<std::string> words;
-  if (guarded) words = {"", std::string(kWithParent), std::to_string(::getpid())};
+  if (manner.guarded) words = {"", std::string(kWithParent), std::to_string(::getpid())};
   words.emplace_back("ssh");
   words.insert(words.end(), kFlags.begin(), kFlags.end());
+  if (manner.masters.empty()) {
+    words.emplace_back(kLeavesNone);
+  } else {
+    words.insert(words.end(), kLeavesMaster.begin(), kLeavesMaster.end());
+    words.push_back(fmt::format("{}{}/%C", kMasterPath, manner.masters));
+  }
   if (host.port != 0) words.insert(words.end(), {"-p", std::to_string(host.port)});
   if (!host.user.empty()) words.insert(words.end(), {"-l", host.user});
   const std::string program = host.program.empty() ? "gpuyard" : host.program;
@@ -122,11 +132,12 @@ Error explain_ssh(const SshHost& host, const http::ChildEnd& end) {
   return {reason.code, std::move(text)};
 }
 
-http::Endpoint daemon_over_ssh(const SshHost& host, bool guarded) {
+http::Endpoint daemon_over_ssh(const SshHost& host, const SshManner& manner) {
   http::CarrierPlan plan{
       .name = host.url(),
-      .command = command_to(host, guarded),
-      .explain = [host](const http::ChildEnd& end) { return explain_ssh(host, end); }};
+      .command = command_to(host, manner),
+      .explain = [host](const http::ChildEnd& end) { return explain_ssh(host, end); },
+      .patience = manner.patience};
   return http::Endpoint::carried(std::make_shared<http::Carrier>(std::move(plan)));
 }
 

@@ -201,9 +201,11 @@ struct Readiness {
   std::uint64_t gpus = 0;
   bool simulated = false;
   std::vector<std::string> notes;
+  std::string now;
 };
-BOOST_DESCRIBE_STRUCT(Readiness, (), (ready, reason, cuda_available, gpus, simulated, notes))
-GPUYARD_ABOUT(Readiness, {"cuda_available", "NVML is initialised and there is at least one GPU."},
+BOOST_DESCRIBE_STRUCT(Readiness, (), (ready, reason, cuda_available, gpus, simulated, notes, now))
+GPUYARD_ABOUT(Readiness, {"now", "The machine's own clock, RFC 3339."},
+              {"cuda_available", "NVML is initialised and there is at least one GPU."},
               {"notes",
                "What is in use though something is wrong with it: an old certificate, say."})
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "protocol/alerts.h"
+#include "protocol/brief.h"
 #include "protocol/control.h"
 #include "protocol/energy.h"
 #include "protocol/events.h"
@@ -127,6 +128,11 @@ inline constexpr Route<SnapshotQuery, Snapshot> kSnapshot{
      "The full picture of all GPUs: every reading, or why it is missing, from the newest snapshot "
      "or, with `at`, of a past moment as the history keeps it.",
      kNeedsDriver}};
+
+inline constexpr Route<NoParams, Brief> kBrief{
+    {"GET", "/api/gpu/brief", "GPU", Scope::read, Gpus::some,
+     "The machine in about 150 bytes a GPU, for who looks at many machines: each GPU's use, user, "
+     "load and health, and how many claims wait and alerts fire. The answer has an ETag."}};
 
 inline constexpr Route<EventsRequest, Text> kEvents{
     {"GET", "/api/gpu/events", "GPU", Scope::read, Gpus::whole,
@@ -309,6 +315,13 @@ inline constexpr Route<NoParams, Queue> kQueue{
 inline constexpr Route<NoParams, Load> kLoad{
     {"GET", "/api/gpu/load", "Leases", Scope::read, Gpus::whole,
      "Which GPUs are leased and how many wait; also the event `load`, every five seconds."}};
+
+inline constexpr std::array kOffers = {Errc::unavailable};
+
+inline constexpr Route<FreeQuery, FreeGpus> kFree{
+    {"GET", "/api/gpu/free", "Leases", Scope::read, Gpus::some,
+     "Which GPUs the caller would get now from a claim that does not wait. Changes nothing.",
+     kOffers}};
 
 inline constexpr Route<UsageQuery, Usage> kUsage{
     {"GET", "/api/gpu/usage", "Leases", Scope::read, Gpus::whole,

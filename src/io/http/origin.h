@@ -40,9 +40,10 @@ struct TlsPlace {
 // Resolves a host's name to its addresses within a deadline, whatever the name service does.
 // Blocks: never called on the loop's thread.
 
-// The most look-ups at a time in the process: two for each sink that there may be. Each is a thread
+// The most look-ups at a time in the process: four for each sink that there may be, or one for each
+// host that a view of many asks at once. Each is a thread
 // that cannot be interrupted. One more is refused.
-inline constexpr std::size_t kMostLookUps = 32;
+inline constexpr std::size_t kMostLookUps = 64;
 
 // Returns at least one address, in the order in which to try them. Errc::timed_out, or unavailable.
 Result<std::vector<Endpoint>> resolve(const std::string& host, std::uint16_t port,

@@ -1,0 +1,281 @@
+// gpuyard fleet: many machines from one prompt.
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/json_writer.h"
+#include "base/text.h"
+#include "cli/fleet/fleet_table.h"
+#include "cli/fleet/fleet_top.h"
+#include "cli/lease/claiming.h"
+#include "cli/lease/job.h"
+#include "cli/lease/lease_table.h"
+#include "cli/lease/lease_text.h"
+#include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
+#include "client/local.h"
+#include "fleet/masters.h"
+#include "fleet/view.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using Action = FleetVerb::Action;
+using fleet::HeardAll;
+using fleet::Manner;
+using fleet::WithBrief;
+
+// The machines that the user means, and how they are reached.
+struct Yards {
+  std::vector<fleet::Host> hosts;
+  Manner manner;
+};
+
+Result<Yards> yards_of(const FleetVerb& verb) {
+  const auto environment = Environment::of_process();
+  const auto patience = parse_interval(verb.timeout);
+  if (!patience) return Error(patience.error()).in("--timeout");
+  Yards yards;
+  yards.manner.keys = client::keys_of(environment);
+  yards.manner.keys.ssh = {.guarded = true, .patience = *patience};
+  yards.manner.answer = std::min(yards.manner.answer, *patience);
+  std::vector<std::string> words = verb.hosts;
+  const std::string usual(environment_variable("GPUYARD_HOSTS"));
+  if (words.empty() && !usual.empty()) words = {usual};
+  auto hosts = fleet::hosts_of(words, hosts_file(environment));
+  if (!hosts) return std::move(hosts).error();
+  yards.hosts = *std::move(hosts);
+  if (verb.no_master) return yards;
+  auto masters = fleet::masters_directory(environment);
+  if (!masters) return std::move(masters).error();
+  yards.manner.keys.ssh.masters = *std::move(masters);
+  return yards;
+}
+
+// "98 of 100 have answered; waiting for n7, n9"
+template <class Answer>
+std::string waiting_text(const HeardAll<Answer>& heard, std::size_t done) {
+  constexpr std::size_t kMostNamed = 3;
+  std::vector<std::string> names;
+  for (const auto& one : heard) {
+    if (one.took == Duration::zero() && names.size() < kMostNamed) names.push_back(one.host.name);
+  }
+  const std::size_t silent = heard.size() - done;
+  return fmt::format("{} of {} have answered; waiting for {}{}. Ctrl-C shows what is there", done,
+                     heard.size(), fmt::join(names, ", "),
+                     silent > names.size() ? fmt::format(" and {} more", silent - names.size())
+                                           : "");
+}
+
+// What was heard, and the signal that ended the wait for the rest.
+template <class Answer>
+struct Gathered {
+  HeardAll<Answer> heard;
+  std::optional<JobSignal> ended_by;
+};
+
+template <class Answer>
+Gathered<Answer> gather(const Yards& yards,
+                        typename fleet::Survey<Answer>::Question question) {
+  constexpr auto kSilence = std::chrono::seconds(1);  // until the line says who is waited for
+  const JobSignals signals;                           // before any thread
+  const TimePoint begin = BootClock::now();
+  auto survey =
+      std::make_unique<fleet::Survey<Answer>>(yards.hosts, yards.manner, std::move(question));
+  WaitingLine line(false);
+  while (true) {
+    const std::size_t done = survey->crew().done();
+    if (done == yards.hosts.size()) return {survey->heard(), {}};
+    if (BootClock::now() - begin >= kSilence) line.show(waiting_text(survey->heard(), done));
+    std::array<pollfd, 2> polled{pollfd{survey->crew().bell(), POLLIN, 0},
+                                 pollfd{signals.descriptor(), POLLIN, 0}};
+    ::poll(polled.data(), polled.size(), std::chrono::milliseconds(kSilence).count());
+    const auto signal = signals.take_end(Duration::zero());
+    if (!signal) continue;
+    Gathered<Answer> gathered{survey->heard(), signal};
+    // Its threads may wait for seconds yet. They and their ssh end with this process, which is soon.
+    static_cast<void>(survey.release());
+    return gathered;
+  }
+}
+
+int end_by(const JobSignal& signal) {
+  if (signal.number == SIGINT) end_as_interrupted(false);
+  std::_Exit(kSignalled + signal.number);
+}
+
+bool any_answered(const fleet::FleetAnswer& answer) {
+  return std::ranges::any_of(answer.hosts, [](const auto& host) { return !host.problem; });
+}
+
+// Prints a view as JSON or as `text`, and who did not answer; returns the exit code.
+template <class View>
+int show(const FleetVerb& verb, const View& view, const std::string& text,
+         const std::optional<JobSignal>& ended_by) {
+  print(verb.json ? json::to_json(view) + "\n" : any_answered(view) ? text : "");
+  const std::string problems = problems_text(view);
+  if (!verb.json) static_cast<void>(write_all(STDERR_FILENO, problems).ok());
+  if (ended_by) return end_by(*ended_by);
+  return any_answered(view) ? 0 : exit_code_of(Errc::unavailable);
+}
+
+int show_nodes(const FleetVerb& verb, const Yards& yards, const Screen& screen) {
+  const auto got = gather<fleet::Brief>(
+      yards, [&](const auto& daemon) { return fleet::ask_brief(daemon, yards.manner); });
+  if (verb.action == Action::nodes) {
+    const auto view = fleet::nodes_of(got.heard);
+    return show(verb, view, nodes_text(view, screen), got.ended_by);
+  }
+  const auto gpus = fleet::gpus_of(got.heard);
+  if (verb.action == Action::gpus) return show(verb, gpus, gpus_text(gpus, screen), got.ended_by);
+  const auto users = fleet::users_of(gpus);
+  return show(verb, users, users_text(users, screen), got.ended_by);
+}
+
+// Asks each machine one more thing than its brief.
+template <class Params, class Answer>
+Gathered<WithBrief<Answer>> gather_also(const Yards& yards,
+                                        const protocol::Route<Params, Answer>& route,
+                                        const Params& parameters = {}) {
+  return gather<WithBrief<Answer>>(yards, [&yards, &route, parameters](const auto& daemon) {
+    return fleet::ask_with_brief(daemon, yards.manner, route, parameters);
+  });
+}
+
+int show_offers(const FleetVerb& verb, const Yards& yards, const Screen& screen) {
+  const auto query = free_query_of(verb.wanted);
+  if (!query) return complain(query.error());
+  const auto got = gather_also(yards, protocol::kFree, *query);
+  const auto view = fleet::offers_of(got.heard);
+  const int code = show(verb, view, offers_text(view, screen), got.ended_by);
+  if (code != 0 || !view.offers.empty()) return code;
+  return complain({Errc::conflict,
+                   fmt::format("no machine would give {} such GPU{} now; `gpuyard fleet queue` says "
+                               "who waits, `gpuyard fleet gpus` what there is",
+                               verb.wanted.gpus, verb.wanted.gpus == 1 ? "" : "s")});
+}
+
+int show_usage(const FleetVerb& verb, const Yards& yards, const Screen& screen) {
+  const auto since = seconds_of(verb.since, "--since");
+  if (!since) return complain(since.error());
+  protocol::UsageQuery query;
+  query.since_s = *since;
+  const bool by_host = verb.by == "host";
+  query.by = enum_from_name<gpuyard::usage::UseBy>(by_host ? "user" : verb.by);
+  const auto got = gather_also(yards, protocol::kUsage, query);
+  const auto view = fleet::usage_of(got.heard, by_host);
+  return show(verb, view, usage_table(view.usage, screen), got.ended_by);
+}
+
+Result<WithBrief<fleet::Examined>> examine(const http::Endpoint& daemon, const Manner& manner) {
+  auto brief = fleet::ask_brief(daemon, manner);
+  if (!brief) return std::move(brief).error();
+  fleet::Examined examined;
+  examined.asked = wall_now();
+  auto ready = client::call(daemon, protocol::kReady, {}, {}, manner.answer, fleet::kMostAnswer);
+  examined.answered = wall_now();
+  if (ready) examined.ready = *std::move(ready);
+  if (!ready) examined.ready.reason = ready.error().message;
+  return WithBrief<fleet::Examined>{*std::move(brief), std::move(examined)};
+}
+
+int show_diagnosis(const FleetVerb& verb, const Yards& yards, const Screen& screen) {
+  const auto got = gather<WithBrief<fleet::Examined>>(
+      yards, [&](const auto& daemon) { return examine(daemon, yards.manner); });
+  const auto view = fleet::diagnosis_of(got.heard);
+  print(verb.json ? json::to_json(view) + "\n" : diagnosis_text(view, screen));
+  if (got.ended_by) return end_by(*got.ended_by);
+  return view.healthy ? 0 : exit_code_of(Errc::unavailable);
+}
+
+int hang_up() {
+  const auto directory = fleet::masters_directory(Environment::of_process());
+  if (!directory) return complain(directory.error());
+  const auto done = fleet::hang_up(*directory);
+  if (!done) return complain(done.error());
+  print(fmt::format("{} connections ended.\n", done->ended));
+  if (done->left.empty()) return 0;
+  return complain({Errc::timed_out,
+                   fmt::format("{} did not end: is its ssh stopped? `pkill -KILL -f {}` ends all",
+                               fmt::join(done->left, ", "), *directory)});
+}
+
+}  // namespace
+
+Options add_fleet(Options program, FleetVerb& verb) {
+  const Options fleet = program.verb("fleet", "Show many machines, each through its daemon");
+  const auto common = [&](Options sub) {
+    sub.option("--hosts", verb.hosts,
+               "Which machines: names or URLs with commas, FILE.toml, FILE.json (file_sd), "
+               "http_sd:URL, dns:SERVICE; else GPUYARD_HOSTS, or all in hosts.toml")
+        .type_name("WHICH");
+    sub.flag("--no-master", verb.no_master, "Leave no ssh behind for the next time");
+    sub.option("--timeout", verb.timeout, "How long a login may take (10s)").type_name("TIME");
+    add_color(sub, verb.color);
+    return sub;
+  };
+  const auto action = [&](Action what, const char* name, const char* help) {
+    const Options sub = common(fleet.verb(name, help).sets(verb.action, what));
+    if (what != Action::top) sub.flag("--json", verb.json, "Print JSON");
+    return sub;
+  };
+  common(fleet).flag("--json", verb.json, "Print JSON");
+  action(Action::gpus, "gpus", "Show all GPUs");
+  action(Action::who, "who", "Show who has GPUs, and where");
+  add_wanted(action(Action::free, "free",
+                    "Show where you would get GPUs now, the best first; exit code 7 if nowhere"),
+             verb.wanted);
+  action(Action::queue, "queue", "Show who waits for GPUs, and where");
+  action(Action::alerts, "alerts", "Show what is wrong, and where");
+  const Options usage = action(Action::usage, "usage", "Show who used how much of the GPUs");
+  usage.option("--since", verb.since, "In the last 24h, 7d, 30d (7d)").type_name("TIME");
+  usage.option("--by", verb.by, "A row for each user, day, gpu, lease or host (user)")
+      .type_name("WHAT")
+      .one_of({"user", "day", "gpu", "lease", "host"});
+  action(Action::doctor, "doctor", "Find machines that are not as the others, or do not answer");
+  action(Action::top, "top", "Show the machines live");
+  fleet.verb("hang-up", "End the connections of ssh that were left for the next time")
+      .sets(verb.action, Action::hang_up);
+  return fleet;
+}
+
+int run(const FleetVerb& verb) {
+  if (verb.action == Action::hang_up) return hang_up();
+  const auto yards = yards_of(verb);
+  if (!yards) return complain(yards.error());
+  const Screen screen = Screen::of_stdout(verb.color);
+  switch (verb.action) {
+    case Action::nodes:
+    case Action::gpus:
+    case Action::who:
+    case Action::hang_up:
+      break;
+    case Action::free:
+      return show_offers(verb, *yards, screen);
+    case Action::queue: {
+      const auto got = gather_also(*yards, protocol::kQueue);
+      const auto view = fleet::queue_of(got.heard);
+      return show(verb, view, queue_text(view, wall_now(), screen), got.ended_by);
+    }
+    case Action::alerts: {
+      const auto got = gather_also(*yards, protocol::kAlerts);
+      const auto view = fleet::alerts_of(got.heard);
+      return show(verb, view, alerts_text(view, wall_now(), screen), got.ended_by);
+    }
+    case Action::usage:
+      return show_usage(verb, *yards, screen);
+    case Action::doctor:
+      return show_diagnosis(verb, *yards, screen);
+    case Action::top:
+      return fleet_top(yards->hosts, yards->manner, verb.color);
+  }
+  return show_nodes(verb, *yards, screen);
+}
+
+}  // namespace gpuyard::cli

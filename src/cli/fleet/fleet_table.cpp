@@ -1,0 +1,298 @@
+#include "cli/fleet/fleet_table.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.h"
+#include "cli/lease/lease_text.h"
+#include "cli/screen/fitted_table.h"
+#include "cli/screen/reading_text.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using namespace fleet;
+using protocol::GpuUse;
+using Number = std::optional<std::int64_t>;
+
+constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
+const Cell kNotKnown{std::string(kNothing), Tone::faint};
+
+// The order in which columns are dropped where there is not room for all; the last goes first.
+struct FleetColumn {
+  enum Drops : int { never, models, waiting, memory, power, temperature, versions, uuids };
+};
+
+Cell number_cell(const Number& number, std::string_view unit, Tone tone = Tone::plain) {
+  if (!number) return kNotKnown;
+  return {fmt::format("{}{}{}", *number, unit.empty() ? "" : " ", unit), tone};
+}
+
+Cell memory_cell(const Number& mebibytes) {
+  return mebibytes ? Cell{bytes_text(*mebibytes * kMebibyte)} : kNotKnown;
+}
+
+Cell temperature_cell(const Number& celsius) {
+  return number_cell(celsius, "°C", celsius ? temperature_tone(*celsius) : Tone::plain);
+}
+
+// Nothing where there is none, so that what is there can be seen.
+Cell count_cell(std::int64_t count, Tone tone = Tone::plain) {
+  return {count == 0 ? "" : std::to_string(count), tone};
+}
+
+std::string models_text(const std::vector<FleetModel>& models) {
+  std::vector<std::string> parts;
+  for (const FleetModel& model : models) {
+    const std::string name = short_name(printable(model.name));
+    parts.push_back(models.size() == 1 ? name : fmt::format("{} {}", model.gpus, name));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+Tone tone_of(const std::optional<AlertLevel>& worst) {
+  if (!worst || *worst == AlertLevel::info) return Tone::plain;
+  return *worst == AlertLevel::warning ? Tone::warning : Tone::bad;
+}
+
+// What a person should look at.
+Cell remarks_on(const FleetNode& node) {
+  std::vector<std::string> parts;
+  if (node.driver_error) parts.push_back(printable(*node.driver_error));
+  if (node.unwell > 0) parts.push_back(fmt::format("{} unwell", node.unwell));
+  if (node.withheld > 0) parts.push_back(fmt::format("{} not handed out", node.withheld));
+  if (node.outside > 0) parts.push_back(fmt::format("{} used outside leases", node.outside));
+  const Tone tone = node.driver_error || node.unwell > 0 ? Tone::bad : Tone::warning;
+  return {fmt::format("{}", fmt::join(parts, ", ")), tone};
+}
+
+void add_silent(FittedTable& table, const FleetHost& host) {
+  std::vector<Cell> row(table.columns.size(), kNotKnown);
+  row.front() = {printable(host.host)};
+  row.back() = {host.same_as ? "the same as " + printable(*host.same_as) : "no answer",
+                host.same_as ? Tone::faint : Tone::bad};
+  table.add(std::move(row));
+}
+
+std::string simulated_text(const FleetAnswer& answer) {
+  return answer.simulated ? "Simulated GPUs are among them.\n" : "";
+}
+
+std::string indexes_text(const std::vector<std::uint32_t>& indexes) {
+  return fmt::format("{}", fmt::join(indexes, ","));
+}
+
+Cell use_cell(const FleetGpu& gpu) {
+  if (gpu.use == GpuUse::free) return {"free", Tone::good};
+  if (gpu.use == GpuUse::withheld) return {printable(gpu.why.value_or("withheld")), Tone::warning};
+  const Tone tone = gpu.use == GpuUse::leased ? Tone::plain : Tone::warning;
+  return {std::string(enum_name(gpu.use)), tone};
+}
+
+Cell health_cell(const std::optional<Health>& health) {
+  if (!health) return kNotKnown;
+  const Tone tone = *health == Health::healthy    ? Tone::plain
+                    : *health == Health::degraded ? Tone::warning
+                                                  : Tone::bad;
+  return {std::string(enum_name(*health)), tone};
+}
+
+}  // namespace
+
+std::string nodes_text(const FleetNodes& view, const Screen& screen) {
+  FittedTable table{{{"NODE"},
+                     {"GPUS", true},
+                     {"FREE", true},
+                     {"UTIL", true},
+                     {"MEMORY FREE", true, FleetColumn::memory},
+                     {"HOTTEST", true, FleetColumn::temperature},
+                     {"POWER", true, FleetColumn::power},
+                     {"WAITING", true, FleetColumn::waiting},
+                     {"ALERTS", true},
+                     {"MODEL", false, FleetColumn::models},
+                     {"REMARKS"}}};
+  auto node = view.nodes.begin();
+  for (const FleetHost& host : view.hosts) {
+    if (host.problem || host.same_as) {
+      add_silent(table, host);
+      continue;
+    }
+    table.add({{printable(node->host)},
+               {std::to_string(node->gpus)},
+               {std::to_string(node->free), node->free > 0 ? Tone::good : Tone::faint},
+               number_cell(node->utilization_percent, "%"),
+               memory_cell(node->memory_free_mib),
+               temperature_cell(node->hottest_c),
+               number_cell(node->power_w, "W"),
+               count_cell(node->waiting),
+               count_cell(node->alerts, tone_of(node->worst_alert)),
+               {models_text(node->models)},
+               remarks_on(*node)});
+    ++node;
+  }
+  return table.text(screen) + totals_text(view) + "\n" + simulated_text(view);
+}
+
+std::string totals_text(const FleetNodes& view) {
+  std::int64_t gpus = 0;
+  std::int64_t free = 0;
+  std::int64_t watts = 0;
+  for (const FleetNode& node : view.nodes) {
+    gpus += node.gpus;
+    free += node.free;
+    watts += node.power_w.value_or(0);
+  }
+  const auto silent = std::ranges::count_if(
+      view.hosts, [](const FleetHost& host) { return host.problem.has_value(); });
+  constexpr double kKilo = 1000;
+  return fmt::format("{} machine{}, {} GPUs, {} free, {:.1f} kW{}", view.nodes.size(),
+                     view.nodes.size() == 1 ? "" : "s", gpus, free,
+                     static_cast<double>(watts) / kKilo,
+                     silent == 0 ? "" : fmt::format("; {} did not answer", silent));
+}
+
+std::string gpus_text(const FleetGpus& view, const Screen& screen) {
+  FittedTable table{{{"NODE"},
+                     {"GPU", true},
+                     {"NAME", false, FleetColumn::models},
+                     {"USE"},
+                     {"USER"},
+                     {"UTIL", true},
+                     {"MEMORY FREE", true, FleetColumn::memory},
+                     {"TEMP", true, FleetColumn::temperature},
+                     {"POWER", true, FleetColumn::power},
+                     {"HEALTH"},
+                     {"UUID", false, FleetColumn::uuids}}};
+  for (const FleetGpu& gpu : view.gpus) {
+    table.add({{printable(gpu.host)},
+               {std::to_string(gpu.index)},
+               {short_name(printable(gpu.name))},
+               use_cell(gpu),
+               {printable(gpu.user.value_or(""))},
+               number_cell(gpu.utilization_percent, "%"),
+               memory_cell(gpu.memory_free_mib),
+               temperature_cell(gpu.temperature_c),
+               number_cell(gpu.power_w, "W"),
+               health_cell(gpu.health),
+               {printable(gpu.uuid)}});
+  }
+  return table.text(screen) + simulated_text(view);
+}
+
+std::string users_text(const FleetUsers& view, const Screen& screen) {
+  if (view.users.empty()) return "Nobody has a GPU.\n";
+  FittedTable table{{{"USER"}, {"GPUS", true}, {"UTIL", true}, {"OUTSIDE LEASES", true}, {"WHERE"}}};
+  for (const FleetUser& user : view.users) {
+    std::vector<std::string> places;
+    for (const FleetPlace& place : user.places) {
+      places.push_back(printable(place.host) + ":" + indexes_text(place.indexes));
+    }
+    table.add({{printable(user.user)},
+               {std::to_string(user.gpus)},
+               number_cell(user.utilization_percent, "%"),
+               count_cell(user.outside, Tone::warning),
+               {fmt::format("{}", fmt::join(places, " "))}});
+  }
+  return table.text(screen) + simulated_text(view);
+}
+
+std::string offers_text(const FleetOffers& view, const Screen& screen) {
+  FittedTable table{{{"NODE"},
+                     {"GPUS"},
+                     {"FREE", true},
+                     {"MEMORY FREE", true, FleetColumn::memory},
+                     {"TEMP", true, FleetColumn::temperature},
+                     {"LINKED"},
+                     {"NAME", false, FleetColumn::models}}};
+  for (const FleetOffer& offer : view.offers) {
+    std::vector<std::uint32_t> indexes;
+    Number least;
+    Number hottest;
+    for (const protocol::FreeGpu& gpu : offer.gpus) {
+      indexes.push_back(gpu.index);
+      if (gpu.memory_free_bytes) {
+        least = std::min(least.value_or(INT64_MAX), *gpu.memory_free_bytes / kMebibyte);
+      }
+      if (gpu.temperature_c) hottest = std::max(hottest.value_or(INT64_MIN), *gpu.temperature_c);
+    }
+    table.add({{printable(offer.host)},
+               {indexes_text(indexes)},
+               {std::to_string(offer.free)},
+               memory_cell(least),
+               temperature_cell(hottest),
+               {offer.linked ? "NVLink" : ""},
+               {short_name(printable(offer.gpus.front().name))}});
+  }
+  return table.text(screen);
+}
+
+std::string queue_text(const FleetQueue& view, WallTime now, const Screen& screen) {
+  if (view.waiting.empty()) return "Nobody waits.\n";
+  FittedTable table{{{"NODE"},
+                     {"PLACE", true},
+                     {"USER"},
+                     {"WANTS", true},
+                     {"SINCE"},
+                     {"EXPECTED", true, FleetColumn::waiting},
+                     {"WHY"}}};
+  for (const FleetClaim& claim : view.waiting) {
+    const protocol::Lease& lease = claim.lease;
+    const auto& place = lease.place;
+    table.add({{printable(claim.host)},
+               place ? Cell{std::to_string(place->position)} : kNotKnown,
+               {lease.user ? printable(*lease.user) : fmt::format("uid {}", lease.uid)},
+               {std::to_string(lease.wanted_gpus)},
+               {local_moment(lease.asked, now)},
+               place && place->expected_s ? Cell{length_text(*place->expected_s)} : kNotKnown,
+               {place ? printable(place->text) : ""}});
+  }
+  return table.text(screen) + simulated_text(view);
+}
+
+std::string alerts_text(const FleetAlerts& view, WallTime now, const Screen& screen) {
+  if (view.alerts.empty()) return "No alert fires.\n";
+  FittedTable table{{{"NODE"}, {"NO", true}, {"LEVEL"}, {"GPU", true}, {"SINCE"}, {"WHAT"}}};
+  for (const FleetAlert& one : view.alerts) {
+    const protocol::Alert& alert = one.alert;
+    const bool has_index = alert.gpu && alert.gpu->index;
+    table.add({{printable(one.host)},
+               {std::to_string(alert.number)},
+               {std::string(name_of(alert.level)), tone_of(alert.level)},
+               has_index ? Cell{std::to_string(*alert.gpu->index)} : kNotKnown,
+               {local_moment(alert.fired, now)},
+               {printable(alert.message)}});
+  }
+  return table.text(screen) + simulated_text(view);
+}
+
+std::string diagnosis_text(const FleetDiagnosis& view, const Screen& screen) {
+  if (view.healthy) {
+    return fmt::format("{} machines answer and are alike: versions, drivers, clocks and "
+                       "configuration; no GPU is listed twice.\n",
+                       view.hosts.size());
+  }
+  std::string text;
+  for (const FleetFinding& finding : view.findings) {
+    const bool bad = finding.what == "unreachable" || finding.what == "not_ready" ||
+                     finding.what == "gpu_twice";
+    text += paragraph(screen, bad ? Tone::bad : Tone::warning, printable(finding.text));
+  }
+  return text;
+}
+
+std::string problems_text(const FleetAnswer& answer) {
+  std::string text;
+  for (const FleetHost& host : answer.hosts) {
+    if (host.problem) {
+      text += fmt::format("{}: {}\n", printable(host.host), printable(*host.problem));
+    } else if (host.same_as) {
+      text += fmt::format("{}: the same daemon as {}; it counts once\n", printable(host.host),
+                          printable(*host.same_as));
+    }
+  }
+  return text;
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,183 @@
+#include "cli/fleet/fleet_top.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "cli/fleet/fleet_table.h"
+#include "cli/screen/fitted_table.h"
+#include "fleet/view.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using fleet::LastWord;
+using Order = FleetLook::Order;
+using Pane = FleetLook::Pane;
+
+constexpr std::array<std::string_view, 3> kPaneNames = {"machines", "GPUs", "users"};
+constexpr std::array<std::string_view, 5> kOrderNames = {"as named", "free first", "power",
+                                                         "hottest", "alerts"};
+
+template <class Enum, std::size_t Count>
+Enum after(Enum now, const std::array<std::string_view, Count>&) {
+  return static_cast<Enum>((static_cast<std::size_t>(now) + 1) % Count);
+}
+
+// The most goes first; machines that have never answered go last.
+std::int64_t rank_of(const fleet::FleetNode& node, Order order) {
+  switch (order) {
+    case Order::named:
+      return 0;
+    case Order::free:
+      return node.free;
+    case Order::power:
+      return node.power_w.value_or(-1);
+    case Order::hottest:
+      return node.hottest_c.value_or(-1);
+    case Order::alerts:
+      return node.alerts;
+  }
+  return 0;
+}
+
+void put_in_order(std::vector<LastWord>& words, Order order) {
+  if (order == Order::named) return;
+  std::ranges::stable_sort(words, std::ranges::greater{}, [order](const LastWord& word) {
+    auto heard = word.heard;
+    heard.problem.reset();
+    const auto view = fleet::nodes_of({heard});
+    return word.came ? rank_of(view.nodes.front(), order) : std::int64_t{-2};
+  });
+}
+
+std::string text_of(const fleet::HeardAll<fleet::Brief>& heard, Pane pane, const Screen& screen) {
+  if (pane == Pane::nodes) return nodes_text(fleet::nodes_of(heard), screen);
+  const auto gpus = fleet::gpus_of(heard);
+  return pane == Pane::gpus ? gpus_text(gpus, screen)
+                            : users_text(fleet::users_of(gpus), screen);
+}
+
+// "n7: last heard of 12 s ago: did not answer in time"
+std::vector<std::string> silences_in(const std::vector<LastWord>& words, TimePoint now) {
+  std::vector<std::string> lines;
+  for (const LastWord& word : words) {
+    if (!word.heard.problem) continue;
+    const bool asked = word.heard.took > Duration::zero();
+    const std::string since =
+        !word.came ? asked ? "has not answered yet" : "is being asked"
+                   : fmt::format("last heard of {} ago",
+                                 short_length(std::chrono::duration_cast<std::chrono::seconds>(
+                                                  now - *word.came)
+                                                  .count()));
+    lines.push_back(fmt::format("{}: {}{}", printable(word.heard.host.name), since,
+                                asked ? ": " + printable(word.heard.problem->message) : ""));
+  }
+  return lines;
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) lines.emplace_back(take_until('\n', text));
+  return lines;
+}
+
+}  // namespace
+
+bool press(FleetLook& look, std::string_view key, std::size_t page) {
+  const auto scroll = [&](std::ptrdiff_t by) {
+    const auto wanted = static_cast<std::ptrdiff_t>(look.scrolled) + by;
+    look.scrolled = static_cast<std::size_t>(std::max<std::ptrdiff_t>(wanted, 0));
+  };
+  const auto all = static_cast<std::ptrdiff_t>(page);
+  if (key == "q" || key == "\x03" || key == "\x1b") return false;
+  if (key == "\t" || key == "g") {
+    look.pane = after(look.pane, kPaneNames);
+    look.scrolled = 0;
+  }
+  if (key == "s") look.order = after(look.order, kOrderNames);
+  if (key == "j" || key == "\x1b[B") scroll(1);
+  if (key == "k" || key == "\x1b[A") scroll(-1);
+  if (key == " " || key == "\x1b[6~") scroll(all);
+  if (key == "b" || key == "\x1b[5~") scroll(-all);
+  return true;
+}
+
+std::string fleet_screen(std::vector<LastWord> words, FleetLook& look, TimePoint now,
+                         const Screen& screen) {
+  put_in_order(words, look.order);
+  std::vector<std::string> silent = silences_in(words, now);
+  fleet::HeardAll<fleet::Brief> heard;
+  for (LastWord& word : words) {
+    if (word.came) word.heard.problem.reset();  // the last word counts, and its age is said below
+    heard.push_back(std::move(word.heard));
+  }
+  std::vector<std::string> lines = lines_of(text_of(heard, look.pane, screen));
+  const std::string head = fmt::format(
+      "gpuyard fleet  {}, {}  tab: {}  s: order  j k: scroll  q: leave",
+      kPaneNames.at(static_cast<std::size_t>(look.pane)),
+      kOrderNames.at(static_cast<std::size_t>(look.order)),
+      kPaneNames.at(static_cast<std::size_t>(after(look.pane, kPaneNames))));
+  constexpr std::size_t kMostSilent = 5;
+  if (silent.size() > kMostSilent) {
+    const std::size_t more = silent.size() - kMostSilent + 1;
+    silent.resize(kMostSilent - 1);
+    silent.push_back(fmt::format("{} more do not answer", more));
+  }
+  // The head, the table's own heading, and those who are silent stay; the rest scrolls.
+  const std::size_t fixed = 2 + silent.size();
+  const std::size_t room = screen.rows > fixed ? screen.rows - fixed : 1;
+  const std::size_t rows = lines.empty() ? 0 : lines.size() - 1;
+  look.scrolled = std::min(look.scrolled, rows > room ? rows - room : 0);
+  std::string text = painted(screen, Tone::faint, cut_to(head, screen.columns, screen.utf8)) + "\n";
+  if (!lines.empty()) text += lines.front() + "\n";
+  for (std::size_t i = 0; i < std::min(room, rows); ++i) {
+    text += lines[1 + look.scrolled + i] + "\n";
+  }
+  for (const std::string& line : silent) {
+    text += painted(screen, Tone::bad, cut_to(line, screen.columns, screen.utf8)) + "\n";
+  }
+  return text;
+}
+
+int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::Manner& manner,
+              ColorWish color) {
+  if (!Screen::of_stdout().terminal || ::isatty(STDIN_FILENO) != 1) {
+    return complain({Errc::invalid,
+                     "fleet top draws on a terminal, and this is none; `gpuyard fleet` prints a "
+                     "table"});
+  }
+  Interruptions interruptions;  // before any thread
+  auto watch = std::make_unique<fleet::Watch>(hosts, manner);
+  {
+    const RawTerminal raw;
+    raw.enter();
+    const LiveScreen live;
+    FleetLook look;
+    const std::array<int, 2> readable = {STDIN_FILENO, watch->bell()};
+    while (true) {
+      const Screen screen = Screen::of_stdout(color);
+      LiveScreen::draw(fleet_screen(watch->words(), look, BootClock::now(), screen), screen.rows);
+      using Cause = Interruptions::Cause;
+      constexpr auto kRedraw = std::chrono::seconds(1);
+      const Cause cause = interruptions.wait(BootClock::now() + kRedraw, readable);
+      if (cause == Cause::ended) break;
+      if (cause == Cause::suspended) LiveScreen::suspend();
+      std::array<char, 16> key{};
+      // Raw terminals answer at once, with what is there.
+      const ssize_t got = cause == Cause::readable ? ::read(STDIN_FILENO, key.data(), key.size()) : 0;
+      const std::size_t page = screen.rows > 4 ? screen.rows - 4 : 1;
+      if (got > 0 && !press(look, {key.data(), static_cast<std::size_t>(got)}, page)) break;
+    }
+  }
+  // Its threads may wait for seconds yet. They and their ssh end with this process.
+  static_cast<void>(watch.release());
+  std::_Exit(0);
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,187 @@
+// What a view of many machines asks for: the brief, and which GPUs a claim would get now.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "api/context.h"
+#include "api/lease_view.h"
+#include "api/table.h"
+#include "base/json_writer.h"
+#include "protocol/brief.h"
+
+namespace gpuyard::api {
+namespace {
+
+using protocol::number_of;
+
+constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
+
+std::optional<std::int64_t> mebibytes(const std::optional<std::int64_t>& bytes) {
+  return bytes ? std::optional(*bytes / kMebibyte) : std::nullopt;
+}
+
+std::optional<std::int64_t> watts(const std::optional<std::int64_t>& milliwatts) {
+  constexpr std::int64_t kWatt = 1000;
+  return milliwatts ? std::optional((*milliwatts + kWatt / 2) / kWatt) : std::nullopt;
+}
+
+std::uint32_t place_of_model(std::vector<protocol::BriefModel>& models, const DeviceState& gpu) {
+  const auto memory = mebibytes(number_of(gpu.sample, Metric::memory_total));
+  const auto same = [&](const protocol::BriefModel& model) {
+    return model.name == gpu.info.name && model.memory_mib == memory;
+  };
+  const auto found = std::ranges::find_if(models, same);
+  const auto place = static_cast<std::uint32_t>(found - models.begin());
+  if (found == models.end()) models.push_back({gpu.info.name, memory});
+  return place;
+}
+
+// Who has a GPU, and why it is not handed out.
+struct Having {
+  protocol::GpuUse use = protocol::GpuUse::free;
+  std::optional<std::string> user = {};
+  std::optional<std::string> why = {};
+};
+
+Having having_of(const Context& context, const DeviceId& id,
+                 const std::map<DeviceId, const lease::Lease*>& holders) {
+  using enum protocol::GpuUse;
+  if (const auto held = holders.find(id); held != holders.end()) {
+    const lease::Lease& lease = *held->second;
+    return {lease.state == lease::State::draining ? draining : leased, person(context, lease.uid)};
+  }
+  const auto& seen = context.leases.gpus().outside();
+  if (const auto found = seen.find(id); found != seen.end() && !found->second.empty()) {
+    return {outside, person(context, found->second.front().uid)};
+  }
+  if (auto why = context.leases.gpus().withheld(id)) return {withheld, {}, std::move(why->first)};
+  return {};
+}
+
+void add_gpu(const Context& context, const DeviceState& gpu,
+             const std::map<DeviceId, const lease::Lease*>& holders, protocol::Brief& brief) {
+  protocol::BriefGpus& gpus = brief.gpus;
+  Having having = having_of(context, gpu.info.id, holders);
+  gpus.index.push_back(gpu.info.index);
+  gpus.uuid.push_back(gpu.info.uuid);
+  gpus.model.push_back(place_of_model(brief.models, gpu));
+  gpus.use.push_back(having.use);
+  gpus.user.push_back(std::move(having.user));
+  gpus.why.push_back(std::move(having.why));
+  gpus.health.push_back(gpu.health.verdict);
+  gpus.utilization_percent.push_back(number_of(gpu.sample, Metric::utilization_gpu));
+  gpus.memory_free_mib.push_back(mebibytes(number_of(gpu.sample, Metric::memory_free)));
+  gpus.temperature_c.push_back(number_of(gpu.sample, Metric::temperature_core));
+  gpus.power_w.push_back(watts(number_of(gpu.sample, Metric::power_draw)));
+}
+
+void count_alerts(const Context& context, const Principal& caller, protocol::Brief& brief) {
+  for (const andon::Alert& alert : context.alerts.engine().firing()) {
+    if (alert.acknowledged || context.alerts.silences().covers(alert)) continue;
+    if (!caller.gpus.empty() && !caller.sees(alert.gpu)) continue;
+    ++brief.alerts;
+    const AlertLevel level = andon::level_of(alert.severity);
+    brief.worst_alert = std::max(brief.worst_alert.value_or(level), level);
+  }
+}
+
+std::map<std::string, std::string> configuration_of(const Context& context) {
+  auto digests = context.configuration;
+  std::string rules;
+  for (const andon::Rule& rule : context.alerts.engine().rules()) {
+    rules += json::to_json(rule_view(rule));
+  }
+  digests.emplace("rules", fmt::format("{:016x}", std::hash<std::string>{}(rules)));
+  return digests;
+}
+
+std::string brief_of(const Context& context, const Principal& caller) {
+  const telemetry::SnapshotPtr snapshot = seen_by(context, caller);
+  protocol::Brief brief;
+  brief.simulated = snapshot->driver.info.simulated;
+  brief.host = host_name();
+  brief.instance = context.instance;
+  brief.version = context.version;
+  brief.driver_version = protocol::driver_info_of(snapshot->driver.info).driver_version;
+  if (!snapshot->driver.initialised) brief.driver_error = snapshot->driver.why;
+  if (caller.gpus.empty()) {
+    brief.waiting = static_cast<std::int64_t>(context.leases.pending_claimers());
+  }
+  count_alerts(context, caller, brief);
+  brief.configuration = configuration_of(context);
+  std::map<DeviceId, const lease::Lease*> holders;
+  for (const lease::Lease* lease : context.leases.with_gpus()) {
+    for (const DeviceId& gpu : lease->gpus) holders.insert_or_assign(gpu, lease);
+  }
+  for (const DeviceState& gpu : snapshot->devices) add_gpu(context, gpu, holders, brief);
+  return json::to_json(brief);
+}
+
+void get_brief(Context& context, const Asked& asked, const NoParams&,
+               const Responder<protocol::Brief>& respond) {
+  const bool whole = asked.principal.gpus.empty();
+  // Both numbers only grow, so their sum changes with either.
+  const std::uint64_t state = context.telemetry.latest()->generation + context.lease_changes;
+  const auto render = [&] { return brief_of(context, asked.principal); };
+  const auto body = whole ? context.brief.get(state, render)
+                          : std::make_shared<const std::string>(render());
+  http::Response response{200, "application/json", body};
+  response.etag = fmt::format("\"{:016x}\"", std::hash<std::string_view>{}(*body));
+  respond.as_is(std::move(response));
+}
+
+protocol::FreeGpu free_gpu_of(const DeviceState& gpu, const std::vector<DeviceId>& chosen) {
+  return {gpu.info.index,
+          gpu.info.uuid,
+          gpu.info.name,
+          number_of(gpu.sample, Metric::memory_free),
+          number_of(gpu.sample, Metric::temperature_core),
+          gpu.health.verdict,
+          std::ranges::find(chosen, gpu.info.id) != chosen.end()};
+}
+
+bool are_linked(const lease::GpuBook& gpus, const std::vector<DeviceId>& chosen) {
+  const auto clique = [&](const DeviceId& id) {
+    const auto found = gpus.gpus().find(id);
+    return found == gpus.gpus().end() ? std::nullopt : found->second.clique;
+  };
+  if (chosen.size() < 2) return false;
+  const auto first = clique(chosen.front());
+  return first && std::ranges::all_of(chosen, [&](const auto& id) { return clique(id) == first; });
+}
+
+void get_free(Context& context, const Asked& asked, const protocol::FreeQuery& query,
+              const Responder<protocol::FreeGpus>& respond) {
+  protocol::LeaseWish body;
+  body.gpus = query.gpus;
+  body.min_free_bytes = query.min_free_bytes;
+  body.model = query.model;
+  const telemetry::SnapshotPtr snapshot = seen_by(context, asked.principal);
+  auto wish = protocol::wish_of(body, *snapshot);
+  if (!wish) return respond(std::move(wish).error().in("query"));
+  wish->among = asked.principal.gpus;
+  // Who is not known is at no quota.
+  const auto offer =
+      context.leases.offer(asked.principal.uid.value_or(static_cast<uid_t>(-1)), *wish);
+  if (!offer) return respond(offer.error());
+  protocol::FreeGpus answer;
+  answer.simulated = snapshot->driver.info.simulated;
+  answer.enough = !offer->chosen.empty();
+  answer.why = offer->why;
+  answer.waiting = static_cast<std::int64_t>(context.leases.pending_claimers());
+  answer.capacity = static_cast<std::int64_t>(context.leases.gpus().gpus().size());
+  answer.linked = are_linked(context.leases.gpus(), offer->chosen);
+  for (const DeviceState& gpu : snapshot->devices) {
+    if (std::ranges::find(offer->free, gpu.info.id) == offer->free.end()) continue;
+    answer.gpus.push_back(free_gpu_of(gpu, offer->chosen));
+  }
+  respond(std::move(answer));
+}
+
+}  // namespace
+
+std::vector<BoundRoute> brief_routes() {
+  return {bind(protocol::kBrief, &get_brief), bind(protocol::kFree, &get_free)};
+}
+
+}  // namespace gpuyard::api

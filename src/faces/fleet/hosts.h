@@ -1,0 +1,45 @@
+// Which machines are meant: from names, URLs, hosts.toml, Prometheus's file_sd and http_sd, and DNS.
+// Asks no daemon.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace gpuyard::fleet {
+
+struct Host {
+  std::string name;  // as people call it; no two are the same
+  std::string url;   // as client::daemon_called() takes it
+  // Named by something that anybody on the network could have written: DNS, or http_sd without TLS.
+  // The token of the environment is not for it.
+  bool from_strangers = false;
+
+  friend bool operator==(const Host&, const Host&) = default;
+};
+
+inline constexpr std::size_t kMostHosts = 4096;
+
+// What --hosts may be, for messages.
+inline constexpr std::string_view kHostsForms =
+    "names or URLs with commas, FILE.toml as hosts.toml, FILE.json as Prometheus's file_sd, "
+    "http_sd:URL, or dns:_gpuyard._tcp.DOMAIN";
+
+// Returns the hosts that `words` mean, each of which has one or several of kHostsForms; all hosts of
+// `hosts_file` if there are no words. A name that the file does not have is one of ssh's. Blocks for
+// DNS and http_sd, 5 s at most. Errors say which word, and what is expected.
+Result<std::vector<Host>> hosts_of(const std::vector<std::string>& words,
+                                   const std::string& hosts_file);
+
+// Reads Prometheus's list of targets, [{"targets": ["n1:9411"], "labels": {...}}]. A target with the
+// label __scheme__ "https" is asked there; any other by ssh, without its port, which is Prometheus's.
+Result<std::vector<Host>> hosts_in_targets(std::string_view json, const std::string& source);
+
+// Asks DNS for the service's SRV records: _ssh._tcp leads to ssh, any other service to https.
+Result<std::vector<Host>> hosts_in_dns(const std::string& service, Duration patience);
+
+}  // namespace gpuyard::fleet

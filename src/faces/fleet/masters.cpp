@@ -1,0 +1,105 @@
+#include "fleet/masters.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+
+#include "base/files.h"
+#include "base/spawn.h"
+#include "base/unique_fd.h"
+#include "fleet/survey.h"
+#include "http/endpoint.h"
+
+namespace gpuyard::fleet {
+namespace {
+
+// ssh adds a slash, %C, which is 40 digits, and while it makes the socket 17 signs more.
+constexpr std::size_t kAdded = 1 + 40 + 17;
+
+bool fits(const std::string& directory) {
+  return directory.size() + kAdded <= http::kMaxUnixPath;
+}
+
+std::vector<std::string> sockets_in(const std::string& directory) {
+  std::vector<std::string> sockets;
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(directory.c_str()), &::closedir);
+  if (!open) return sockets;
+  while (const dirent* entry = ::readdir(open.get())) {
+    if (entry->d_type == DT_SOCK) sockets.push_back(directory + "/" + entry->d_name);
+  }
+  return sockets;
+}
+
+bool listens(const std::string& socket) {
+  const auto address = http::to_socket_address(http::Endpoint::unix_socket(socket));
+  if (!address) return false;
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return ::connect(fd.get(), address->get(), address->length) == 0 || errno == EAGAIN;
+}
+
+// Waits for a child; kills it at the deadline.
+void wait_for(pid_t child, TimePoint deadline) {
+  // glibc has a wrapper for this system call only since 2.36.
+  const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - BootClock::now());
+  pollfd entry{handle.get(), POLLIN, 0};
+  if (::poll(&entry, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) != 1) {
+    ::kill(child, SIGKILL);
+  }
+  ::waitpid(child, nullptr, 0);
+}
+
+// Whether the master is gone. ssh wants a host's name, and looks at the path alone.
+bool ends(const std::string& socket) {
+  const TimePoint deadline = BootClock::now() + kHangUpPatience;
+  const auto child = spawn({.program = "ssh",
+                            .arguments = {"-F/dev/null", "-oControlPath=" + socket, "-Oexit", "-"},
+                            .looks_in_path = true,
+                            .keeps_stderr = false});
+  if (child) wait_for(*child, deadline);
+  while (listens(socket)) {
+    if (BootClock::now() >= deadline) return false;
+    constexpr auto kLook = std::chrono::milliseconds(5);
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::string> masters_directory(const Environment& environment) {
+  std::string directory = environment.xdg_runtime_dir + "/gpuyard-ssh";
+  if (environment.xdg_runtime_dir.empty() || !fits(directory)) {
+    directory = fallback_directory(environment) + "-ssh";
+  }
+  if (auto made = make_private_directory(directory); !made) return std::move(made).error();
+  return directory;
+}
+
+Result<HungUp> hang_up(const std::string& directory) {
+  std::vector<std::string> sockets = sockets_in(directory);
+  HungUp done;
+  std::erase_if(sockets, [](const std::string& socket) {
+    const bool stale = !listens(socket);
+    if (stale) ::unlink(socket.c_str());
+    return stale;
+  });
+  std::mutex mutex;  // guards `done`
+  Crew(sockets.size(), [&](std::size_t i) {
+    const bool ended = ends(sockets[i]);
+    const std::scoped_lock lock(mutex);
+    if (ended) ++done.ended;
+    if (!ended) done.left.push_back(sockets[i]);
+  }).finish();
+  return done;
+}
+
+}  // namespace gpuyard::fleet

@@ -1,0 +1,79 @@
+#include "fleet/survey.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::fleet {
+
+Result<http::Endpoint> way_to(const Host& host, const Manner& manner) {
+  client::Keys keys = manner.keys;
+  if (host.from_strangers) {
+    keys.token.clear();
+    keys.token_file.clear();
+  }
+  return client::daemon_called(host.url, keys);
+}
+
+Crew::Crew(std::size_t count, std::function<void(std::size_t)> work)
+    : count_(count), work_(std::move(work)), bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  const std::size_t workers = std::min(count, kAtOnce);
+  threads_.reserve(workers);
+  for (std::size_t i = 0; i < workers; ++i) threads_.emplace_back([this] { work_off(); });
+}
+
+Crew::~Crew() {
+  const std::scoped_lock lock(mutex_);
+  next_ = count_;
+}
+
+void Crew::work_off() {
+  while (true) {
+    std::size_t mine = 0;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (next_ == count_) return;
+      mine = next_++;
+    }
+    work_(mine);
+    const std::scoped_lock lock(mutex_);
+    ++done_;
+    const std::uint64_t one = 1;
+    static_cast<void>(::write(bell_.get(), &one, sizeof one));
+  }
+}
+
+std::size_t Crew::done() {
+  std::uint64_t rung = 0;
+  static_cast<void>(::read(bell_.get(), &rung, sizeof rung));
+  const std::scoped_lock lock(mutex_);
+  return done_;
+}
+
+namespace {
+
+// A daemon without the route answers as if there were nothing.
+Error too_old(const http::Endpoint& daemon, const Manner& manner) {
+  const auto health = client::call(daemon, protocol::kHealth, {}, {}, manner.answer, kMostAnswer);
+  return {Errc::unsupported,
+          fmt::format("{}: its gpuyard{} is too old for a view of many machines; install a newer "
+                      "one there",
+                      daemon.text(), health ? " " + printable(health->version) : "")};
+}
+
+}  // namespace
+
+Result<protocol::Brief> ask_brief(const http::Endpoint& daemon, const Manner& manner) {
+  auto brief = client::call(daemon, protocol::kBrief, {}, {}, manner.answer, kMostAnswer);
+  if (!brief && brief.error().code == Errc::not_found) return too_old(daemon, manner);
+  return brief;
+}
+
+}  // namespace gpuyard::fleet

@@ -1,0 +1,303 @@
+#include "fleet/view.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <tuple>
+
+namespace gpuyard::fleet {
+namespace {
+
+const Brief& brief_in(const Brief& brief) {
+  return brief;
+}
+template <class Answer>
+const Brief& brief_in(const WithBrief<Answer>& answer) {
+  return answer.brief;
+}
+
+// Fills what each view begins with, and calls visit(heard) for each machine once.
+template <class Answer, class Visit>
+void each_machine(const HeardAll<Answer>& all, FleetAnswer& view, Visit visit) {
+  std::map<std::string, std::string> names;  // by instance
+  for (const Heard<Answer>& heard : all) {
+    FleetHost host{heard.host.name, heard.host.url};
+    host.took_s = std::chrono::duration<double>(heard.took).count();
+    if (heard.problem) {
+      host.problem = heard.problem->message;
+      view.hosts.push_back(std::move(host));
+      continue;
+    }
+    const Brief& brief = brief_in(heard.answer);
+    const auto [first, is_new] = names.emplace(brief.instance, heard.host.name);
+    if (!is_new) host.same_as = first->second;
+    view.simulated = view.simulated || brief.simulated;
+    view.hosts.push_back(std::move(host));
+    if (is_new) visit(heard);
+  }
+}
+
+// A hostile or broken answer may have columns of different lengths.
+template <class Value>
+Value at(const std::vector<Value>& column, std::size_t i) {
+  return i < column.size() ? column[i] : Value{};
+}
+
+FleetGpu gpu_at(const std::string& host, const Brief& brief, std::size_t i) {
+  const protocol::BriefGpus& gpus = brief.gpus;
+  const protocol::BriefModel model = at(brief.models, at(gpus.model, i));
+  return {host,
+          at(gpus.index, i),
+          at(gpus.uuid, i),
+          model.name,
+          at(gpus.use, i),
+          at(gpus.user, i),
+          at(gpus.why, i),
+          at(gpus.health, i),
+          at(gpus.utilization_percent, i),
+          at(gpus.memory_free_mib, i),
+          model.memory_mib,
+          at(gpus.temperature_c, i),
+          at(gpus.power_w, i),
+          {}};
+}
+
+void add(std::optional<std::int64_t>& sum, const std::optional<std::int64_t>& one) {
+  if (one) sum = sum.value_or(0) + *one;
+}
+
+class Mean {
+ public:
+  void add(const std::optional<std::int64_t>& one) {
+    if (!one) return;
+    sum_ += *one;
+    ++count_;
+  }
+  std::optional<std::int64_t> get() const {
+    return count_ == 0 ? std::nullopt : std::optional(sum_ / count_);
+  }
+
+ private:
+  std::int64_t sum_ = 0;
+  std::int64_t count_ = 0;
+};
+
+void count_use(FleetNode& node, protocol::GpuUse use) {
+  using enum protocol::GpuUse;
+  ++(use == free       ? node.free
+     : use == outside  ? node.outside
+     : use == withheld ? node.withheld
+                       : node.leased);
+}
+
+void count_model(std::vector<FleetModel>& models, const std::string& name) {
+  const auto known = std::ranges::find(models, name, &FleetModel::name);
+  if (known == models.end()) {
+    models.push_back({name, 1});
+  } else {
+    ++known->gpus;
+  }
+}
+
+FleetNode node_of(const std::string& host, const Brief& brief) {
+  FleetNode node;
+  node.host = host;
+  node.waiting = brief.waiting;
+  node.alerts = brief.alerts;
+  node.worst_alert = brief.worst_alert;
+  node.version = brief.version;
+  node.driver_version = brief.driver_version;
+  node.driver_error = brief.driver_error;
+  node.gpus = static_cast<std::int64_t>(brief.gpus.uuid.size());
+  Mean load;
+  for (std::size_t i = 0; i < brief.gpus.uuid.size(); ++i) {
+    const FleetGpu gpu = gpu_at(host, brief, i);
+    count_use(node, gpu.use);
+    count_model(node.models, gpu.name);
+    node.unwell += gpu.health && *gpu.health != Health::healthy ? 1 : 0;
+    load.add(gpu.utilization_percent);
+    add(node.memory_free_mib, gpu.memory_free_mib);
+    add(node.memory_mib, gpu.memory_mib);
+    add(node.power_w, gpu.power_w);
+    if (gpu.temperature_c) {
+      node.hottest_c = std::max(node.hottest_c.value_or(INT64_MIN), *gpu.temperature_c);
+    }
+  }
+  node.utilization_percent = load.get();
+  return node;
+}
+
+}  // namespace
+
+FleetNodes nodes_of(const HeardAll<Brief>& all) {
+  FleetNodes view;
+  each_machine(all, view, [&](const Heard<Brief>& heard) {
+    view.nodes.push_back(node_of(heard.host.name, heard.answer));
+  });
+  return view;
+}
+
+FleetGpus gpus_of(const HeardAll<Brief>& all) {
+  FleetGpus view;
+  std::map<std::string, std::size_t> places;  // in view.gpus, by UUID
+  each_machine(all, view, [&](const Heard<Brief>& heard) {
+    for (std::size_t i = 0; i < heard.answer.gpus.uuid.size(); ++i) {
+      FleetGpu gpu = gpu_at(heard.host.name, heard.answer, i);
+      const auto [place, is_new] = places.emplace(gpu.uuid, view.gpus.size());
+      if (is_new) {
+        view.gpus.push_back(std::move(gpu));
+      } else {
+        view.gpus[place->second].also_on.push_back(gpu.host);
+      }
+    }
+  });
+  return view;
+}
+
+FleetUsers users_of(const FleetGpus& gpus) {
+  FleetUsers view{static_cast<const FleetAnswer&>(gpus), {}};
+  std::map<std::string, std::pair<FleetUser, Mean>> users;
+  for (const FleetGpu& gpu : gpus.gpus) {
+    const bool used = gpu.use != protocol::GpuUse::free && gpu.use != protocol::GpuUse::withheld;
+    if (!used) continue;
+    auto& [user, load] = users[gpu.user.value_or("?")];
+    ++user.gpus;
+    user.outside += gpu.use == protocol::GpuUse::outside ? 1 : 0;
+    load.add(gpu.utilization_percent);
+    if (user.places.empty() || user.places.back().host != gpu.host) {
+      user.places.push_back({gpu.host, {}});
+    }
+    user.places.back().indexes.push_back(gpu.index);
+  }
+  for (auto& [name, counted] : users) {
+    FleetUser& user = counted.first;
+    user.user = name;
+    user.utilization_percent = counted.second.get();
+    view.users.push_back(std::move(user));
+  }
+  std::ranges::stable_sort(view.users, std::ranges::greater{}, &FleetUser::gpus);
+  return view;
+}
+
+namespace {
+
+// The least goes first.
+auto rank_of(const FleetOffer& offer) {
+  const auto unwell = std::ranges::count_if(offer.gpus, [](const protocol::FreeGpu& gpu) {
+    return gpu.health && *gpu.health != Health::healthy;
+  });
+  std::int64_t hottest = 0;
+  for (const auto& gpu : offer.gpus) hottest = std::max(hottest, gpu.temperature_c.value_or(0));
+  const auto left = offer.free - static_cast<std::int64_t>(offer.gpus.size());
+  return std::tuple(!offer.linked && offer.gpus.size() > 1, unwell, left, hottest,
+                    std::string_view(offer.host));
+}
+
+FleetOffer offer_of(const Host& host, const protocol::FreeGpus& answer) {
+  FleetOffer offer{host.name, host.url, static_cast<std::int64_t>(answer.gpus.size()),
+                   answer.linked, {}};
+  std::ranges::copy_if(answer.gpus, std::back_inserter(offer.gpus), &protocol::FreeGpu::chosen);
+  return offer;
+}
+
+}  // namespace
+
+FleetOffers offers_of(const HeardAll<WithBrief<protocol::FreeGpus>>& all) {
+  FleetOffers view;
+  each_machine(all, view, [&](const auto& heard) {
+    const protocol::FreeGpus& answer = heard.answer.answer;
+    if (answer.enough) view.offers.push_back(offer_of(heard.host, answer));
+  });
+  std::ranges::sort(view.offers, {}, rank_of);
+  // Of a GPU that two machines list, the better offer counts.
+  std::set<std::string> offered;
+  std::erase_if(view.offers, [&](const FleetOffer& offer) {
+    const auto taken = [&](const auto& gpu) { return offered.contains(gpu.uuid); };
+    if (std::ranges::any_of(offer.gpus, taken)) return true;
+    for (const protocol::FreeGpu& gpu : offer.gpus) offered.insert(gpu.uuid);
+    return false;
+  });
+  return view;
+}
+
+FleetQueue queue_of(const HeardAll<WithBrief<protocol::Queue>>& all) {
+  FleetQueue view;
+  each_machine(all, view, [&](const auto& heard) {
+    for (const protocol::Lease& lease : heard.answer.answer.waiting) {
+      view.waiting.push_back({heard.host.name, lease});
+    }
+  });
+  std::ranges::stable_sort(view.waiting, {}, [](const auto& one) { return one.lease.asked; });
+  return view;
+}
+
+FleetAlerts alerts_of(const HeardAll<WithBrief<protocol::Alerts>>& all) {
+  FleetAlerts view;
+  each_machine(all, view, [&](const auto& heard) {
+    for (const protocol::Alert& alert : heard.answer.answer.alerts) {
+      view.alerts.push_back({heard.host.name, alert});
+    }
+  });
+  std::ranges::stable_sort(view.alerts, std::ranges::greater{},
+                           [](const FleetAlert& one) { return one.alert.severity; });
+  return view;
+}
+
+namespace {
+
+void add(std::optional<double>& sum, const std::optional<double>& one) {
+  if (one) sum = sum.value_or(0) + *one;
+}
+
+void add_row(protocol::UsageRow& sum, const protocol::UsageRow& row) {
+  const double hours = sum.gpu_hours + row.gpu_hours;
+  // The mean of two means, weighted by the time of each.
+  if (sum.mean_utilization_percent && row.mean_utilization_percent && hours > 0) {
+    sum.mean_utilization_percent = (*sum.mean_utilization_percent * sum.gpu_hours +
+                                    *row.mean_utilization_percent * row.gpu_hours) /
+                                   hours;
+  } else if (row.mean_utilization_percent) {
+    sum.mean_utilization_percent = row.mean_utilization_percent;
+  }
+  sum.gpu_hours = hours;
+  add(sum.energy_kwh, row.energy_kwh);
+  sum.energy_estimated = sum.energy_estimated || row.energy_estimated;
+  if (row.peak_memory_bytes) {
+    sum.peak_memory_bytes = std::max(sum.peak_memory_bytes.value_or(0), *row.peak_memory_bytes);
+  }
+  sum.leases += row.leases;
+  sum.energy_unknown_gpu_hours += row.energy_unknown_gpu_hours;
+}
+
+}  // namespace
+
+FleetUsage usage_of(const HeardAll<WithBrief<protocol::Usage>>& all, bool by_host) {
+  FleetUsage view;
+  std::map<std::string, protocol::UsageRow> rows;
+  each_machine(all, view, [&](const auto& heard) {
+    const protocol::Usage& usage = heard.answer.answer;
+    view.usage.by = usage.by;
+    view.usage.since = std::max(view.usage.since, usage.since);
+    view.usage.rows_left_out += usage.rows_left_out;
+    add_row(view.usage.unleased, usage.unleased);
+    for (const protocol::UsageRow& row : usage.rows) {
+      add_row(rows[by_host ? heard.host.name : row.key], row);
+    }
+    for (const std::string& note : usage.notes) {
+      view.usage.notes.push_back(heard.host.name + ": " + note);
+    }
+  });
+  if (by_host) view.usage.by = "host";
+  for (auto& [key, row] : rows) {
+    row.key = key;
+    view.usage.rows.push_back(std::move(row));
+  }
+  if (view.usage.by != "day") {
+    std::ranges::stable_sort(view.usage.rows, std::ranges::greater{},
+                             &protocol::UsageRow::gpu_hours);
+  }
+  view.usage.simulated = view.simulated;
+  return view;
+}
+
+}  // namespace gpuyard::fleet

@@ -1,0 +1,232 @@
+// What many machines are together: their answers put into one. Each machine and each GPU counts once,
+// whatever names lead to it. Pure; asks nobody.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json_shape.h"
+#include "base/record.h"
+#include "fleet/survey.h"
+#include "protocol/alerts.h"
+#include "protocol/brief.h"
+#include "protocol/leases.h"
+
+namespace gpuyard::fleet {
+
+// How it went with a machine that was asked.
+struct FleetHost {
+  std::string host;
+  std::string url;
+  std::optional<std::string> problem;
+  std::optional<std::string> same_as;
+  double took_s = 0;
+};
+BOOST_DESCRIBE_STRUCT(FleetHost, (), (host, url, problem, same_as, took_s))
+GPUYARD_ABOUT(FleetHost, {"host", "As it was named."},
+              {"problem", "Why there is no answer; null: it has answered."},
+              {"same_as",
+               "An earlier name that leads to the same daemon; what it said is not counted again."},
+              {"took_s", "From the first step to the whole answer, or to giving up."})
+
+struct FleetAnswer {
+  int schema = protocol::kSchemaVersion;
+  bool simulated = false;
+  std::vector<FleetHost> hosts;
+};
+BOOST_DESCRIBE_STRUCT(FleetAnswer, (), (schema, simulated, hosts))
+GPUYARD_ABOUT(FleetAnswer, {"simulated", "At least one machine simulates its GPUs."},
+              {"hosts", "All that were asked, in the order in which they were named."})
+
+// A GPU, and where it is.
+struct FleetGpu {
+  std::string host;
+  std::uint32_t index = 0;
+  std::string uuid;
+  std::string name;
+  protocol::GpuUse use = protocol::GpuUse::free;
+  std::optional<std::string> user;
+  std::optional<std::string> why;
+  std::optional<gpuyard::Health> health;
+  std::optional<std::int64_t> utilization_percent;
+  std::optional<std::int64_t> memory_free_mib;
+  std::optional<std::int64_t> memory_mib;
+  std::optional<std::int64_t> temperature_c;
+  std::optional<std::int64_t> power_w;
+  std::vector<std::string> also_on;
+};
+BOOST_DESCRIBE_STRUCT(FleetGpu, (),
+                      (host, index, uuid, name, use, user, why, health, utilization_percent,
+                       memory_free_mib, memory_mib, temperature_c, power_w, also_on))
+GPUYARD_ABOUT(FleetGpu,
+              {"also_on", "Other machines that list a GPU with this UUID; it is shown once."})
+
+struct FleetGpus : FleetAnswer {
+  std::vector<FleetGpu> gpus;
+};
+BOOST_DESCRIBE_STRUCT(FleetGpus, (FleetAnswer), (gpus))
+
+struct FleetModel {
+  std::string name;
+  std::int64_t gpus = 0;
+};
+BOOST_DESCRIBE_STRUCT(FleetModel, (), (name, gpus))
+
+// A machine.
+struct FleetNode {
+  std::string host;
+  std::vector<FleetModel> models;
+  std::int64_t gpus = 0;
+  std::int64_t free = 0;
+  std::int64_t leased = 0;
+  std::int64_t outside = 0;
+  std::int64_t withheld = 0;
+  std::int64_t unwell = 0;
+  std::optional<std::int64_t> utilization_percent;
+  std::optional<std::int64_t> memory_free_mib;
+  std::optional<std::int64_t> memory_mib;
+  std::optional<std::int64_t> hottest_c;
+  std::optional<std::int64_t> power_w;
+  std::int64_t waiting = 0;
+  std::int64_t alerts = 0;
+  std::optional<AlertLevel> worst_alert;
+  std::string version;
+  std::optional<std::string> driver_version;
+  std::optional<std::string> driver_error;
+};
+BOOST_DESCRIBE_STRUCT(FleetNode, (),
+                      (host, models, gpus, free, leased, outside, withheld, unwell,
+                       utilization_percent, memory_free_mib, memory_mib, hottest_c, power_w, waiting,
+                       alerts, worst_alert, version, driver_version, driver_error))
+GPUYARD_ABOUT(FleetNode, {"leased", "Draining leases included."},
+              {"outside", "Used outside any lease."},
+              {"withheld", "Not handed out: cordoned, quarantined, lost."},
+              {"unwell", "Degraded or unhealthy, whoever has them."},
+              {"utilization_percent", "The mean of the GPUs of which it is known."})
+
+struct FleetNodes : FleetAnswer {
+  std::vector<FleetNode> nodes;
+};
+BOOST_DESCRIBE_STRUCT(FleetNodes, (FleetAnswer), (nodes))
+
+// The GPUs of one user.
+struct FleetPlace {
+  std::string host;
+  std::vector<std::uint32_t> indexes;
+};
+BOOST_DESCRIBE_STRUCT(FleetPlace, (), (host, indexes))
+
+struct FleetUser {
+  std::string user;
+  std::int64_t gpus = 0;
+  std::int64_t outside = 0;
+  std::optional<std::int64_t> utilization_percent;
+  std::vector<FleetPlace> places;
+};
+BOOST_DESCRIBE_STRUCT(FleetUser, (), (user, gpus, outside, utilization_percent, places))
+GPUYARD_ABOUT(FleetUser, {"user", "The same name on two machines is taken for one user."},
+              {"outside", "Of these GPUs, used outside any lease."})
+
+struct FleetUsers : FleetAnswer {
+  std::vector<FleetUser> users;
+};
+BOOST_DESCRIBE_STRUCT(FleetUsers, (FleetAnswer), (users))
+
+// Where a claim would be granted now.
+struct FleetOffer {
+  std::string host;
+  std::string url;
+  std::int64_t free = 0;
+  bool linked = false;
+  std::vector<protocol::FreeGpu> gpus;
+};
+BOOST_DESCRIBE_STRUCT(FleetOffer, (), (host, url, free, linked, gpus))
+GPUYARD_ABOUT(FleetOffer, {"free", "How many GPUs there such a claim could choose from."},
+              {"linked", "The chosen GPUs are linked with each other by NVLink."},
+              {"gpus", "Those that the claim would get."})
+
+struct FleetOffers : FleetAnswer {
+  std::vector<FleetOffer> offers;
+};
+BOOST_DESCRIBE_STRUCT(FleetOffers, (FleetAnswer), (offers))
+GPUYARD_ABOUT(FleetOffers, {"offers", "The best first; none: nowhere now."})
+
+struct FleetClaim {
+  std::string host;
+  protocol::Lease lease;
+};
+BOOST_DESCRIBE_STRUCT(FleetClaim, (), (host, lease))
+
+struct FleetQueue : FleetAnswer {
+  std::vector<FleetClaim> waiting;
+};
+BOOST_DESCRIBE_STRUCT(FleetQueue, (FleetAnswer), (waiting))
+GPUYARD_ABOUT(FleetQueue, {"waiting", "Who has waited longest first."})
+
+struct FleetAlert {
+  std::string host;
+  protocol::Alert alert;
+};
+BOOST_DESCRIBE_STRUCT(FleetAlert, (), (host, alert))
+
+struct FleetAlerts : FleetAnswer {
+  std::vector<FleetAlert> alerts;
+};
+BOOST_DESCRIBE_STRUCT(FleetAlerts, (FleetAnswer), (alerts))
+GPUYARD_ABOUT(FleetAlerts, {"alerts", "That fire, the worst first."})
+
+struct FleetUsage : FleetAnswer {
+  protocol::Usage usage;
+};
+BOOST_DESCRIBE_STRUCT(FleetUsage, (FleetAnswer), (usage))
+GPUYARD_ABOUT(FleetUsage, {"usage", "The machines' books added up, by the key of each row."})
+
+struct FleetFinding {
+  std::string what;
+  std::vector<std::string> hosts;
+  std::string text;
+};
+BOOST_DESCRIBE_STRUCT(FleetFinding, (), (what, hosts, text))
+GPUYARD_ABOUT(FleetFinding,
+              {"what",
+               "unreachable, not_ready, version, driver, clock, configuration, gpu_twice, "
+               "same_machine, note"},
+              {"hosts", "Whom it is about: where machines differ, the fewest."})
+
+struct FleetDiagnosis : FleetAnswer {
+  bool healthy = false;
+  std::vector<FleetFinding> findings;
+};
+BOOST_DESCRIBE_STRUCT(FleetDiagnosis, (FleetAnswer), (healthy, findings))
+
+using Brief = protocol::Brief;
+template <class Answer>
+using HeardAll = std::vector<Heard<Answer>>;
+
+FleetNodes nodes_of(const HeardAll<Brief>&);
+FleetGpus gpus_of(const HeardAll<Brief>&);
+// Most GPUs first.
+FleetUsers users_of(const FleetGpus&);
+// Linked GPUs first if it is more than one, then well ones, then where the fewest are left over,
+// then the coolest.
+FleetOffers offers_of(const HeardAll<WithBrief<protocol::FreeGpus>>&);
+FleetQueue queue_of(const HeardAll<WithBrief<protocol::Queue>>&);
+FleetAlerts alerts_of(const HeardAll<WithBrief<protocol::Alerts>>&);
+// `by_host`: a row a machine instead of the rows that the machines have.
+FleetUsage usage_of(const HeardAll<WithBrief<protocol::Usage>>&, bool by_host);
+
+// What doctor asks, and when by our clock the answer came.
+struct Examined {
+  protocol::Readiness ready;
+  WallTime asked{};
+  WallTime answered{};
+};
+// A clock that is off by more than this is found, and told by how much.
+inline constexpr Duration kClockOff = std::chrono::seconds(2);
+FleetDiagnosis diagnosis_of(const HeardAll<WithBrief<Examined>>&);
+
+}  // namespace gpuyard::fleet
