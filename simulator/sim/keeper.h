@@ -25,6 +25,7 @@ struct WorldOptions {
   std::string directory = default_world_directory();
   std::string model = "h100";  // or a mixed fleet; parse_fleet() explains both
   std::optional<int> gpus = {};
+  std::string machine = {};  // worlds of different machines have different UUIDs and serials
   SettersFor setters = SettersFor::owner;
   Workload load{.kind = WorkloadKind::mixed};
   std::string driver_version = {};         // empty: kUsualDriver

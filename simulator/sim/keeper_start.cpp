@@ -171,6 +171,8 @@ Result<void> take(KeeperOptions& options, const std::string& name, const std::st
     options.world.directory = value;
   } else if (name == "--model") {
     options.world.model = value;
+  } else if (name == "--machine") {
+    options.world.machine = value;
   } else if (name == "--gpus" || name == "--creator" || name == "--private") {
     const auto number = parse_int(name, value);
     if (!number) return number.error();
@@ -222,6 +224,7 @@ std::vector<std::string> keeper_arguments(const KeeperOptions& options) {
   give("--speed", fmt::to_string(world.speed));
   give("--process-entries", fmt::to_string(world.process_entry_bytes));
   for (const std::string& function : world.missing) give("--missing", function);
+  if (!world.machine.empty()) give("--machine", world.machine);
   if (!world.scenario.empty()) give("--scenario", world.scenario);
   if (!world.driver_version.empty()) give("--driver", world.driver_version);
   if (world.gpus) give("--gpus", fmt::to_string(*world.gpus));

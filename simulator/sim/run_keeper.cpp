@@ -119,7 +119,7 @@ Result<World> world_of(const Scenario& scenario) {
   const WorldOptions& options = scenario.world;
   const auto fleet = parse_fleet(options.model, options.gpus);
   if (!fleet) return fleet.error();
-  World world = make_world(*fleet, options.load, scenario.ambient);
+  World world = make_world(*fleet, options.load, scenario.ambient, options.machine);
   for (const Command& load : scenario.loads) {
     for (std::uint32_t gpu = 0; gpu < world.gpus.size(); ++gpu) {
       if (load.gpu != gpu && load.gpu != kEveryGpu) continue;

@@ -28,8 +28,9 @@ std::uint64_t hash_of(std::string_view text, std::uint64_t seed) {  // FNV-1a
 
 // Writes a UUID that looks random and is the same in every run:
 // GPU-xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx.
-void put_uuid(Identity& identity, std::string_view model, std::uint32_t index) {
-  const std::uint64_t high = hash_of(model, index * 0x9E3779B97F4A7C15U);
+void put_uuid(Identity& identity, std::string_view model, std::uint32_t index,
+              std::uint64_t machine) {
+  const std::uint64_t high = hash_of(model, machine ^ (index * 0x9E3779B97F4A7C15U));
   const std::uint64_t low = hash_of(model, ~high);
   std::snprintf(identity.uuid, sizeof identity.uuid, "GPU-%08x-%04x-4%03x-8%03x-%012llx",
                 static_cast<unsigned>(high >> 32), static_cast<unsigned>(high >> 16) & 0xFFFFU,
@@ -37,14 +38,15 @@ void put_uuid(Identity& identity, std::string_view model, std::uint32_t index) {
                 static_cast<unsigned long long>(low & 0xFFFFFFFFFFFFU));
 }
 
-Identity make_identity(const Model& model, std::uint32_t index) {
+Identity make_identity(const Model& model, std::uint32_t index, std::string_view machine_name) {
+  const std::uint64_t machine = machine_name.empty() ? 0 : hash_of(machine_name, 0);
   Identity identity;
   std::memcpy(identity.model, model.key.data(),
               std::min(model.key.size(), sizeof identity.model - 1));
-  put_uuid(identity, model.key, index);
+  put_uuid(identity, model.key, index, machine);
   if (model.has_serial)
     std::snprintf(identity.serial, sizeof identity.serial, "%013llu",
-                  static_cast<unsigned long long>(1'320'000'000'000U + index));
+                  static_cast<unsigned long long>(1'320'000'000'000U + machine % 1'000'000U * kMaxGpus + index));
   // A bus of its own for each GPU: some tools drop the domain.
   identity.pci_bus = 0x11 + 3 * index;
   static_assert(0x11 + 3 * (kMaxGpus - 1) <= 0xFF);
@@ -56,10 +58,10 @@ Identity make_identity(const Model& model, std::uint32_t index) {
 constexpr double kPermille = 1000.0;
 
 Gpu gpu_at_rest(const Model& model, std::uint32_t index, const World& world,
-                const Workload& workload) {
+                const Workload& workload, std::string_view machine) {
   Gpu gpu;
   gpu.model = &model;
-  gpu.identity = make_identity(model, index);
+  gpu.identity = make_identity(model, index, machine);
   gpu.workload = workload;
   gpu.settings.power_limit_mw = model.cap_default_mw;
   gpu.settings.ecc_mode = gpu.settings.ecc_mode_pending = model.has_ecc ? 1 : 0;
@@ -94,11 +96,12 @@ void Processes::sum_up() {
   }
 }
 
-World make_world(const Fleet& fleet, const Workload& workload, double ambient) {
+World make_world(const Fleet& fleet, const Workload& workload, double ambient,
+                 std::string_view machine) {
   World world;
   world.ambient = ambient;
   for (std::uint32_t index = 0; index < fleet.size(); ++index) {
-    world.gpus.push_back(gpu_at_rest(*fleet[index], index, world, workload));
+    world.gpus.push_back(gpu_at_rest(*fleet[index], index, world, workload, machine));
     world.order.push_back(index);
   }
   return world;

@@ -164,9 +164,10 @@ struct World {
 
 using Fleet = std::vector<const Model*>;
 
-// Makes a fleet at rest. The same models in the same places always get the same UUIDs, serials and
-// PCI addresses. At most kMaxGpus.
-World make_world(const Fleet&, const Workload&, double ambient = kAmbientCelsius);
+// Makes a fleet at rest. The same models in the same places of the same machine always get the same
+// UUIDs, serials and PCI addresses. At most kMaxGpus.
+World make_world(const Fleet&, const Workload&, double ambient = kAmbientCelsius,
+                 std::string_view machine = {});
 World make_world(const Model&, std::uint32_t gpus, const Workload&);
 
 // The readings of the GPU's sensors.

@@ -410,6 +410,7 @@ struct SimVerb {
   bool json = false;
   // start
   std::string model = "h100";
+  std::string machine;
   std::optional<int> gpus;
   std::string load = "mixed";  // also of load
   std::string setters = "owner";

@@ -139,7 +139,8 @@ class Node(Faults):
     # How it starts: each returns a process, of which the first ones end.
 
     def start_world(self, gpus, load):
-        return self.popen(self.program, "sim", "start", "--gpus", str(gpus), "--load", load, user="root",
+        return self.popen(self.program, "sim", "start", "--gpus", str(gpus), "--load", load,
+                          "--machine", self.name, user="root",
                           stdout=subprocess.DEVNULL, stderr=self._file("sim.log"))
 
     def make_certificate(self):

@@ -54,6 +54,7 @@ int start(const SimVerb& verb) {
   options.directory = world_of(verb);
   options.model = verb.model;
   options.gpus = verb.gpus;
+  options.machine = verb.machine;
   options.load = *load;
   options.setters = sim::setters_from_name(verb.setters).value_or(options.setters);
   options.driver_version = verb.driver_version;
@@ -302,6 +303,9 @@ void add_start(Options start, SimVerb& verb) {
   own(start.option("--gpus", verb.gpus, "How many GPUs (8, where the model says no count)"))
       .range(1, kMostGpus);
   own(add_model(start, verb.model));
+  own(start.option("--machine", verb.machine,
+                   "Of the machine NAME: another one's GPUs have other UUIDs and serials"))
+      .type_name("NAME");
   own(start.option("--load", verb.load,
                    "What they do: KIND[:LOAD[:VRAM]], KIND of idle, steady, "
                    "training, bursty, mixed"));

@@ -61,7 +61,7 @@ void wait_for(pid_t child, TimePoint deadline) {
 bool ends(const std::string& socket) {
   const TimePoint deadline = BootClock::now() + kHangUpPatience;
   const auto child = spawn({.program = "ssh",
-                            .arguments = {"-F/dev/null", "-oControlPath=" + socket, "-Oexit", "-"},
+                            .arguments = {"-F/dev/null", "-oControlPath=" + socket, "-Oexit", "x"},
                             .looks_in_path = true,
                             .keeps_stderr = false});
   if (child) wait_for(*child, deadline);

@@ -104,13 +104,13 @@ Result<bool> has_greeting(std::string_view received) {
   const std::size_t at = received.find(kGreeting);
   if (at == received.npos) {
     if (received.size() <= kMostBeforeGreeting) return false;
-    return Error{Errc::invalid,
+    return Error{Errc::unavailable,
                  fmt::format("more than {} bytes came without a greeting; is it a gpuyard that "
                              "answers?",
                              kMostBeforeGreeting)};
   }
   if (at + kGreeting.size() == received.size()) return true;
-  return Error{Errc::invalid, "something came that nobody has asked for"};
+  return Error{Errc::unavailable, "something came that nobody has asked for"};
 }
 
 Result<std::unique_ptr<Line>> Line::open(const CarrierPlan& plan) {
