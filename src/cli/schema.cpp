@@ -15,6 +15,7 @@
 #include "cli/screen/terminal.h"
 #include "cli/serve/config.h"
 #include "cli/verbs.h"
+#include "fleet/view.h"
 #include "protocol/alerts.h"
 #include "protocol/control.h"
 #include "protocol/leases.h"
@@ -91,6 +92,15 @@ constexpr std::array kSchemas = {
     Schema{"energy-command", "gpuyard energy --json -- COMMAND; what --report writes",
            &json::shape_of<MeasuredCommand>},
     Schema{"events", "a line of gpuyard events --json", &json::shape_of<EventAnswer>},
+    Schema{"fleet", "gpuyard fleet --json", &json::shape_of<fleet::FleetNodes>},
+    Schema{"fleet-alerts", "gpuyard fleet alerts --json", &json::shape_of<fleet::FleetAlerts>},
+    Schema{"fleet-doctor", "gpuyard fleet doctor --json", &json::shape_of<fleet::FleetDiagnosis>},
+    Schema{"fleet-free", "gpuyard fleet free --json", &json::shape_of<fleet::FleetOffers>},
+    Schema{"fleet-gpus", "gpuyard fleet gpus --json", &json::shape_of<fleet::FleetGpus>},
+    Schema{"fleet-queue", "gpuyard fleet queue --json", &json::shape_of<fleet::FleetQueue>},
+    Schema{"fleet-usage", "gpuyard fleet usage --json", &json::shape_of<fleet::FleetUsage>},
+    Schema{"fleet-users", "gpuyard fleet who --json", &json::shape_of<fleet::FleetUsers>},
+    Schema{"free", "gpuyard free --json", &json::shape_of<protocol::FreeGpus>},
     Schema{"history", "gpuyard history --json", &json::shape_of<HistoryAnswer>},
     Schema{"lease", "gpuyard lease ... --json", &json::shape_of<protocol::LeaseAnswer>},
     Schema{"leases", "gpuyard leases --json", &json::shape_of<protocol::Leases>},

@@ -9,6 +9,7 @@ from pathlib import Path
 from program import children, wait_until
 
 OLDER = Path(__file__).with_name("older.py")
+CLOCK = Path(__file__).with_name("clock.py")
 
 # Greets, takes a request, and answers it in part.
 HALF = r"""#!/bin/sh
@@ -112,6 +113,26 @@ class Faults:
             self.start_daemon()
             self.ready()
 
+    @contextlib.contextmanager
+    def _changed(self, change, back):
+        """The daemon starts anew after each."""
+        with self.killed_daemon():
+            change()
+        try:
+            yield
+        finally:
+            with self.killed_daemon():
+                back()
+
+    def other_world(self, *options):
+        """Its GPUs are those of `gpuyard sim start OPTIONS`."""
+        usual = self.world_options
+        return self._changed(lambda: self.world_anew(*options), lambda: self.world_anew(*usual))
+
+    def other_config(self, text):
+        """Its configuration has this, too. Only a node with https has one."""
+        return self._changed(lambda: self.write_config(text), self.write_config)
+
     # What ssh runs there.
 
     @contextlib.contextmanager
@@ -136,6 +157,12 @@ class Faults:
         words = " ".join(["/usr/bin/python3", "-IS", f"{self.place}/older.py", self.program, *paths])
         return self._other_program(
             f'#!/bin/sh\n[ "$1" = dial-stdio ] || exec {self.program} "$@"\nexec {words}\n')
+
+    def wrong_clock(self, seconds):
+        """The daemon's clock seems to be ahead by so many."""
+        self.enclosure.write(f"{self.place}/clock.py", CLOCK.read_text(encoding="utf-8"))
+        return self._other_program(
+            f"#!/bin/sh\nexec /usr/bin/python3 -IS {self.place}/clock.py {self.program} {seconds}\n")
 
     @contextlib.contextmanager
     def big_banner(self, size=10_000_000):

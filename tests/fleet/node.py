@@ -69,6 +69,7 @@ class Node(Faults):
         self.https_url = f"https://{self.address}:9411" if https else None
         self.token = self.pin = None
         self.daemon = self.sshd = None
+        self.world_options = ()
         self.world = NodeWorld(self)
         self._write_files()
 
@@ -80,8 +81,11 @@ class Node(Faults):
         self.trust("host_key")
         self.sshd_config()
         if self.https:
-            config = DAEMON_CONFIG.format(address=self.address)
-            self.enclosure.write(f"{self.place}/gpuyard.toml", config)
+            self.write_config()
+
+    def write_config(self, more=""):
+        config = DAEMON_CONFIG.format(address=self.address) + more
+        self.enclosure.write(f"{self.place}/gpuyard.toml", config)
 
     def far_program(self, text=None):
         """What `gpuyard` is in the PATH there: the program itself, a script, or with "" nothing."""
@@ -138,10 +142,15 @@ class Node(Faults):
 
     # How it starts: each returns a process, of which the first ones end.
 
-    def start_world(self, gpus, load):
-        return self.popen(self.program, "sim", "start", "--gpus", str(gpus), "--load", load,
-                          "--machine", self.name, user="root",
+    def start_world(self, *options):
+        self.world_options = options
+        return self.popen(self.program, "sim", "start", *options, user="root",
                           stdout=subprocess.DEVNULL, stderr=self._file("sim.log"))
+
+    def world_anew(self, *options):
+        """While the daemon is away."""
+        self.world.end()
+        assert self.start_world(*options).wait(PATIENCE) == 0, self.log("sim")
 
     def make_certificate(self):
         return self.popen(self.program, "tls", "init", "--state", f"{self.place}/state", "--name",

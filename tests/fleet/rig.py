@@ -10,6 +10,7 @@ client is root on the machine that has the bridge; for ssh it is alice on the no
 """
 
 import contextlib
+import itertools
 import os
 import shutil
 import subprocess
@@ -65,12 +66,13 @@ def one_after_another(starts):
 
 
 class Fleet(Caller):
-    """`https`: the daemons listen with TLS, too. `load` is what `gpuyard sim start --load` takes.
+    """`https`: the daemons listen with TLS, too. `load` is what `gpuyard sim start --load` takes, and
+    each of `models` what --model takes; the nodes get them in turn, instead of `gpus`.
     `ssh_options` are lines of the client's ssh_config: "KexAlgorithms curve25519-sha256" makes a login
     cost a third of its time, since most of that is a key exchange against quantum computers."""
 
-    def __init__(self, nodes=3, gpus=2, *, https=False, load="idle", ssh_options=(), program=None,
-                 sim_library=None):
+    def __init__(self, nodes=3, gpus=2, *, https=False, load="idle", models=(), ssh_options=(),
+                 program=None, sim_library=None):
         if not SSHD.exists() or not SSH:
             pytest.skip("an sshd of a test's own needs openssh-client and tools/clients_sshd.sh")
         self.enclosure = Enclosure()
@@ -80,7 +82,7 @@ class Fleet(Caller):
                           for number in range(1, nodes + 1)]
             self._write_client(ssh_options)
             self._connect()
-            self._start(gpus, load, https)
+            self._start(gpus, load, models, https)
         except BaseException:
             self.end()
             raise
@@ -151,8 +153,10 @@ class Fleet(Caller):
     def _ip(self, lines, *options):
         self.enclosure.must("ip", *options, "-batch", "-", input="\n".join(lines) + "\n")
 
-    def _start(self, gpus, load, https):
-        one_after_another(lambda node=node: node.start_world(gpus, load) for node in self.nodes)
+    def _start(self, gpus, load, models, https):
+        kinds = itertools.cycle([("--model", one) for one in models] or [("--gpus", str(gpus))])
+        one_after_another(lambda node=node, kind=kind: node.start_world(
+            *kind, "--load", load, "--machine", node.name) for node, kind in zip(self.nodes, kinds))
         if https:
             one_after_another(node.make_certificate for node in self.nodes)
         for node in self.nodes:

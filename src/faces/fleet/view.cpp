@@ -21,7 +21,9 @@ template <class Answer, class Visit>
 void each_machine(const HeardAll<Answer>& all, FleetAnswer& view, Visit visit) {
   std::map<std::string, std::string> names;  // by instance
   for (const Heard<Answer>& heard : all) {
-    FleetHost host{heard.host.name, heard.host.url};
+    FleetHost host;
+    host.host = heard.host.name;
+    host.url = heard.host.url;
     host.took_s = std::chrono::duration<double>(heard.took).count();
     if (heard.problem) {
       host.problem = heard.problem->message;

@@ -1,0 +1,208 @@
+#include "fleet/view.h"
+
+#include <gmock/gmock.h>
+
+namespace gpuyard::fleet {
+namespace {
+
+using protocol::GpuUse;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Brief brief(const std::string& instance, const std::vector<std::string>& uuids) {
+  Brief brief;
+  brief.instance = instance;
+  brief.version = "0.1.0";
+  brief.driver_version = "535.104.05";
+  brief.models = {{"NVIDIA H100", 81'559}};
+  for (const std::string& uuid : uuids) {
+    brief.gpus.index.push_back(static_cast<std::uint32_t>(brief.gpus.index.size()));
+    brief.gpus.uuid.push_back(uuid);
+    brief.gpus.model.push_back(0);
+    brief.gpus.use.push_back(GpuUse::free);
+    brief.gpus.power_w.emplace_back(100);
+  }
+  return brief;
+}
+
+template <class Answer>
+Heard<Answer> heard(const std::string& name, Answer answer) {
+  return {{name, "ssh://" + name}, std::nullopt, std::chrono::milliseconds(5), std::move(answer)};
+}
+template <class Answer = Brief>
+Heard<Answer> silent(const std::string& name) {
+  return {{name, "ssh://" + name}, Error{Errc::timed_out, "no answer"}, seconds(3), {}};
+}
+
+TEST(Nodes, AreALineEachAndWhoIsSilentIsNamed) {
+  const auto view = nodes_of({heard("n1", brief("a", {"GPU-1", "GPU-2"})), silent("n2")});
+  ASSERT_EQ(view.nodes.size(), 1U);
+  EXPECT_EQ(view.nodes[0].gpus, 2);
+  EXPECT_EQ(view.nodes[0].free, 2);
+  EXPECT_EQ(view.nodes[0].power_w, 200);
+  EXPECT_EQ(view.nodes[0].utilization_percent, std::nullopt);  // not known is not 0
+  ASSERT_EQ(view.hosts.size(), 2U);
+  EXPECT_EQ(view.hosts[0].problem, std::nullopt);
+  EXPECT_EQ(view.hosts[1].problem, "no answer");
+}
+
+TEST(Nodes, TwoNamesOfOneDaemonCountOnce) {
+  const auto view = nodes_of({heard("n1", brief("a", {"GPU-1"})), heard("n1b", brief("a", {"GPU-1"}))});
+  EXPECT_EQ(view.nodes.size(), 1U);
+  EXPECT_EQ(view.hosts[1].same_as, "n1");
+}
+
+TEST(Gpus, OneThatTwoMachinesListIsShownOnce) {
+  const auto view =
+      gpus_of({heard("n1", brief("a", {"GPU-1"})), heard("n2", brief("b", {"GPU-2", "GPU-1"}))});
+  ASSERT_EQ(view.gpus.size(), 2U);
+  EXPECT_THAT(view.gpus[0].also_on, ElementsAre("n2"));
+}
+
+TEST(Gpus, OfColumnsThatAreTooShortAreNotKnown) {
+  Brief odd = brief("a", {"GPU-1", "GPU-2"});
+  odd.gpus.use.clear();
+  odd.gpus.model = {7};
+  const auto view = gpus_of({heard("n1", odd)});
+  ASSERT_EQ(view.gpus.size(), 2U);
+  EXPECT_EQ(view.gpus[0].name, "");
+  EXPECT_EQ(view.gpus[1].temperature_c, std::nullopt);
+}
+
+TEST(Users, HaveTheirGpusOfAllMachinesTogether) {
+  Brief one = brief("a", {"GPU-1", "GPU-2"});
+  one.gpus.use = {GpuUse::leased, GpuUse::outside};
+  one.gpus.user = {"alice", "bob"};
+  Brief other = brief("b", {"GPU-3", "GPU-4"});
+  other.gpus.use = {GpuUse::draining, GpuUse::withheld};
+  other.gpus.user = {"alice", std::nullopt};
+  const auto view = users_of(gpus_of({heard("n1", one), heard("n2", other)}));
+  ASSERT_EQ(view.users.size(), 2U);
+  EXPECT_EQ(view.users[0].user, "alice");
+  EXPECT_EQ(view.users[0].gpus, 2);
+  EXPECT_EQ(view.users[0].places.size(), 2U);
+  EXPECT_EQ(view.users[1].user, "bob");
+  EXPECT_EQ(view.users[1].outside, 1);
+}
+
+using Offer = WithBrief<protocol::FreeGpus>;
+
+Heard<Offer> offer(const std::string& name, int free, std::int64_t celsius = 40, bool linked = false,
+                   Health health = Health::healthy) {
+  Offer answer{brief(name, {}), {}};
+  answer.answer.enough = free >= 2;
+  answer.answer.linked = linked;
+  for (int i = 0; i < free; ++i) {
+    answer.answer.gpus.push_back(
+        {static_cast<std::uint32_t>(i), "GPU-" + name + std::to_string(i), "NVIDIA H100", 1,
+         celsius, health, i < 2});
+  }
+  return heard(name, answer);
+}
+
+std::vector<std::string> order_of(const HeardAll<Offer>& all) {
+  std::vector<std::string> names;
+  for (const FleetOffer& one : offers_of(all).offers) names.push_back(one.host);
+  return names;
+}
+
+TEST(Offers, AreLinkedThenWellThenTightThenCool) {
+  EXPECT_THAT(order_of({offer("n1", 2, 80), offer("n2", 2, 40), offer("n3", 8, 30),
+                        offer("n4", 2, 30, false, Health::degraded), offer("n5", 8, 90, true),
+                        offer("n6", 1)}),
+              ElementsAre("n5", "n2", "n1", "n3", "n4"));
+}
+
+TEST(Offers, OfAGpuOnTwoMachinesTheBetterCounts) {
+  auto twin = offer("n2", 2, 90);
+  twin.answer.answer.gpus = offer("n1", 2).answer.answer.gpus;
+  EXPECT_THAT(order_of({twin, offer("n1", 2)}), ElementsAre("n1"));
+}
+
+TEST(Usage, OfOneUserIsAddedUp) {
+  WithBrief<protocol::Usage> one{brief("a", {}), {}};
+  one.answer.by = "user";
+  protocol::UsageRow row;
+  row.key = "alice";
+  row.gpu_hours = 3;
+  row.energy_kwh = 1.5;
+  row.mean_utilization_percent = 90;
+  row.leases = 2;
+  one.answer.rows = {row};
+  auto other = one;
+  other.brief.instance = "b";
+  other.answer.rows[0].gpu_hours = 1;
+  other.answer.rows[0].mean_utilization_percent = 50;
+  const auto view = usage_of({heard("n1", one), heard("n2", other)}, false);
+  ASSERT_EQ(view.usage.rows.size(), 1U);
+  EXPECT_EQ(view.usage.rows[0].gpu_hours, 4);
+  EXPECT_EQ(view.usage.rows[0].energy_kwh, 3.0);
+  EXPECT_EQ(view.usage.rows[0].mean_utilization_percent, 80);
+  EXPECT_EQ(view.usage.rows[0].leases, 4);
+  const auto by_host = usage_of({heard("n1", one), heard("n2", other)}, true);
+  ASSERT_EQ(by_host.usage.rows.size(), 2U);
+  EXPECT_EQ(by_host.usage.rows[0].key, "n1");
+}
+
+using Examination = WithBrief<Examined>;
+
+Heard<Examination> examined(const std::string& name, Brief brief,
+                            const std::string& now = "2026-01-01T00:00:10.500Z") {
+  Examined all;
+  all.ready.ready = true;
+  all.ready.now = now;
+  all.asked = *from_rfc3339("2026-01-01T00:00:10Z");
+  all.answered = *from_rfc3339("2026-01-01T00:00:11Z");
+  return heard(name, Examination{std::move(brief), all});
+}
+
+std::vector<std::string> findings(const HeardAll<Examination>& all) {
+  std::vector<std::string> texts;
+  for (const FleetFinding& one : diagnosis_of(all).findings) texts.push_back(one.text);
+  return texts;
+}
+
+TEST(Diagnosis, OfMachinesThatAreAlikeIsHealthy) {
+  const auto view =
+      diagnosis_of({examined("n1", brief("a", {"GPU-1"})), examined("n2", brief("b", {"GPU-2"}))});
+  EXPECT_TRUE(view.healthy);
+  EXPECT_THAT(view.findings, IsEmpty());
+}
+
+TEST(Diagnosis, NamesWhoIsUnlikeMost) {
+  Brief odd = brief("c", {"GPU-3"});
+  odd.version = "0.0.9";
+  odd.driver_version = "525.60.13";
+  odd.configuration = {{"lease", "1"}};
+  EXPECT_THAT(findings({examined("n1", brief("a", {"GPU-1"})),
+                        examined("n2", brief("b", {"GPU-2"})), examined("n3", odd)}),
+              ElementsAre("gpuyard: 0.1.0 on 2 machines, 0.0.9 on n3",
+                          "the driver: 535.104.05 on 2 machines, 525.60.13 on n3",
+                          "the section [lease]: as by default on 2 machines, set in way 1 on n3"));
+}
+
+TEST(Diagnosis, FindsClocksThatAreOffByMoreThanTheAnswerTook) {
+  for (const char* near : {"2026-01-01T00:00:08.000Z", "2026-01-01T00:00:13.000Z"}) {
+    EXPECT_THAT(findings({examined("n1", brief("a", {}), near)}), IsEmpty()) << near;
+  }
+  EXPECT_THAT(findings({examined("n1", brief("a", {}), "2026-01-01T00:01:11.000Z")}),
+              ElementsAre(HasSubstr("n1: its clock is 60 s ahead of")));
+  EXPECT_THAT(findings({examined("n1", brief("a", {}), "2025-12-31T23:59:10.000Z")}),
+              ElementsAre(HasSubstr("n1: its clock is 60 s behind")));
+}
+
+TEST(Diagnosis, FindsWhoIsSilentUnreadyOrThereTwice) {
+  auto unready = examined("n3", brief("c", {"GPU-1"}));
+  unready.answer.answer.ready.ready = false;
+  unready.answer.answer.ready.reason = "NVML Shared Library Not Found";
+  EXPECT_THAT(findings({examined("n1", brief("a", {"GPU-1"})), silent<Examination>("n2"), unready,
+                        examined("n1b", brief("a", {"GPU-1"}))}),
+              ElementsAre("n2: no answer", HasSubstr("n1b leads to the same daemon as n1"),
+                          "n3: NVML Shared Library Not Found",
+                          HasSubstr("GPU-1 is listed by n1 and by n3")));
+}
+
+}  // namespace
+}  // namespace gpuyard::fleet

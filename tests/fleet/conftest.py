@@ -1,0 +1,15 @@
+"""The fleet that a file of tests asks."""
+
+import pytest
+
+from rig import Fleet
+
+# A login that costs a third of the processor's time.
+QUICK = ("KexAlgorithms curve25519-sha256",)
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    """Eight machines of four GPUs. A file may make one of its own by this name."""
+    with Fleet(nodes=8, gpus=4, https=True, ssh_options=QUICK) as one:
+        yield one

@@ -1,0 +1,129 @@
+"""The connections of ssh that gpuyard fleet leaves for the next time."""
+
+import os
+import signal
+import stat
+import time
+
+import pytest
+
+from asking import answered, hang_up, logins, names, only_masters_are_left, read, view
+from program import PATIENCE, wait_until
+
+
+@pytest.fixture(autouse=True)
+def cold(fleet):
+    hang_up(fleet)
+    yield
+    hang_up(fleet)
+
+
+@pytest.fixture
+def folder(fleet):
+    return fleet.file("run") / "gpuyard-ssh"
+
+
+def test_a_machine_is_logged_in_to_once_and_the_next_time_not_at_all(fleet):
+    before = logins(fleet)
+    for _ in range(3):
+        assert answered(view(fleet)) == names(fleet)
+        assert logins(fleet) == [count + 1 for count in before]
+    only_masters_are_left(fleet)
+    assert len(fleet.ssh_masters()) == len(fleet.nodes)
+
+
+def test_all_views_share_the_connections(fleet):
+    view(fleet)
+    before = logins(fleet)
+    for words in (("gpus",), ("who",), ("free",), ("queue",), ("alerts",), ("usage",), ("doctor",)):
+        view(fleet, *words)
+    assert logins(fleet) == before
+
+
+def test_hang_up_ends_them_and_says_how_many(fleet, folder):
+    view(fleet)
+    assert fleet.must("fleet", "hang-up").startswith("8 connections ended")
+    assert not fleet.ssh_processes() and not os.listdir(folder)
+    assert fleet.must("fleet", "hang-up").startswith("0 connections ended")
+
+
+def test_no_master_leaves_no_ssh(fleet, folder):
+    assert answered(view(fleet, "--no-master")) == names(fleet)
+    wait_until(lambda: not fleet.ssh_processes(), "every ssh to end")
+    assert not os.listdir(folder)
+
+
+def test_views_at_once_leave_one_connection_to_each(fleet):
+    every = [fleet.start("fleet", "--json") for _ in range(3)]
+    for one in every:
+        one.stdout, text = None, one.stdout.read()
+        assert one.wait(PATIENCE) == 0 and text.count('"problem":null') == 8, text
+    only_masters_are_left(fleet)
+    assert len(fleet.ssh_masters()) == len(fleet.nodes)
+
+
+def test_their_folder_is_their_users_alone(fleet, folder):
+    view(fleet)
+    found = os.stat(folder)
+    assert stat.S_IMODE(found.st_mode) == 0o700 and found.st_uid == 0
+    for name in os.listdir(folder):
+        assert stat.S_IMODE(os.stat(folder / name).st_mode) == 0o600
+
+
+def test_a_folder_that_is_somebody_elses_is_not_used(fleet, folder):
+    os.chown(folder, 1000, 1000)
+    try:
+        done = fleet.go("fleet")
+        assert done.returncode not in (0, 1) and "gpuyard-ssh" in done.stderr and not done.stdout, done
+        assert not fleet.ssh_processes()
+    finally:
+        os.chown(folder, 0, 0)
+
+
+@pytest.mark.parametrize("where", ["", "/run/fleet/client/" + "x" * 60])
+def test_a_runtime_directory_that_is_missing_or_too_long_is_done_without(fleet, where):
+    fleet.enclosure.must("mount", "-t", "tmpfs", "tmpfs", "/tmp")  # where it makes a folder instead
+    try:
+        before = logins(fleet)
+        for _ in range(2):
+            assert answered(view(fleet, XDG_RUNTIME_DIR=where)) == names(fleet)
+        assert logins(fleet) == [count + 1 for count in before]
+        assert fleet.must("fleet", "hang-up", XDG_RUNTIME_DIR=where).startswith("8 connections ended")
+    finally:
+        fleet.enclosure.must("umount", "-l", "/tmp")
+
+
+def test_a_socket_whose_master_was_killed_is_no_trouble_and_goes(fleet, folder):
+    view(fleet)
+    for pid in fleet.ssh_masters():
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not fleet.ssh_processes(), "the masters to end")
+    assert len(os.listdir(folder)) == 8
+    assert answered(view(fleet)) == names(fleet)
+    for pid in fleet.ssh_masters():
+        os.kill(pid, signal.SIGKILL)
+    assert fleet.must("fleet", "hang-up").startswith("0 connections ended")
+    assert not os.listdir(folder)
+
+
+def test_a_master_that_is_stopped_is_named_and_the_others_end(fleet, folder):
+    view(fleet)
+    stopped = fleet.ssh_masters()[0]
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        answer = view(fleet, "--timeout", "1s")
+        assert len(answered(answer)) == 7
+        began = time.monotonic()
+        done = fleet.go("fleet", "hang-up")
+        assert time.monotonic() - began < 4.5 and done.returncode == 5, done
+        assert done.stdout.startswith("7 connections ended")
+        assert f"{folder}"[-20:] in done.stderr and "did not end" in done.stderr
+        assert fleet.ssh_masters() == [stopped]
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+
+
+def test_a_connection_that_was_left_goes_on_while_sshd_is_silent(fleet):
+    view(fleet)
+    with fleet.nodes[0].silent_sshd():
+        assert answered(read(fleet.go("fleet", "--json"))) == names(fleet)
