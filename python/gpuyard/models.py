@@ -22,6 +22,9 @@ __all__ = [
     "AuditLine",
     "Bottleneck",
     "Bottlenecks",
+    "Brief",
+    "BriefGpus",
+    "BriefModel",
     "CauseShare",
     "Change",
     "ChangeWish",
@@ -46,6 +49,8 @@ __all__ = [
     "ErrorAnswer",
     "ErrorAnswerError",
     "Estimate",
+    "FreeGpu",
+    "FreeGpus",
     "GPUDevice",
     "GPUDevicesResponse",
     "GpuBottlenecks",
@@ -2612,6 +2617,154 @@ class TokenWish(Model):
 
 
 @record
+class BriefModel(Model):
+    """BriefModel of the API."""
+
+    name: str
+    memory_mib: Optional[int]
+
+    _shape: ClassVar[Shape] = (
+        ("name", "s", "1", False),
+        ("memory_mib", "i", "1", True),
+    )
+
+
+@record
+class BriefGpus(Model):
+    """BriefGpus of the API."""
+
+    index: list[int]
+    uuid: list[str]
+    # Its place in `models`, from 0.
+    model: list[int]
+    # free: nobody has it and it is handed out; leased; draining: given up, and its processes are
+    # not gone yet; outside: used outside any lease; withheld: not handed out.
+    use: list[str]
+    # Who has the GPU, or uses it outside any lease; null: nobody, or not known.
+    user: list[Optional[str]]
+    # Why it is withheld, in a word; else null.
+    why: list[Optional[str]]
+    health: list[Optional[str]]
+    utilization_percent: list[Optional[int]]
+    # Rounded down.
+    memory_free_mib: list[Optional[int]]
+    temperature_c: list[Optional[int]]
+    power_w: list[Optional[int]]
+
+    _shape: ClassVar[Shape] = (
+        ("index", "i", "n", False),
+        ("uuid", "s", "n", False),
+        ("model", "i", "n", False),
+        ("use", "s", "n", False),
+        ("user", "s?", "n", False),
+        ("why", "s?", "n", False),
+        ("health", "s?", "n", False),
+        ("utilization_percent", "i?", "n", False),
+        ("memory_free_mib", "i?", "n", False),
+        ("temperature_c", "i?", "n", False),
+        ("power_w", "i?", "n", False),
+    )
+
+
+@record
+class Brief(Model):
+    """Brief of the API."""
+
+    schema: int
+    simulated: bool
+    # The machine's own name.
+    host: str
+    # Of this run of the daemon: two addresses that tell the same one lead to one daemon.
+    instance: str
+    version: str
+    driver_version: Optional[str]
+    driver_error: Optional[str]
+    # How many claims wait.
+    waiting: int
+    # How many alerts fire that nobody has acknowledged or silenced.
+    alerts: int
+    worst_alert: Optional[str]
+    # A digest of each section of the configuration that is not as it is by default, and of the
+    # rules: where two machines have different ones, they are configured differently. Sections
+    # that belong to one machine (server, state, tls) are left out.
+    configuration: Mapping[str, str]
+    models: list[BriefModel]
+    gpus: BriefGpus
+
+    _shape: ClassVar[Shape] = (
+        ("schema", "i", "1", False),
+        ("simulated", "b", "1", False),
+        ("host", "s", "1", False),
+        ("instance", "s", "1", False),
+        ("version", "s", "1", False),
+        ("driver_version", "s", "1", True),
+        ("driver_error", "s", "1", True),
+        ("waiting", "i", "1", False),
+        ("alerts", "i", "1", False),
+        ("worst_alert", "s", "1", True),
+        ("configuration", "o", "1", False),
+        ("models", "BriefModel", "n", False),
+        ("gpus", "BriefGpus", "1", False),
+    )
+
+
+@record
+class FreeGpu(Model):
+    """FreeGpu of the API."""
+
+    index: int
+    uuid: str
+    name: str
+    memory_free_bytes: Optional[int]
+    temperature_c: Optional[int]
+    health: Optional[str]
+    # The claim would get this one now.
+    chosen: bool
+
+    _shape: ClassVar[Shape] = (
+        ("index", "i", "1", False),
+        ("uuid", "s", "1", False),
+        ("name", "s", "1", False),
+        ("memory_free_bytes", "i", "1", True),
+        ("temperature_c", "i", "1", True),
+        ("health", "s", "1", True),
+        ("chosen", "b", "1", False),
+    )
+
+
+@record
+class FreeGpus(Model):
+    """FreeGpus of the API."""
+
+    schema: int
+    simulated: bool
+    # A claim that does not wait would be granted now, to this caller.
+    enough: bool
+    # Why it would not be; else empty.
+    why: str
+    # How many claims wait.
+    waiting: int
+    # How many GPUs there are.
+    capacity: int
+    # All chosen GPUs are linked with each other by NVLink.
+    linked: bool
+    # Of these a claim of one GPU would get one. Free GPUs that are kept for a claim that waits
+    # are not among them.
+    gpus: list[FreeGpu]
+
+    _shape: ClassVar[Shape] = (
+        ("schema", "i", "1", False),
+        ("simulated", "b", "1", False),
+        ("enough", "b", "1", False),
+        ("why", "s", "1", False),
+        ("waiting", "i", "1", False),
+        ("capacity", "i", "1", False),
+        ("linked", "b", "1", False),
+        ("gpus", "FreeGpu", "n", False),
+    )
+
+
+@record
 class Health(Model):
     """Health of the API."""
 
@@ -2636,6 +2789,8 @@ class Readiness(Model):
     simulated: bool
     # What is in use though something is wrong with it: an old certificate, say.
     notes: list[str]
+    # The machine's own clock, RFC 3339.
+    now: str
 
     _shape: ClassVar[Shape] = (
         ("ready", "b", "1", False),
@@ -2644,4 +2799,5 @@ class Readiness(Model):
         ("gpus", "i", "1", False),
         ("simulated", "b", "1", False),
         ("notes", "s", "n", False),
+        ("now", "s", "1", False),
     )

@@ -46,7 +46,8 @@ Identity make_identity(const Model& model, std::uint32_t index, std::string_view
   put_uuid(identity, model.key, index, machine);
   if (model.has_serial)
     std::snprintf(identity.serial, sizeof identity.serial, "%013llu",
-                  static_cast<unsigned long long>(1'320'000'000'000U + machine % 1'000'000U * kMaxGpus + index));
+                  static_cast<unsigned long long>(1'320'000'000'000U +
+                                                  machine % 1'000'000U * kMaxGpus + index));
   // A bus of its own for each GPU: some tools drop the domain.
   identity.pci_bus = 0x11 + 3 * index;
   static_assert(0x11 + 3 * (kMaxGpus - 1) <= 0xFF);

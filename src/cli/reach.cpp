@@ -117,6 +117,7 @@ Error no_use_for_host(const std::string& verb, std::string_view address,
                       const std::vector<std::string>& words) {
   const std::string what =
       fmt::format("`gpuyard {}` asks no daemon, so -H means nothing to it", verb);
+  if (verb == "fleet") return {Errc::invalid, "-H means one machine; `gpuyard fleet` has --hosts"};
   const auto host = ssh_host_of(address);
   if (!host) return {Errc::invalid, what + "; leave it out"};
   return {Errc::invalid,

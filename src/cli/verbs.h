@@ -461,8 +461,8 @@ using Verb = std::variant<ServeVerb, DevicesVerb, TopVerb, WatchVerb, EventsVerb
                           ReplayVerb, HistoryVerb, WhyVerb, QueryVerb, ProcessesVerb, DriverVerb,
                           EnergyVerb, ControlVerb, AuditVerb, OperationsVerb, RunVerb, LeaseVerb,
                           LeasesVerb, QueueVerb, FreeVerb, CordonVerb, UsageVerb, AlertsVerb,
-                          TokenVerb, TlsVerb, HostVerb, FleetVerb, DoctorVerb, ConfigVerb, VersionVerb,
-                          SchemaVerb, CompletionVerb, SimVerb, DialStdioVerb>;
+                          TokenVerb, TlsVerb, HostVerb, FleetVerb, DoctorVerb, ConfigVerb,
+                          VersionVerb, SchemaVerb, CompletionVerb, SimVerb, DialStdioVerb>;
 
 // What a verb does, and so whether it can be of another machine's daemon: what -H means to it.
 enum class Reach : std::uint8_t {

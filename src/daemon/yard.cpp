@@ -287,9 +287,8 @@ void Yard::follow_kernel_log(bool simulated) {
   if (std::exchange(kernel_log_tried_, true) || path.empty() || of_others) return;
   auto fd = events::open_kernel_log(path);
   if (!fd) {
-    log::info("no Xids from the kernel's log, only the driver's own events: {}",
-              fd.error().message);
-    return;
+    return log::info("no Xids from the kernel's log, only the driver's own events: {}",
+                     fd.error().message);
   }
   kernel_log_.emplace(
       loop_, *std::move(fd),

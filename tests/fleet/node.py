@@ -51,6 +51,9 @@ class NodeWorld(World):
     def sim(self, *arguments, **environment):
         return self.node.run_here(self.node.program, "sim", *arguments, user="root", **environment)
 
+    def end(self):
+        self.must("stop")
+
     def popen(self, *arguments, **options):
         return self.node.popen(self.node.program, "sim", *arguments, user="root", text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)

@@ -11,7 +11,6 @@
 #include "base/json_writer.h"
 #include "base/text.h"
 #include "cli/fleet/fleet_table.h"
-#include "cli/fleet/fleet_top.h"
 #include "cli/lease/claiming.h"
 #include "cli/lease/job.h"
 #include "cli/lease/lease_table.h"
@@ -67,10 +66,10 @@ std::string waiting_text(const HeardAll<Answer>& heard, std::size_t done) {
     if (one.took == Duration::zero() && names.size() < kMostNamed) names.push_back(one.host.name);
   }
   const std::size_t silent = heard.size() - done;
-  return fmt::format("{} of {} have answered; waiting for {}{}. Ctrl-C shows what is there", done,
-                     heard.size(), fmt::join(names, ", "),
-                     silent > names.size() ? fmt::format(" and {} more", silent - names.size())
-                                           : "");
+  return fmt::format(
+      "{} of {} have answered; waiting for {}{}. Ctrl-C shows what is there", done, heard.size(),
+      fmt::join(names, ", "),
+      silent > names.size() ? fmt::format(" and {} more", silent - names.size()) : "");
 }
 
 // What was heard, and the signal that ended the wait for the rest.
@@ -81,8 +80,7 @@ struct Gathered {
 };
 
 template <class Answer>
-Gathered<Answer> gather(const Yards& yards,
-                        typename fleet::Survey<Answer>::Question question) {
+Gathered<Answer> gather(const Yards& yards, typename fleet::Survey<Answer>::Question question) {
   constexpr auto kSilence = std::chrono::seconds(1);  // until the line says who is waited for
   const JobSignals signals;                           // before any thread
   const TimePoint begin = BootClock::now();
@@ -99,7 +97,8 @@ Gathered<Answer> gather(const Yards& yards,
     const auto signal = signals.take_end(Duration::zero());
     if (!signal) continue;
     Gathered<Answer> gathered{survey->heard(), signal};
-    // Its threads may wait for seconds yet. They and their ssh end with this process, which is soon.
+    // Its threads may wait for seconds yet. They and their ssh end with this process, which is
+    // soon.
     static_cast<void>(survey.release());
     return gathered;
   }
@@ -148,17 +147,29 @@ Gathered<WithBrief<Answer>> gather_also(const Yards& yards,
   });
 }
 
+// How to take the best offer.
+std::string advice_on(const fleet::FleetOffer& best, std::int64_t gpus) {
+  const auto host = client::parse_ssh_url(best.url);
+  if (!host) return fmt::format("`gpuyard -H {} lease take -n {} --ttl TIME`", best.url, gpus);
+  return fmt::format("`ssh {} {} run -n {} -- COMMAND`", host->for_people(),
+                     host->program.empty() ? "gpuyard" : host->program, gpus);
+}
+
 int show_offers(const FleetVerb& verb, const Yards& yards, const Screen& screen) {
   const auto query = free_query_of(verb.wanted);
   if (!query) return complain(query.error());
   const auto got = gather_also(yards, protocol::kFree, *query);
   const auto view = fleet::offers_of(got.heard);
   const int code = show(verb, view, offers_text(view, screen), got.ended_by);
+  if (code == 0 && !view.offers.empty() && screen.terminal && !verb.json) {
+    say(advice_on(view.offers.front(), verb.wanted.gpus) + " takes the first");
+  }
   if (code != 0 || !view.offers.empty()) return code;
-  return complain({Errc::conflict,
-                   fmt::format("no machine would give {} such GPU{} now; `gpuyard fleet queue` says "
-                               "who waits, `gpuyard fleet gpus` what there is",
-                               verb.wanted.gpus, verb.wanted.gpus == 1 ? "" : "s")});
+  return complain(
+      {Errc::conflict,
+       fmt::format("no machine would give {} such GPU{} now; `gpuyard fleet queue` says "
+                   "who waits, `gpuyard fleet gpus` what there is",
+                   verb.wanted.gpus, verb.wanted.gpus == 1 ? "" : "s")});
 }
 
 int show_usage(const FleetVerb& verb, const Yards& yards, const Screen& screen) {

@@ -183,7 +183,8 @@ std::string gpus_text(const FleetGpus& view, const Screen& screen) {
 
 std::string users_text(const FleetUsers& view, const Screen& screen) {
   if (view.users.empty()) return "Nobody has a GPU.\n";
-  FittedTable table{{{"USER"}, {"GPUS", true}, {"UTIL", true}, {"OUTSIDE LEASES", true}, {"WHERE"}}};
+  FittedTable table{
+      {{"USER"}, {"GPUS", true}, {"UTIL", true}, {"OUTSIDE LEASES", true}, {"WHERE"}}};
   for (const FleetUser& user : view.users) {
     std::vector<std::string> places;
     for (const FleetPlace& place : user.places) {
@@ -199,6 +200,7 @@ std::string users_text(const FleetUsers& view, const Screen& screen) {
 }
 
 std::string offers_text(const FleetOffers& view, const Screen& screen) {
+  if (view.offers.empty()) return "";
   FittedTable table{{{"NODE"},
                      {"GPUS"},
                      {"FREE", true},
@@ -269,14 +271,15 @@ std::string alerts_text(const FleetAlerts& view, WallTime now, const Screen& scr
 
 std::string diagnosis_text(const FleetDiagnosis& view, const Screen& screen) {
   if (view.healthy) {
-    return fmt::format("{} machines answer and are alike: versions, drivers, clocks and "
-                       "configuration; no GPU is listed twice.\n",
-                       view.hosts.size());
+    return fmt::format(
+        "{} machines answer and are alike: versions, drivers, clocks and "
+        "configuration; no GPU is listed twice.\n",
+        view.hosts.size());
   }
   std::string text;
   for (const FleetFinding& finding : view.findings) {
-    const bool bad = finding.what == "unreachable" || finding.what == "not_ready" ||
-                     finding.what == "gpu_twice";
+    const bool bad =
+        finding.what == "unreachable" || finding.what == "not_ready" || finding.what == "gpu_twice";
     text += paragraph(screen, bad ? Tone::bad : Tone::warning, printable(finding.text));
   }
   return text;

@@ -1,11 +1,14 @@
-// The views of many machines as tables.
+// The views of many machines as text: tables, and the screen of `gpuyard fleet top`.
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/clock.h"
 #include "cli/screen/terminal.h"
 #include "fleet/view.h"
+#include "fleet/watch.h"
 
 namespace gpuyard::cli {
 
@@ -22,5 +25,24 @@ std::string diagnosis_text(const fleet::FleetDiagnosis&, const Screen&);
 std::string problems_text(const fleet::FleetAnswer&);
 // "97 machines, 776 GPUs, 312 free, 41.2 kW; 3 did not answer"
 std::string totals_text(const fleet::FleetNodes&);
+
+// What the user of `fleet top` has chosen to see.
+struct FleetLook {
+  enum class Pane { nodes, gpus, users };
+  enum class Order { named, free, power, hottest, alerts };
+  Pane pane = Pane::nodes;
+  Order order = Order::named;
+  std::size_t scrolled = 0;  // lines
+};
+
+// Changes the look by a key, as the terminal sends it; false: the user wants to leave.
+bool press(FleetLook&, std::string_view key, std::size_t page);
+
+// The screen: the machines as they were last heard of, and below it who does not answer and since
+// when. Scrolls no further than to the last line.
+std::string fleet_screen(std::vector<fleet::LastWord>, FleetLook&, TimePoint now, const Screen&);
+
+// Shows it until the user leaves; returns the exit code.
+int fleet_top(const std::vector<fleet::Host>&, const fleet::Manner&, ColorWish);
 
 }  // namespace gpuyard::cli

@@ -1,5 +1,4 @@
-#include "cli/fleet/fleet_top.h"
-
+// gpuyard fleet top: the machines live, on a terminal.
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,8 +58,7 @@ void put_in_order(std::vector<LastWord>& words, Order order) {
 std::string text_of(const fleet::HeardAll<fleet::Brief>& heard, Pane pane, const Screen& screen) {
   if (pane == Pane::nodes) return nodes_text(fleet::nodes_of(heard), screen);
   const auto gpus = fleet::gpus_of(heard);
-  return pane == Pane::gpus ? gpus_text(gpus, screen)
-                            : users_text(fleet::users_of(gpus), screen);
+  return pane == Pane::gpus ? gpus_text(gpus, screen) : users_text(fleet::users_of(gpus), screen);
 }
 
 // "n7: last heard of 12 s ago: did not answer in time"
@@ -70,11 +68,12 @@ std::vector<std::string> silences_in(const std::vector<LastWord>& words, TimePoi
     if (!word.heard.problem) continue;
     const bool asked = word.heard.took > Duration::zero();
     const std::string since =
-        !word.came ? asked ? "has not answered yet" : "is being asked"
-                   : fmt::format("last heard of {} ago",
-                                 short_length(std::chrono::duration_cast<std::chrono::seconds>(
-                                                  now - *word.came)
-                                                  .count()));
+        !word.came
+            ? asked ? "has not answered yet" : "is being asked"
+            : fmt::format(
+                  "last heard of {} ago",
+                  short_length(
+                      std::chrono::duration_cast<std::chrono::seconds>(now - *word.came).count()));
     lines.push_back(fmt::format("{}: {}{}", printable(word.heard.host.name), since,
                                 asked ? ": " + printable(word.heard.problem->message) : ""));
   }
@@ -118,11 +117,11 @@ std::string fleet_screen(std::vector<LastWord> words, FleetLook& look, TimePoint
     heard.push_back(std::move(word.heard));
   }
   std::vector<std::string> lines = lines_of(text_of(heard, look.pane, screen));
-  const std::string head = fmt::format(
-      "gpuyard fleet  {}, {}  tab: {}  s: order  j k: scroll  q: leave",
-      kPaneNames.at(static_cast<std::size_t>(look.pane)),
-      kOrderNames.at(static_cast<std::size_t>(look.order)),
-      kPaneNames.at(static_cast<std::size_t>(after(look.pane, kPaneNames))));
+  const std::string head =
+      fmt::format("gpuyard fleet  {}, {}  tab: {}  s: order  j k: scroll  q: leave",
+                  kPaneNames.at(static_cast<std::size_t>(look.pane)),
+                  kOrderNames.at(static_cast<std::size_t>(look.order)),
+                  kPaneNames.at(static_cast<std::size_t>(after(look.pane, kPaneNames))));
   constexpr std::size_t kMostSilent = 5;
   if (silent.size() > kMostSilent) {
     const std::size_t more = silent.size() - kMostSilent + 1;
@@ -145,8 +144,7 @@ std::string fleet_screen(std::vector<LastWord> words, FleetLook& look, TimePoint
   return text;
 }
 
-int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::Manner& manner,
-              ColorWish color) {
+int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::Manner& manner, ColorWish color) {
   if (!Screen::of_stdout().terminal || ::isatty(STDIN_FILENO) != 1) {
     return complain({Errc::invalid,
                      "fleet top draws on a terminal, and this is none; `gpuyard fleet` prints a "
@@ -170,7 +168,8 @@ int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::Manner& manner
       if (cause == Cause::suspended) LiveScreen::suspend();
       std::array<char, 16> key{};
       // Raw terminals answer at once, with what is there.
-      const ssize_t got = cause == Cause::readable ? ::read(STDIN_FILENO, key.data(), key.size()) : 0;
+      const ssize_t got =
+          cause == Cause::readable ? ::read(STDIN_FILENO, key.data(), key.size()) : 0;
       const std::size_t page = screen.rows > 4 ? screen.rows - 4 : 1;
       if (got > 0 && !press(look, {key.data(), static_cast<std::size_t>(got)}, page)) break;
     }

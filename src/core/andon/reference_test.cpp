@@ -1,4 +1,4 @@
-#include "andon/reference.h"
+#include "andon/reference_for_tests.h"
 
 #include <filesystem>
 #include <string>

@@ -129,8 +129,9 @@ Result<Offer> Leases::offer(std::uint32_t uid, const Wish& wish) const {
   const Terms terms = terms_of(uid, wish);
   Terms of_one = terms;
   of_one.count = 1;
-  Offer offer{gpus_.names(core_.available(of_one))};
-  if (const GpuSet left = core_.available(terms); left.any()) {
+  const GpuSet any = core_.available(of_one);
+  Offer offer{gpus_.names(any)};
+  if (const GpuSet left = terms.count == 1 ? any : core_.available(terms); left.any()) {
     offer.chosen = gpus_.names(place(core_.gpus(), left, terms.count));
   } else if (const auto possible = core_.possible(terms); !possible) {
     offer.why = possible.error().message;

@@ -123,8 +123,8 @@ void get_brief(Context& context, const Asked& asked, const NoParams&,
   // Both numbers only grow, so their sum changes with either.
   const std::uint64_t state = context.telemetry.latest()->generation + context.lease_changes;
   const auto render = [&] { return brief_of(context, asked.principal); };
-  const auto body = whole ? context.brief.get(state, render)
-                          : std::make_shared<const std::string>(render());
+  const auto body =
+      whole ? context.brief.get(state, render) : std::make_shared<const std::string>(render());
   http::Response response{200, "application/json", body};
   response.etag = fmt::format("\"{:016x}\"", std::hash<std::string_view>{}(*body));
   respond.as_is(std::move(response));

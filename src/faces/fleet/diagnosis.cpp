@@ -1,4 +1,5 @@
-// What a set of machines has that it should not: differences, doubles, clocks, and who does not answer.
+// What a set of machines has that it should not: differences, doubles, clocks, and who does not
+// answer.
 #include <algorithm>
 #include <chrono>
 
@@ -19,13 +20,14 @@ void find_differences(std::string_view what, std::string_view called,
                       const std::map<std::string, std::vector<std::string>>& by_value,
                       FleetDiagnosis& view) {
   if (by_value.size() < 2) return;
-  const auto most = std::ranges::max_element(
-      by_value, {}, [](const auto& one) { return one.second.size(); });
-  FleetFinding finding{std::string(what), {}, fmt::format("{}: {} on {}", called, most->first,
-                                                          most->second.size() == 1
-                                                              ? most->second.front()
-                                                              : fmt::format("{} machines",
-                                                                            most->second.size()))};
+  const auto most =
+      std::ranges::max_element(by_value, {}, [](const auto& one) { return one.second.size(); });
+  FleetFinding finding{
+      std::string(what),
+      {},
+      fmt::format("{}: {} on {}", called, most->first,
+                  most->second.size() == 1 ? most->second.front()
+                                           : fmt::format("{} machines", most->second.size()))};
   for (auto one = by_value.begin(); one != by_value.end(); ++one) {
     if (one == most) continue;
     finding.text += fmt::format(", {} on {}", one->first, fmt::join(one->second, ", "));

@@ -109,12 +109,11 @@ Result<std::vector<Service>> services_in(const std::vector<unsigned char>& answe
 
 Result<std::vector<Host>> hosts_in_targets(std::string_view json, const std::string& source) {
   // A document of ours is an object; Prometheus's is a list.
-  const auto read = json::from_json<Targets>(fmt::format("{{\"groups\":{}}}", json),
-                                             json::UnknownFields::ignore);
+  const auto read =
+      json::from_json<Targets>(fmt::format("{{\"groups\":{}}}", json), json::UnknownFields::ignore);
   if (!read) {
-    return Error{Errc::invalid,
-                 fmt::format("{} is no list of targets as Prometheus has it: {}", source,
-                             read.error().message)};
+    return Error{Errc::invalid, fmt::format("{} is no list of targets as Prometheus has it: {}",
+                                            source, read.error().message)};
   }
   std::vector<Host> hosts;
   for (const TargetGroup& group : read->groups) {

@@ -1,5 +1,7 @@
 #include "fleet/hosts.h"
 
+#include <cstring>
+
 #include <algorithm>
 #include <set>
 
@@ -33,6 +35,10 @@ Result<std::vector<Host>> hosts_in_file(const std::string& file) {
   if (!named) return named.error();
   std::vector<Host> hosts;
   for (const auto& [name, url] : *named) hosts.push_back({name, url});
+  // n2 before n10, as people count.
+  std::ranges::sort(hosts, [](const Host& one, const Host& other) {
+    return ::strverscmp(one.name.c_str(), other.name.c_str()) < 0;
+  });
   return hosts;
 }
 
@@ -58,7 +64,8 @@ Result<Page> page_of(const std::string& url) {
   // Servers are written alike in all URLs of ours.
   const auto origin = client::parse_https_url(fmt::format("https://{}", server));
   if (!url.starts_with(scheme) || !origin) {
-    return Error{Errc::invalid, fmt::format("\"{}\" is no http://HOST[:PORT]/PATH", printable(url))};
+    return Error{Errc::invalid,
+                 fmt::format("\"{}\" is no http://HOST[:PORT]/PATH", printable(url))};
   }
   Page page{*origin, std::string(rest.substr(server.size()))};
   if (page.target.empty()) page.target = "/";

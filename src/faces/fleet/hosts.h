@@ -1,5 +1,5 @@
-// Which machines are meant: from names, URLs, hosts.toml, Prometheus's file_sd and http_sd, and DNS.
-// Asks no daemon.
+// Which machines are meant: from names, URLs, hosts.toml, Prometheus's file_sd and http_sd, and
+// DNS. Asks no daemon.
 #pragma once
 
 #include <cstddef>
@@ -29,14 +29,15 @@ inline constexpr std::string_view kHostsForms =
     "names or URLs with commas, FILE.toml as hosts.toml, FILE.json as Prometheus's file_sd, "
     "http_sd:URL, or dns:_gpuyard._tcp.DOMAIN";
 
-// Returns the hosts that `words` mean, each of which has one or several of kHostsForms; all hosts of
-// `hosts_file` if there are no words. A name that the file does not have is one of ssh's. Blocks for
-// DNS and http_sd, 5 s at most. Errors say which word, and what is expected.
+// Returns the hosts that `words` mean, each of which has one or several of kHostsForms; all hosts
+// of `hosts_file` if there are no words. A name that the file does not have is one of ssh's. Blocks
+// for DNS and http_sd, 5 s at most. Errors say which word, and what is expected.
 Result<std::vector<Host>> hosts_of(const std::vector<std::string>& words,
                                    const std::string& hosts_file);
 
-// Reads Prometheus's list of targets, [{"targets": ["n1:9411"], "labels": {...}}]. A target with the
-// label __scheme__ "https" is asked there; any other by ssh, without its port, which is Prometheus's.
+// Reads Prometheus's list of targets, [{"targets": ["n1:9411"], "labels": {...}}]. A target with
+// the label __scheme__ "https" is asked there; any other by ssh, without its port, which is
+// Prometheus's.
 Result<std::vector<Host>> hosts_in_targets(std::string_view json, const std::string& source);
 
 // Asks DNS for the service's SRV records: _ssh._tcp leads to ssh, any other service to https.

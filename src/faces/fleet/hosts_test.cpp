@@ -71,9 +71,9 @@ TEST_F(Words, OfAFileInJsonAreTargetsOfPrometheus) {
                               "labels": {"__scheme__": "https"}}, {"targets": ["n1:9400"]}])");
   const auto found = hosts({path});
   ASSERT_TRUE(found) << found.error().message;
-  EXPECT_THAT(*found,
-              ElementsAre(Host{"n1", "ssh://n1"}, Host{"n2", "ssh://n2"},
-                          Host{"n3", "https://n3:9411"}, Host{"fe80::1", "https://[fe80::1]:9411"}));
+  EXPECT_THAT(*found, ElementsAre(Host{"n1", "ssh://n1"}, Host{"n2", "ssh://n2"},
+                                  Host{"n3", "https://n3:9411"},
+                                  Host{"fe80::1", "https://[fe80::1]:9411"}));
 }
 
 TEST_F(Words, OfAFileThatIsNoListSayWhichFile) {

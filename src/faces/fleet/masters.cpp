@@ -76,10 +76,11 @@ bool ends(const std::string& socket) {
 }  // namespace
 
 Result<std::string> masters_directory(const Environment& environment) {
-  std::string directory = environment.xdg_runtime_dir + "/gpuyard-ssh";
-  if (environment.xdg_runtime_dir.empty() || !fits(directory)) {
-    directory = fallback_directory(environment) + "-ssh";
-  }
+  // Under sudo it may be another user's.
+  const std::string usual = environment.xdg_runtime_dir + "/gpuyard-ssh";
+  const bool has_one = !environment.xdg_runtime_dir.empty() && fits(usual);
+  if (has_one && make_private_directory(usual)) return usual;
+  const std::string directory = fallback_directory(environment) + "-ssh";
   if (auto made = make_private_directory(directory); !made) return std::move(made).error();
   return directory;
 }

@@ -1,5 +1,5 @@
-// The connections of ssh that a view leaves behind to be shared by the next one: ssh's masters, which
-// end by themselves ten minutes after their last use. Knows ssh's options, and no daemon.
+// The connections of ssh that a view leaves behind to be shared by the next one: ssh's masters,
+// which end by themselves ten minutes after their last use. Knows ssh's options, and no daemon.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Asks many daemons at once: each by a thread, a bounded number at a time, each within its deadlines.
-// What has come can be read at any time, so that nobody waits for the slowest.
+// Asks many daemons at once: each by a thread, a bounded number at a time, each within its
+// deadlines. What has come can be read at any time, so that nobody waits for the slowest.
 #pragma once
 
 #include <chrono>

@@ -196,8 +196,8 @@ auto rank_of(const FleetOffer& offer) {
 }
 
 FleetOffer offer_of(const Host& host, const protocol::FreeGpus& answer) {
-  FleetOffer offer{host.name, host.url, static_cast<std::int64_t>(answer.gpus.size()),
-                   answer.linked, {}};
+  FleetOffer offer{
+      host.name, host.url, static_cast<std::int64_t>(answer.gpus.size()), answer.linked, {}};
   std::ranges::copy_if(answer.gpus, std::back_inserter(offer.gpus), &protocol::FreeGpu::chosen);
   return offer;
 }

@@ -1,5 +1,5 @@
-// What many machines are together: their answers put into one. Each machine and each GPU counts once,
-// whatever names lead to it. Pure; asks nobody.
+// What many machines are together: their answers put into one. Each machine and each GPU counts
+// once, whatever names lead to it. Pure; asks nobody.
 #pragma once
 
 #include <cstdint>
@@ -100,8 +100,8 @@ struct FleetNode {
 };
 BOOST_DESCRIBE_STRUCT(FleetNode, (),
                       (host, models, gpus, free, leased, outside, withheld, unwell,
-                       utilization_percent, memory_free_mib, memory_mib, hottest_c, power_w, waiting,
-                       alerts, worst_alert, version, driver_version, driver_error))
+                       utilization_percent, memory_free_mib, memory_mib, hottest_c, power_w,
+                       waiting, alerts, worst_alert, version, driver_version, driver_error))
 GPUYARD_ABOUT(FleetNode, {"leased", "Draining leases included."},
               {"outside", "Used outside any lease."},
               {"withheld", "Not handed out: cordoned, quarantined, lost."},

@@ -49,7 +49,8 @@ TEST(Nodes, AreALineEachAndWhoIsSilentIsNamed) {
 }
 
 TEST(Nodes, TwoNamesOfOneDaemonCountOnce) {
-  const auto view = nodes_of({heard("n1", brief("a", {"GPU-1"})), heard("n1b", brief("a", {"GPU-1"}))});
+  const auto view =
+      nodes_of({heard("n1", brief("a", {"GPU-1"})), heard("n1b", brief("a", {"GPU-1"}))});
   EXPECT_EQ(view.nodes.size(), 1U);
   EXPECT_EQ(view.hosts[1].same_as, "n1");
 }
@@ -89,15 +90,14 @@ TEST(Users, HaveTheirGpusOfAllMachinesTogether) {
 
 using Offer = WithBrief<protocol::FreeGpus>;
 
-Heard<Offer> offer(const std::string& name, int free, std::int64_t celsius = 40, bool linked = false,
-                   Health health = Health::healthy) {
+Heard<Offer> offer(const std::string& name, int free, std::int64_t celsius = 40,
+                   bool linked = false, Health health = Health::healthy) {
   Offer answer{brief(name, {}), {}};
   answer.answer.enough = free >= 2;
   answer.answer.linked = linked;
   for (int i = 0; i < free; ++i) {
-    answer.answer.gpus.push_back(
-        {static_cast<std::uint32_t>(i), "GPU-" + name + std::to_string(i), "NVIDIA H100", 1,
-         celsius, health, i < 2});
+    answer.answer.gpus.push_back({static_cast<std::uint32_t>(i), "GPU-" + name + std::to_string(i),
+                                  "NVIDIA H100", 1, celsius, health, i < 2});
   }
   return heard(name, answer);
 }

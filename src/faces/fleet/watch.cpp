@@ -72,6 +72,7 @@ void Watch::ask(Yard& yard) {
     yard.word.heard.answer = **std::move(brief);
     yard.word.came = now;
   }
+  if (yards_.size() > kMostKept) yard.way.reset();
   yard.due = std::max(begin + kEvery, now);
   yard.being_asked = false;
   const std::uint64_t one = 1;

@@ -22,6 +22,8 @@ struct LastWord {
 class Watch {
  public:
   static constexpr Duration kEvery = std::chrono::seconds(2);
+  // Of more hosts no connection is kept between two questions: each ssh is a process.
+  static constexpr std::size_t kMostKept = 256;
 
   Watch(const std::vector<Host>& hosts, Manner manner);
   // Waits for those that are being asked.

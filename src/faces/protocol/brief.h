@@ -1,5 +1,5 @@
-// What a view of many machines asks of one: a brief, small enough to be asked for every few seconds,
-// and which GPUs a claim would get.
+// What a view of many machines asks of one: a brief, small enough to be asked for every few
+// seconds, and which GPUs a claim would get.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +55,7 @@ GPUYARD_ABOUT(
      "free: nobody has it and it is handed out; leased; draining: given up, and its processes are "
      "not gone yet; outside: used outside any lease; withheld: not handed out."},
     {"user", "Who has the GPU, or uses it outside any lease; null: nobody, or not known."},
-    {"why", "Why it is withheld, in a word; else null."},
-    {"memory_free_mib", "Rounded down."})
+    {"why", "Why it is withheld, in a word; else null."}, {"memory_free_mib", "Rounded down."})
 
 struct Brief {
   int schema = kSchemaVersion;
@@ -122,14 +121,14 @@ struct FreeGpus {
 };
 BOOST_DESCRIBE_STRUCT(FreeGpus, (),
                       (schema, simulated, enough, why, waiting, capacity, linked, gpus))
-GPUYARD_ABOUT(FreeGpus,
-              {"enough", "A claim that does not wait would be granted now, to this caller."},
-              {"why", "Why it would not be; else empty."},
-              {"waiting", "How many claims wait."}, {"capacity", "How many GPUs there are."},
-              {"linked", "All chosen GPUs are linked with each other by NVLink."},
-              {"gpus",
-               "Of these a claim of one GPU would get one. Free GPUs that are kept for a claim that "
-               "waits are not among them."})
+GPUYARD_ABOUT(
+    FreeGpus, {"enough", "A claim that does not wait would be granted now, to this caller."},
+    {"why", "Why it would not be; else empty."}, {"waiting", "How many claims wait."},
+    {"capacity", "How many GPUs there are."},
+    {"linked", "All chosen GPUs are linked with each other by NVLink."},
+    {"gpus",
+     "Of these a claim of one GPU would get one. Free GPUs that are kept for a claim that "
+     "waits are not among them."})
 
 }  // namespace gpuyard::protocol
 

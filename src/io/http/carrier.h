@@ -25,8 +25,8 @@ namespace gpuyard::http {
 inline constexpr std::string_view kGreeting = "gpuyard-dial-stdio 1\n";
 inline constexpr std::size_t kMostBeforeGreeting = std::size_t{64} * 1024;  // bytes
 
-// Whether all of the greeting is in what was received. Errc::unavailable if something follows it, which
-// nobody has asked for, or if too much has come without it.
+// Whether all of the greeting is in what was received. Errc::unavailable if something follows it,
+// which nobody has asked for, or if too much has come without it.
 Result<bool> has_greeting(std::string_view received);
 
 // The far end: connects to the server, greets on `out`, and passes bytes on, from `in` to the

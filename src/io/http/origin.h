@@ -41,8 +41,8 @@ struct TlsPlace {
 // Blocks: never called on the loop's thread.
 
 // The most look-ups at a time in the process: four for each sink that there may be, or one for each
-// host that a view of many asks at once. Each is a thread
-// that cannot be interrupted. One more is refused.
+// host that a view of many asks at once. Each is a thread that cannot be interrupted. One more is
+// refused.
 inline constexpr std::size_t kMostLookUps = 64;
 
 // Returns at least one address, in the order in which to try them. Errc::timed_out, or unavailable.

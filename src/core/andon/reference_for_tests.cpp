@@ -1,5 +1,5 @@
-// The tables of docs/andon.md; its prose is in reference_prose.h.
-#include "andon/reference.h"
+// The tables of docs/andon.md; its prose is in reference_prose_for_tests.h.
+#include "andon/reference_for_tests.h"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "andon/alert.h"
-#include "andon/reference_prose.h"
+#include "andon/reference_prose_for_tests.h"
 #include "andon/rule_reader.h"
 #include "base/record.h"
 #include "device/catalog.h"

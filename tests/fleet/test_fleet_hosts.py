@@ -1,0 +1,213 @@
+"""gpuyard fleet --hosts: each way to say which machines are meant; and who is shown the token."""
+
+import json
+import time
+
+import pytest
+
+from asking import answered, names, problems, view
+from lab_servers import HERE, SRV, A, Lab, address, service
+
+TRUSTED = {"SSL_CERT_FILE": "/run/fleet/client/lab-cert.pem"}
+
+
+@pytest.fixture(scope="module")
+def lab(fleet):
+    return Lab(fleet)
+
+
+@pytest.fixture(autouse=True)
+def known(fleet):
+    """hosts.toml has all by ssh again."""
+    yield
+    fleet.know_hosts(*(node.host() for node in fleet.nodes))
+
+
+def targets(*groups):
+    """What Prometheus reads from file_sd and http_sd: each of `groups` is (targets, labels)."""
+    return json.dumps([{"targets": list(some), "labels": labels} for some, labels in groups])
+
+
+def asked(fleet, which, **environment):
+    return answered(view(fleet, "--hosts", which, **environment))
+
+
+def refused(fleet, which, *words, code=2, **environment):
+    done = fleet.go("fleet", "--hosts", which, **environment)
+    assert done.returncode == code and not done.stdout, done
+    for word in words:
+        assert word in done.stderr, done.stderr
+
+
+# What the user says.
+
+
+def test_names_and_urls_are_mixed_as_one_likes(fleet):
+    n1, n2, n3, n4 = fleet.nodes[:4]
+    fleet.know_hosts(n4.host("https"), n1.host())
+    some = ["n1", "ssh://n2", "ssh://root@n3", n4.https_url, f"unix://{fleet.nodes[4].daemon_socket}", "n6"]
+    assert asked(fleet, ",".join(some)) == some
+    assert answered(view(fleet, "--hosts", "n1,n2", "--hosts", "n3")) == ["n1", "n2", "n3"]
+    assert asked(fleet, " n1 , ,n2,") == ["n1", "n2"]
+    assert asked(fleet, "n1,n2,n1") == ["n1", "n2"]
+    assert n2.name in fleet.must("fleet", "gpus", "--hosts", "n2") and n3.name not in asked(fleet, "n2")
+
+
+def test_hosts_toml_is_what_is_meant_where_nothing_is_said(fleet):
+    fleet.know_hosts(*(node.host(way) for node, way in zip(fleet.nodes, ("ssh", "https", "unix"))))
+    answer = view(fleet)
+    assert answered(answer) == ["n1", "n2", "n3"]
+    assert [one["url"].split("/")[0] for one in answer["hosts"]][:2] == ["ssh:", "https:"]
+
+
+def test_a_file_of_another_name_is_read_as_hosts_toml(fleet):
+    fleet.enclosure.write("/run/fleet/client/rack.toml", fleet.nodes[1].host(name="two"))
+    assert asked(fleet, "/run/fleet/client/rack.toml,n3") == ["two", "n3"]
+    refused(fleet, "/run/fleet/client/none.toml", "none.toml", "No such file", code=6)
+
+
+def test_the_environment_says_it_unless_the_flag_does(fleet):
+    assert answered(view(fleet, GPUYARD_HOSTS="n2,n3")) == ["n2", "n3"]
+    assert asked(fleet, "n1", GPUYARD_HOSTS="n2,n3") == ["n1"]
+
+
+def test_no_machine_at_all_is_an_error_with_what_to_do(fleet):
+    fleet.know_hosts()
+    for words in ((), ("gpus",), ("free",), ("doctor",), ("top",)):
+        done = fleet.go("fleet", *words)
+        assert done.returncode == 2 and not done.stdout, done
+        for word in ("--hosts", "GPUYARD_HOSTS", "hosts.toml"):
+            assert word in done.stderr, done.stderr
+    refused(fleet, ",", "names no host")
+
+
+def test_what_is_no_host_is_refused_before_any_is_asked(fleet):
+    before = [node.logins() for node in fleet.nodes]
+    for which in ("n1,-oProxyCommand=touch", "n1,ssh://-l@n2", "n1,http://n2", "n1,a b", "dns:lab", "http_sd:n1",
+                  "http_sd:ftp://n1/"):
+        refused(fleet, which)
+    assert [node.logins() for node in fleet.nodes] == before
+
+
+def test_a_name_that_nobody_knows_is_named_and_the_others_answer(fleet):
+    answer = view(fleet, "--hosts", "n1,nobody,n2")
+    assert answered(answer) == ["n1", "n2"]
+    assert "there is no such host" in problems(answer)["nobody"]
+
+
+# What Prometheus reads.
+
+
+def sd_of(fleet):
+    """Two by https, of which hosts.toml has the pin and the token, and one by ssh."""
+    n1, n2, n3 = fleet.nodes[:3]
+    fleet.know_hosts(n1.host("https"), n2.host("https"))
+    tls = [f"{node.address}:9411" for node in (n1, n2)]
+    return targets((tls, {"__scheme__": "https", "rack": "7"}), (["n3:9410"], {})), [n1.address, n2.address, n3.name]
+
+
+def test_file_sd(fleet):
+    text, expected = sd_of(fleet)
+    fleet.enclosure.write("/run/fleet/client/targets.json", text)
+    answer = view(fleet, "--hosts", "/run/fleet/client/targets.json")
+    assert answered(answer) == expected, problems(answer)
+    assert [one["url"] for one in answer["hosts"]][2] == "ssh://n3"
+
+
+def test_http_sd(fleet, lab):
+    text, expected = sd_of(fleet)
+    with lab.http({"/targets?rack=7": text, "/empty": "[]", "/object": "{}", "/html": "<html>"}) as url:
+        answer = view(fleet, "--hosts", f"http_sd:{url}/targets?rack=7")
+        assert answered(answer) == expected, problems(answer)
+        refused(fleet, f"http_sd:{url}/gone", "status 404", code=5)
+        for path in ("object", "html"):
+            refused(fleet, f"http_sd:{url}/{path}", "no list of targets")
+        refused(fleet, f"http_sd:{url}/empty", "no machine")
+    refused(fleet, f"http_sd:{url}/gone", "Connection refused", code=5)
+
+
+def test_a_target_that_is_no_host_names_the_file(fleet):
+    for target in ("-oProxyCommand=x", "a b:1", "n1:99999", ""):
+        fleet.enclosure.write("/run/fleet/client/bad.json", targets(([target], {})))
+        refused(fleet, "/run/fleet/client/bad.json", "bad.json")
+
+
+# DNS.
+
+
+def test_dns_leads_to_ssh_or_to_https(fleet, lab):
+    n3 = fleet.nodes[2]
+    records = {("_ssh._tcp.lab", SRV): [service("n1", 22), service("n2", 22)],
+               ("_gpuyard._tcp.lab", SRV): [service("n3.lab", 9411)],
+               ("n3.lab", A): [address(n3.address)]}
+    fleet.know_hosts(n3.host("https").replace(n3.address, "n3.lab"))
+    with lab.dns(records), n3.other_config('[server]\nallowed_hosts = ["n3.lab"]\n'):
+        assert asked(fleet, "dns:_ssh._tcp.lab") == ["n1", "n2"]
+        answer = view(fleet, "--hosts", "dns:_gpuyard._tcp.lab")
+        assert answered(answer) == ["n3.lab"] and answer["hosts"][0]["url"] == "https://n3.lab:9411"
+        refused(fleet, "dns:_none._tcp.lab", "no SRV record", code=6)
+
+
+def test_a_server_of_dns_that_says_nothing_is_given_up(fleet, lab):
+    with lab.dns(None):
+        began = time.monotonic()
+        refused(fleet, "dns:_gpuyard._tcp.lab", "_gpuyard._tcp.lab", "does not answer", code=5)
+        assert time.monotonic() - began < 6
+
+
+# The token of the environment.
+
+
+def shown_to(fleet, lab, which, pages=None):
+    """Which token a server of TLS is shown that `which(port)` leads to."""
+    token = fleet.nodes[0].token
+    with lab.tls(pages) as (port, shown):
+        fleet.go("fleet", "--hosts", which(port), GPUYARD_TOKEN=token, **TRUSTED)
+    assert shown, "it was asked"
+    assert set(shown) <= {None, f"Bearer {token}"}
+    return any(shown)
+
+
+def sd(port):
+    return targets(([f"{HERE}:{port}"], {"__scheme__": "https"}))
+
+
+def test_a_machine_that_the_user_names_is_shown_the_token(fleet, lab):
+    def in_a_file(port):
+        fleet.enclosure.write("/run/fleet/client/tls.json", sd(port))
+        return "/run/fleet/client/tls.json"
+    assert shown_to(fleet, lab, lambda port: f"https://{HERE}:{port}")
+    assert shown_to(fleet, lab, in_a_file)
+
+
+def test_a_machine_that_anybody_could_have_named_is_not(fleet, lab):
+    pages = {}
+    with lab.http(pages) as url:
+        def by_http(port):
+            pages["/sd"] = sd(port)
+            return f"http_sd:{url}/sd"
+        assert not shown_to(fleet, lab, by_http)
+    records = {("tls.lab", A): [address(HERE)]}
+    with lab.dns(records):
+        def by_dns(port):
+            records["_gpuyard._tcp.lab", SRV] = [service("tls.lab", port)]
+            return "dns:_gpuyard._tcp.lab"
+        assert not shown_to(fleet, lab, by_dns)
+
+
+def test_a_list_that_came_by_tls_is_believed_but_is_itself_shown_no_token(fleet, lab):
+    pages = {}
+    with lab.tls(pages) as (port, shown):
+        pages["/sd"] = sd(port)
+        fleet.go("fleet", "--hosts", f"http_sd:https://{HERE}:{port}/sd", GPUYARD_TOKEN=fleet.nodes[0].token,
+                 **TRUSTED)
+    assert shown[0] is None and all(one == f"Bearer {fleet.nodes[0].token}" for one in shown[1:]), shown
+    assert len(shown) > 1
+
+
+def test_the_token_is_of_use_to_every_machine_that_is_named(fleet):
+    node = fleet.nodes[0]
+    fleet.know_hosts(f'[n1]\nurl = "{node.https_url}"\npin = "{node.pin}"\n')
+    assert "token" in problems(view(fleet, code=5))["n1"]
+    assert answered(view(fleet, GPUYARD_TOKEN=node.token)) == ["n1"]
+    assert names(fleet)[0] == "n1"

@@ -1,0 +1,208 @@
+"""gpuyard fleet top, on a terminal."""
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import termios
+import time
+
+import pytest
+
+from asking import hang_up, only_masters_are_left
+from program import state_of, wait_until
+from terminal import LEAVES, Terminal
+
+
+class FleetTerminal(Terminal):
+    """The client's `gpuyard fleet top` on a terminal of 24 lines."""
+
+    def __init__(self, fleet, *words, size=(24, 110)):
+        self.master, self.slave = pty.openpty()
+        self.resize(*size)
+        self.before = termios.tcgetattr(self.slave)
+        environment = fleet.environment | {"TERM": "no-such-terminal", "LC_ALL": "C.UTF-8"}
+        self.program = fleet.enclosure.popen(
+            fleet.program, "fleet", "top", *words, env=environment, stdin=self.slave, stdout=self.slave,
+            stderr=self.slave, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        self.size = size
+        self.written = b""
+
+    def row(self, name):
+        return next((line for line in self.text().splitlines() if line.startswith(name + " ")), "")
+
+
+@pytest.fixture
+def top(fleet):
+    opened = []
+
+    def open_one(*words, **options):
+        opened.append(FleetTerminal(fleet, *words, **options))
+        opened[-1].wait_for("8 machines")
+        wait_until(lambda: all(" 4 " in opened[-1].row(node.name) for node in fleet.nodes), "all to be there")
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(fleet):
+    yield
+    only_masters_are_left(fleet)
+
+
+def order(screen):
+    return re.findall(r"(?m)^(n\d) ", screen.text())
+
+
+def test_it_shows_the_machines_then_the_gpus_then_the_users(fleet, top):
+    fleet.nodes[1].must_here("gpuyard", "lease", "take", "-n", "3", "--ttl", "1h", "--quiet")
+    screen = top()
+    for key, words in ((b"\t", "UUID"), (b"\t", "alice"), (b"\t", "32 GPUs"), (b"g", "HEALTH")):
+        screen.press(key)
+        screen.wait_for(words)
+    screen.press(b"q")
+    assert screen.ended() == 0
+
+
+def test_s_changes_the_order(fleet, top):
+    screen = top()
+    wait_until(lambda: order(screen) == [node.name for node in fleet.nodes], "the order of their names")
+    wait_until(lambda: re.search(r"n2 +4 +1 ", screen.text()), "the lease to be seen")
+    screen.press(b"s")
+    screen.wait_for("free first")
+    wait_until(lambda: order(screen)[-1] == "n2", lambda: f"n2 to be last: {screen.text()}")
+    for words in ("power", "hottest", "alerts", "as named"):
+        screen.press(b"s")
+        screen.wait_for(words)
+    screen.press(b"q")
+    assert screen.ended() == 0
+
+
+def test_what_changes_is_seen(fleet, top):
+    screen = top()
+    fleet.nodes[6].world.load(2, "steady:0.8")
+    wait_until(lambda: re.search(r"\b(19|2\d) %", screen.row("n7")), lambda: f"its load: {screen.text()}")
+    fleet.nodes[6].world.load(2, "idle")
+    screen.press(b"q")
+    screen.ended()
+
+
+@pytest.mark.parametrize("how", [b"q", b"\x1b", b"\x03", signal.SIGTERM, signal.SIGHUP])
+def test_the_terminal_is_as_it_was_after_each_end(fleet, top, how):
+    hang_up(fleet)
+    screen = top()
+    if isinstance(how, bytes):
+        screen.press(how)
+    else:
+        screen.program.send_signal(how)
+    screen.ended()
+    only_masters_are_left(fleet)
+    assert len(fleet.ssh_masters()) == len(fleet.nodes)
+
+
+def test_without_masters_no_ssh_is_left(fleet, top):
+    hang_up(fleet)
+    screen = top("--no-master")
+    screen.press(b"q")
+    assert screen.ended() == 0
+    wait_until(lambda: not fleet.ssh_processes(), "every ssh to end")
+
+
+def test_one_that_is_killed_leaves_only_masters(fleet, top):
+    screen = top()
+    screen.program.kill()
+    screen.program.wait()
+    only_masters_are_left(fleet)
+
+
+def test_while_it_is_stopped_the_terminal_is_as_it_was(fleet, top):
+    screen = top()
+    screen.program.send_signal(signal.SIGTSTP)
+    wait_until(lambda: state_of(screen.program.pid) == "T", "top to stop")
+    screen.read()
+    assert screen.written.endswith(LEAVES) and termios.tcgetattr(screen.slave) == screen.before
+    screen.program.send_signal(signal.SIGCONT)
+    screen.press(b"\t")
+    screen.wait_for("UUID")
+    screen.press(b"q")
+    assert screen.ended() == 0
+
+
+def test_a_machine_that_stops_is_named_and_its_last_word_is_kept(fleet, top):
+    screen = top()
+    n3, n4 = fleet.nodes[2:4]
+    with n3.stopped_daemon():
+        screen.wait_for("n3: last heard of")
+        wait_until(lambda: re.search(r"n3: last heard of [4-9] s ago: no answer", screen.text()),
+                   lambda: f"how long ago: {screen.text()}")
+        assert " 4 " in screen.row("n3")
+        n4.world.load(0, "steady:0.6")
+        wait_until(lambda: re.search(r"\b1\d %", screen.row("n4")), "the others to go on")
+        began = time.monotonic()
+        screen.press(b"\t")
+        screen.wait_for("UUID")
+        assert time.monotonic() - began < 1
+    wait_until(lambda: "last heard" not in screen.text(), "it to be heard again")
+    n4.world.load(0, "idle")
+    screen.press(b"q")
+    assert screen.ended() == 0
+
+
+def test_a_machine_that_never_answered_is_named(fleet):
+    hang_up(fleet)
+    with fleet.nodes[7].killed_daemon():
+        screen = FleetTerminal(fleet)
+        try:
+            screen.wait_for("n8: has not answered yet: ssh://n8")
+            screen.wait_for("7 machines")
+            screen.press(b"q")
+            assert screen.ended() == 0
+        finally:
+            screen.close()
+
+
+def test_a_fleet_that_is_longer_than_the_screen_scrolls(fleet, top):
+    screen = top()
+    screen.press(b"\t")
+    screen.wait_for("n5")
+    assert "n8" not in screen.text()
+    for key in (b" ", b" "):
+        screen.press(key)
+    screen.wait_for("n8")
+    for key in (b"b", b"b", b"b"):
+        screen.press(key)
+    screen.wait_for("n1 ")
+    screen.press(b"q")
+    screen.ended()
+
+
+def test_a_storm_of_sizes_leaves_it_whole(fleet, top):
+    screen = top()
+    for i in range(100):
+        screen.resize(1 + i * 7 % 40, 1 + i * 13 % 160)
+        screen.program.send_signal(signal.SIGWINCH)
+        screen.read(0.002)
+    screen.resize(24, 110)
+    screen.read(0.5)
+    screen.written = b""
+    screen.program.send_signal(signal.SIGWINCH)
+    screen.wait_for("8 machines")
+    screen.press(b"q")
+    assert screen.ended() == 0
+
+
+def test_a_terminal_that_is_gone_ends_it(fleet, top):
+    screen = top()
+    os.close(screen.master)
+    wait_until(lambda: screen.program.poll() is not None, "top to end")
+    only_masters_are_left(fleet)
+
+
+def test_without_a_terminal_it_says_what_to_do(fleet):
+    done = fleet.go("fleet", "top")
+    assert done.returncode == 2 and "`gpuyard fleet`" in done.stderr and not done.stdout
