@@ -69,6 +69,7 @@ const std::vector<Example>& examples() {
       {{"token", "revoke", "ci"}, asks},
       {{"tls", "show"}, here},
       {{"host", "add", "x", "https://x"}, here},
+      {{"fleet"}, here},
       {{"serve"}, here},
       {{"config", "print"}, here},
       {{"driver"}, asks},

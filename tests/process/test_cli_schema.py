@@ -27,6 +27,15 @@ ANSWERS = {
     "events": [],  # needs a daemon: test_events_stream.py
     "energy": [],  # only of a daemon: test_energy.py
     "energy-command": [("energy", "--simulate", "2", "--report", "-", "--", "true")],
+    "fleet": [],  # many machines: tests/fleet
+    "fleet-alerts": [],
+    "fleet-doctor": [],
+    "fleet-free": [],
+    "fleet-gpus": [],
+    "fleet-queue": [],
+    "fleet-usage": [],
+    "fleet-users": [],
+    "free": [],
     "history": [("history", "--json"), ("history", "0", "--json", "--metric", "fan_speed,energy")],
     "lease": [],
     "leases": [],

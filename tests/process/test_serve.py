@@ -1,6 +1,7 @@
 """The daemon on a simulated fleet, as REST clients see it."""
 
 import json
+import re
 import signal
 
 from program import runs, wait_until
@@ -93,7 +94,9 @@ def test_alive_and_ready(shared):
     assert yard.get("/health").json()["status"] == "ok"
     ready = yard.get("/ready")
     assert ready.status == 200
-    assert ready.json() == {"ready": True, "reason": "serving a simulated fleet",
+    answer = ready.json()
+    assert re.fullmatch(r"20..-..-..T..:..:..\....Z", answer.pop("now"))
+    assert answer == {"ready": True, "reason": "serving a simulated fleet",
                             "cuda_available": True, "gpus": 4, "simulated": True, "notes": []}
 
 

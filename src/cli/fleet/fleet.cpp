@@ -272,12 +272,12 @@ int run(const FleetVerb& verb) {
     case Action::queue: {
       const auto got = gather_also(*yards, protocol::kQueue);
       const auto view = fleet::queue_of(got.heard);
-      return show(verb, view, queue_text(view, wall_now(), screen), got.ended_by);
+      return show(verb, view, claims_text(view, wall_now(), screen), got.ended_by);
     }
     case Action::alerts: {
       const auto got = gather_also(*yards, protocol::kAlerts);
       const auto view = fleet::alerts_of(got.heard);
-      return show(verb, view, alerts_text(view, wall_now(), screen), got.ended_by);
+      return show(verb, view, firing_text(view, wall_now(), screen), got.ended_by);
     }
     case Action::usage:
       return show_usage(verb, *yards, screen);

@@ -230,7 +230,7 @@ std::string offers_text(const FleetOffers& view, const Screen& screen) {
   return table.text(screen);
 }
 
-std::string queue_text(const FleetQueue& view, WallTime now, const Screen& screen) {
+std::string claims_text(const FleetQueue& view, WallTime now, const Screen& screen) {
   if (view.waiting.empty()) return "Nobody waits.\n";
   FittedTable table{{{"NODE"},
                      {"PLACE", true},
@@ -253,7 +253,7 @@ std::string queue_text(const FleetQueue& view, WallTime now, const Screen& scree
   return table.text(screen) + simulated_text(view);
 }
 
-std::string alerts_text(const FleetAlerts& view, WallTime now, const Screen& screen) {
+std::string firing_text(const FleetAlerts& view, WallTime now, const Screen& screen) {
   if (view.alerts.empty()) return "No alert fires.\n";
   FittedTable table{{{"NODE"}, {"NO", true}, {"LEVEL"}, {"GPU", true}, {"SINCE"}, {"WHAT"}}};
   for (const FleetAlert& one : view.alerts) {

@@ -17,8 +17,8 @@ std::string nodes_text(const fleet::FleetNodes&, const Screen&);
 std::string gpus_text(const fleet::FleetGpus&, const Screen&);
 std::string users_text(const fleet::FleetUsers&, const Screen&);
 std::string offers_text(const fleet::FleetOffers&, const Screen&);
-std::string queue_text(const fleet::FleetQueue&, WallTime now, const Screen&);
-std::string alerts_text(const fleet::FleetAlerts&, WallTime now, const Screen&);
+std::string claims_text(const fleet::FleetQueue&, WallTime now, const Screen&);
+std::string firing_text(const fleet::FleetAlerts&, WallTime now, const Screen&);
 std::string diagnosis_text(const fleet::FleetDiagnosis&, const Screen&);
 
 // "n7: ..." for each machine that did not answer, and for a second name of one that did.

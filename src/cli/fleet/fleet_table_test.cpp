@@ -1,0 +1,158 @@
+#include "cli/fleet/fleet_table.h"
+
+#include <gmock/gmock.h>
+
+#include "cli/screen/fitted_table.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using protocol::GpuUse;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+using Briefs = fleet::HeardAll<fleet::Brief>;
+
+fleet::Brief brief(const std::string& instance, std::size_t gpus) {
+  fleet::Brief brief;
+  brief.instance = instance;
+  brief.models = {{"NVIDIA H100 80GB HBM3", 81'559}};
+  for (std::size_t i = 0; i < gpus; ++i) {
+    brief.gpus.index.push_back(static_cast<std::uint32_t>(i));
+    brief.gpus.uuid.push_back("GPU-" + instance + std::to_string(i));
+    brief.gpus.model.push_back(0);
+    brief.gpus.use.push_back(i == 0 ? GpuUse::leased : GpuUse::free);
+    brief.gpus.user.push_back(i == 0 ? std::optional<std::string>("alice") : std::nullopt);
+    brief.gpus.utilization_percent.emplace_back(i == 0 ? 90 : 0);
+    brief.gpus.temperature_c.emplace_back(40 + static_cast<std::int64_t>(i));
+    brief.gpus.power_w.emplace_back(100);
+  }
+  return brief;
+}
+
+fleet::Heard<fleet::Brief> heard(const std::string& name, fleet::Brief brief) {
+  return {{name, "ssh://" + name}, std::nullopt, std::chrono::milliseconds(5), std::move(brief)};
+}
+fleet::Heard<fleet::Brief> silent(const std::string& name) {
+  return {{name, "ssh://" + name},
+          Error{Errc::timed_out, "no answer in time"},
+          std::chrono::seconds(3),
+          {}};
+}
+
+const Screen kFile;  // no terminal, no limit
+
+TEST(FleetTables, HaveALineForEachMachineAlsoForOneThatIsSilent) {
+  const auto view = fleet::nodes_of(
+      Briefs{heard("n1", brief("a", 2)), silent("n2"), heard("n1b", brief("a", 2))});
+  const std::string text = nodes_text(view, kFile);
+  EXPECT_THAT(text, AllOf(HasSubstr("\nn1      2     1  45 %"), HasSubstr("\nn2 "),
+                          HasSubstr("no answer\n"), HasSubstr("the same as n1\n")));
+  EXPECT_THAT(text, HasSubstr("1 machine, 2 GPUs, 1 free, 0.2 kW; 1 did not answer\n"));
+  EXPECT_EQ(problems_text(view),
+            "n2: no answer in time\nn1b: the same daemon as n1; it counts once\n");
+}
+
+TEST(FleetTables, KeepNamesAndRemarksOnANarrowScreen) {
+  fleet::Brief sick = brief("a", 2);
+  sick.gpus.health = {Health::unhealthy, Health::healthy};
+  const std::string text =
+      nodes_text(fleet::nodes_of(Briefs{heard("n1", sick)}), {.terminal = true, .columns = 50});
+  EXPECT_THAT(text, AllOf(HasSubstr("n1"), HasSubstr("1 unwell"), Not(HasSubstr("MODEL"))));
+}
+
+TEST(FleetTables, OfUsersSayWhere) {
+  const auto gpus = fleet::gpus_of(Briefs{heard("n1", brief("a", 2)), heard("n2", brief("b", 1))});
+  EXPECT_THAT(users_text(fleet::users_of(gpus), kFile),
+              HasSubstr("alice     2  90 %                  n1:0 n2:0"));
+}
+
+TEST(FleetTables, MakeWhatAMachineSaysHarmless) {
+  fleet::Brief hostile = brief("a", 1);
+  hostile.models[0].name = "\x1b[2JH100";
+  hostile.gpus.user[0] = "al\nice\x1b]0;x\a";
+  auto one = heard("n1", hostile);
+  auto other = silent("n2");
+  other.problem->message = "\x1b[31mred";
+  const Briefs all{one, other};
+  for (const std::string& text :
+       {nodes_text(fleet::nodes_of(all), kFile), gpus_text(fleet::gpus_of(all), kFile),
+        users_text(fleet::users_of(fleet::gpus_of(all)), kFile),
+        problems_text(fleet::nodes_of(all))}) {
+    EXPECT_EQ(text.find('\x1b'), text.npos) << text;
+    EXPECT_EQ(text.find("al\nice"), text.npos) << text;
+  }
+}
+
+TEST(FleetTables, SayWhereThereIsNothing) {
+  EXPECT_EQ(users_text({}, kFile), "Nobody has a GPU.\n");
+  EXPECT_EQ(offers_text({}, kFile), "");
+  EXPECT_EQ(claims_text(fleet::FleetQueue{}, {}, kFile), "Nobody waits.\n");
+  EXPECT_EQ(firing_text(fleet::FleetAlerts{}, {}, kFile), "No alert fires.\n");
+}
+
+class FleetTop : public testing::Test {
+ protected:
+  static constexpr TimePoint kNow{std::chrono::hours(1)};
+
+  std::vector<fleet::LastWord> words(std::size_t machines) {
+    std::vector<fleet::LastWord> all;
+    for (std::size_t i = 0; i < machines; ++i) {
+      const std::string name = "n" + std::to_string(i);
+      all.push_back({heard(name, brief(name, 1 + i % 3)), kNow});
+    }
+    return all;
+  }
+  std::size_t lines(const std::string& text) {
+    return static_cast<std::size_t>(std::ranges::count(text, '\n'));
+  }
+
+  FleetLook look_;
+  Screen screen_{.terminal = true, .columns = 120, .rows = 10};
+};
+
+TEST_F(FleetTop, FitsTheScreenHoweverManyMachinesThereAre) {
+  for (const std::size_t machines : {0U, 1U, 5U, 100U}) {
+    for (const std::size_t rows : {3U, 10U, 24U}) {
+      screen_.rows = rows;
+      EXPECT_LE(lines(fleet_screen(words(machines), look_, kNow, screen_)), std::max(rows, 4UL));
+    }
+  }
+}
+
+TEST_F(FleetTop, ScrollsToTheLastLineAndNoFurther) {
+  for (int i = 0; i < 500; ++i) press(look_, "j", 6);
+  const std::string text = fleet_screen(words(100), look_, kNow, screen_);
+  EXPECT_THAT(text, HasSubstr("100 machines"));
+  for (int i = 0; i < 500; ++i) press(look_, "k", 6);
+  EXPECT_THAT(fleet_screen(words(100), look_, kNow, screen_), HasSubstr("\nn0 "));
+}
+
+TEST_F(FleetTop, NamesWhoIsSilentAndKeepsItsLastWord) {
+  auto all = words(2);
+  all[1].heard.problem = Error{Errc::timed_out, "no answer in time"};
+  all[1].came = kNow - std::chrono::seconds(12);
+  const std::string text = fleet_screen(all, look_, kNow, screen_);
+  EXPECT_THAT(text, HasSubstr("n1: last heard of 12s ago: no answer in time"));
+  EXPECT_THAT(text, HasSubstr("\nn1      2     1"));
+}
+
+TEST_F(FleetTop, SortsByWhatTheUserWants) {
+  press(look_, "s", 6);  // free first
+  const std::string text = fleet_screen(words(3), look_, kNow, screen_);
+  EXPECT_LT(text.find("\nn2 "), text.find("\nn0 "));
+}
+
+TEST_F(FleetTop, KeysChangeWhatIsSeenAndLeave) {
+  EXPECT_TRUE(press(look_, "\t", 6));
+  EXPECT_EQ(look_.pane, FleetLook::Pane::gpus);
+  EXPECT_THAT(fleet_screen(words(2), look_, kNow, screen_), StartsWith("gpuyard fleet  GPUs"));
+  EXPECT_TRUE(press(look_, "x", 6));
+  EXPECT_TRUE(press(look_, "\x1b[5~", 6));
+  EXPECT_FALSE(press(look_, "q", 6));
+}
+
+}  // namespace
+}  // namespace gpuyard::cli
