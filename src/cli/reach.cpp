@@ -116,8 +116,8 @@ std::string line_there(const client::SshHost& host, const std::vector<std::strin
 Error no_use_for_host(const std::string& verb, std::string_view address,
                       const std::vector<std::string>& words) {
   const std::string what =
-      fmt::format("`gpuyard {}` asks no daemon, so -H means nothing to it", verb);
-  if (verb == "fleet") return {Errc::invalid, "-H means one machine; `gpuyard fleet` has --hosts"};
+      verb == "fleet" ? "-H names one machine, and `gpuyard fleet` has --hosts"
+                      : fmt::format("`gpuyard {}` asks no daemon, so -H means nothing to it", verb);
   const auto host = ssh_host_of(address);
   if (!host) return {Errc::invalid, what + "; leave it out"};
   return {Errc::invalid,

@@ -72,9 +72,11 @@ std::string waiting_text(const HeardAll<Answer>& heard, std::size_t done) {
       silent > names.size() ? fmt::format(" and {} more", silent - names.size()) : "");
 }
 
-// What was heard, and the signal that ended the wait for the rest.
+// What was heard, and the signal that ended the wait for the rest. The threads of the survey may
+// then wait for seconds yet: they and their ssh end with this process, before this object does.
 template <class Answer>
 struct Gathered {
+  std::unique_ptr<fleet::Survey<Answer>> survey;
   HeardAll<Answer> heard;
   std::optional<JobSignal> ended_by;
 };
@@ -89,18 +91,15 @@ Gathered<Answer> gather(const Yards& yards, typename fleet::Survey<Answer>::Ques
   WaitingLine line(false);
   while (true) {
     const std::size_t done = survey->crew().done();
-    if (done == yards.hosts.size()) return {survey->heard(), {}};
+    const auto signal = signals.take_end(Duration::zero());
+    if (signal || done == yards.hosts.size()) {
+      auto heard = survey->heard();
+      return {std::move(survey), std::move(heard), signal};
+    }
     if (BootClock::now() - begin >= kSilence) line.show(waiting_text(survey->heard(), done));
     std::array<pollfd, 2> polled{pollfd{survey->crew().bell(), POLLIN, 0},
                                  pollfd{signals.descriptor(), POLLIN, 0}};
     ::poll(polled.data(), polled.size(), std::chrono::milliseconds(kSilence).count());
-    const auto signal = signals.take_end(Duration::zero());
-    if (!signal) continue;
-    Gathered<Answer> gathered{survey->heard(), signal};
-    // Its threads may wait for seconds yet. They and their ssh end with this process, which is
-    // soon.
-    static_cast<void>(survey.release());
-    return gathered;
   }
 }
 
@@ -191,8 +190,11 @@ Result<WithBrief<fleet::Examined>> examine(const http::Endpoint& daemon, const M
   examined.asked = wall_now();
   auto ready = client::call(daemon, protocol::kReady, {}, {}, manner.answer, fleet::kMostAnswer);
   examined.answered = wall_now();
-  if (ready) examined.ready = *std::move(ready);
-  if (!ready) examined.ready.reason = ready.error().message;
+  if (ready) {
+    examined.ready = *std::move(ready);
+  } else {
+    examined.ready.reason = ready.error().message;
+  }
   return WithBrief<fleet::Examined>{*std::move(brief), std::move(examined)};
 }
 
@@ -208,13 +210,12 @@ int show_diagnosis(const FleetVerb& verb, const Yards& yards, const Screen& scre
 int hang_up() {
   const auto directory = fleet::masters_directory(Environment::of_process());
   if (!directory) return complain(directory.error());
-  const auto done = fleet::hang_up(*directory);
-  if (!done) return complain(done.error());
-  print(fmt::format("{} connections ended.\n", done->ended));
-  if (done->left.empty()) return 0;
+  const fleet::HungUp done = fleet::hang_up(*directory);
+  print(fmt::format("{} connections ended.\n", done.ended));
+  if (done.left.empty()) return 0;
   return complain({Errc::timed_out,
                    fmt::format("{} did not end: is its ssh stopped? `pkill -KILL -f {}` ends all",
-                               fmt::join(done->left, ", "), *directory)});
+                               fmt::join(done.left, ", "), *directory)});
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST(FleetTables, HaveALineForEachMachineAlsoForOneThatIsSilent) {
   const auto view = fleet::nodes_of(
       Briefs{heard("n1", brief("a", 2)), silent("n2"), heard("n1b", brief("a", 2))});
   const std::string text = nodes_text(view, kFile);
-  EXPECT_THAT(text, AllOf(HasSubstr("\nn1      2     1  45 %"), HasSubstr("\nn2 "),
+  EXPECT_THAT(text, AllOf(HasSubstr("\nn1       2     1  45 %"), HasSubstr("\nn2 "),
                           HasSubstr("no answer\n"), HasSubstr("the same as n1\n")));
   EXPECT_THAT(text, HasSubstr("1 machine, 2 GPUs, 1 free, 0.2 kW; 1 did not answer\n"));
   EXPECT_EQ(problems_text(view),
@@ -136,7 +136,7 @@ TEST_F(FleetTop, NamesWhoIsSilentAndKeepsItsLastWord) {
   all[1].came = kNow - std::chrono::seconds(12);
   const std::string text = fleet_screen(all, look_, kNow, screen_);
   EXPECT_THAT(text, HasSubstr("n1: last heard of 12s ago: no answer in time"));
-  EXPECT_THAT(text, HasSubstr("\nn1      2     1"));
+  EXPECT_THAT(text, HasSubstr("\nn1       2     1"));
 }
 
 TEST_F(FleetTop, SortsByWhatTheUserWants) {

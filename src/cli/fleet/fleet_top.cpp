@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 
 #include <fmt/format.h>
 
@@ -151,16 +150,16 @@ int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::Manner& manner
                      "table"});
   }
   Interruptions interruptions;  // before any thread
-  auto watch = std::make_unique<fleet::Watch>(hosts, manner);
+  fleet::Watch watch(hosts, manner);
   {
     const RawTerminal raw;
     raw.enter();
     const LiveScreen live;
     FleetLook look;
-    const std::array<int, 2> readable = {STDIN_FILENO, watch->bell()};
+    const std::array<int, 2> readable = {STDIN_FILENO, watch.bell()};
     while (true) {
       const Screen screen = Screen::of_stdout(color);
-      LiveScreen::draw(fleet_screen(watch->words(), look, BootClock::now(), screen), screen.rows);
+      LiveScreen::draw(fleet_screen(watch.words(), look, BootClock::now(), screen), screen.rows);
       using Cause = Interruptions::Cause;
       constexpr auto kRedraw = std::chrono::seconds(1);
       const Cause cause = interruptions.wait(BootClock::now() + kRedraw, readable);
@@ -174,8 +173,7 @@ int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::Manner& manner
       if (got > 0 && !press(look, {key.data(), static_cast<std::size_t>(got)}, page)) break;
     }
   }
-  // Its threads may wait for seconds yet. They and their ssh end with this process.
-  static_cast<void>(watch.release());
+  // The threads may wait for seconds yet. They and their ssh end with this process.
   std::_Exit(0);
 }
 

@@ -77,15 +77,15 @@ bool ends(const std::string& socket) {
 
 Result<std::string> masters_directory(const Environment& environment) {
   // Under sudo it may be another user's.
-  const std::string usual = environment.xdg_runtime_dir + "/gpuyard-ssh";
+  std::string usual = environment.xdg_runtime_dir + "/gpuyard-ssh";
   const bool has_one = !environment.xdg_runtime_dir.empty() && fits(usual);
   if (has_one && make_private_directory(usual)) return usual;
-  const std::string directory = fallback_directory(environment) + "-ssh";
+  std::string directory = fallback_directory(environment) + "-ssh";
   if (auto made = make_private_directory(directory); !made) return std::move(made).error();
   return directory;
 }
 
-Result<HungUp> hang_up(const std::string& directory) {
+HungUp hang_up(const std::string& directory) {
   std::vector<std::string> sockets = sockets_in(directory);
   HungUp done;
   std::erase_if(sockets, [](const std::string& socket) {

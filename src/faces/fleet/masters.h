@@ -2,10 +2,12 @@
 // which end by themselves ten minutes after their last use. Knows ssh's options, and no daemon.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/places.h"
 #include "base/result.h"
 
@@ -22,6 +24,6 @@ struct HungUp {
 inline constexpr Duration kHangUpPatience = std::chrono::seconds(3);
 
 // Asks every master in the directory to end, and removes the sockets of those that are gone.
-Result<HungUp> hang_up(const std::string& directory);
+HungUp hang_up(const std::string& directory);
 
 }  // namespace gpuyard::fleet

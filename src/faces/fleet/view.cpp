@@ -8,12 +8,12 @@
 namespace gpuyard::fleet {
 namespace {
 
-const Brief& brief_in(const Brief& brief) {
-  return brief;
+const Brief& brief_in(const Heard<Brief>& heard) {
+  return heard.answer;
 }
 template <class Answer>
-const Brief& brief_in(const WithBrief<Answer>& answer) {
-  return answer.brief;
+const Brief& brief_in(const Heard<WithBrief<Answer>>& heard) {
+  return heard.answer.brief;
 }
 
 // Fills what each view begins with, and calls visit(heard) for each machine once.
@@ -30,7 +30,7 @@ void each_machine(const HeardAll<Answer>& all, FleetAnswer& view, Visit visit) {
       view.hosts.push_back(std::move(host));
       continue;
     }
-    const Brief& brief = brief_in(heard.answer);
+    const Brief& brief = brief_in(heard);
     const auto [first, is_new] = names.emplace(brief.instance, heard.host.name);
     if (!is_new) host.same_as = first->second;
     view.simulated = view.simulated || brief.simulated;

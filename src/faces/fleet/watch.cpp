@@ -54,25 +54,18 @@ Watch::Yard* Watch::take_due(const std::stop_token& stop) {
 
 void Watch::ask(Yard& yard) {
   const TimePoint begin = BootClock::now();
-  if (!yard.way) {
-    auto way = way_to(yard.word.heard.host, manner_);
-    if (way) yard.way = *std::move(way);
-    if (!way) {
-      const std::scoped_lock lock(mutex_);
-      yard.word.heard.problem = way.error();
-    }
-  }
-  std::optional<Result<protocol::Brief>> brief;
-  if (yard.way) brief = ask_brief(*yard.way, manner_);
+  const auto way =
+      yard.way ? Result<http::Endpoint>(*yard.way) : way_to(yard.word.heard.host, manner_);
+  auto brief = way ? ask_brief(*way, manner_) : Result<protocol::Brief>(way.error());
   const std::scoped_lock lock(mutex_);
   const TimePoint now = BootClock::now();
   yard.word.heard.took = now - begin;
-  if (brief) yard.word.heard.problem = *brief ? std::nullopt : std::optional(brief->error());
-  if (brief && *brief) {
-    yard.word.heard.answer = **std::move(brief);
+  yard.word.heard.problem = brief ? std::nullopt : std::optional(brief.error());
+  if (brief) {
+    yard.word.heard.answer = *std::move(brief);
     yard.word.came = now;
   }
-  if (yards_.size() > kMostKept) yard.way.reset();
+  if (way && yards_.size() <= kMostKept) yard.way = *way;
   yard.due = std::max(begin + kEvery, now);
   yard.being_asked = false;
   const std::uint64_t one = 1;
