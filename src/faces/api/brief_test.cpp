@@ -166,6 +166,7 @@ class RandomYard : public Free {
 };
 
 TEST_F(RandomYard, IsToldAsAClaimThenFindsIt) {
+  RecordProperty("contract", "F3");
   constexpr int kRounds = 1000;
   int granted = 0;
   for (int round = 0; round < kRounds; ++round) {

@@ -2,10 +2,13 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <atomic>
 #include <latch>
 
 #include <gmock/gmock.h>
+
+#include "fleet/watch.h"
 
 namespace gpuyard::fleet {
 namespace {
@@ -91,6 +94,28 @@ TEST(WayTo, AHostThatStrangersNamedGetsNoTokenOfTheEnvironment) {
   manner.keys.token_file = "/nowhere/token";
   EXPECT_TRUE(way_to({"n1", "https://n1:9411", true}, manner));
   EXPECT_FALSE(way_to({"n1", "https://n1:9411", false}, manner)) << "whose file would be read";
+}
+
+TEST(Watch, AsksEachHostAndKeepsWhatWentWrong) {
+  constexpr std::size_t kHosts = 100;  // more than there are threads
+  Watch watch(hosts(kHosts), {});
+  const auto all_asked = [&] {
+    return std::ranges::all_of(watch.words(), [](const LastWord& word) {
+      return word.heard.problem && word.heard.problem->code == Errc::unavailable;
+    });
+  };
+  const TimePoint give_up = BootClock::now() + std::chrono::seconds(30);
+  while (!all_asked() && BootClock::now() < give_up) {
+    pollfd entry{watch.bell(), POLLIN, 0};
+    ::poll(&entry, 1, 1000);
+  }
+  EXPECT_TRUE(all_asked());
+  EXPECT_FALSE(watch.words().front().came);
+}
+
+TEST(Watch, OfNobodyEndsAtOnce) {
+  Watch watch({}, {});
+  EXPECT_TRUE(watch.words().empty());
 }
 
 }  // namespace
