@@ -16,6 +16,12 @@ const Brief& brief_in(const Heard<WithBrief<Answer>>& heard) {
   return heard.answer.brief;
 }
 
+// The message without the URL in front, which people know by the host's name.
+std::string problem_of(const Host& host, const Error& error) {
+  const std::string url = host.url + ": ";
+  return error.message.substr(error.message.starts_with(url) ? url.size() : 0);
+}
+
 // Fills what each view begins with, and calls visit(heard) for each machine once.
 template <class Answer, class Visit>
 void each_machine(const HeardAll<Answer>& all, FleetAnswer& view, Visit visit) {
@@ -26,7 +32,7 @@ void each_machine(const HeardAll<Answer>& all, FleetAnswer& view, Visit visit) {
     host.url = heard.host.url;
     host.took_s = std::chrono::duration<double>(heard.took).count();
     if (heard.problem) {
-      host.problem = heard.problem->message;
+      host.problem = problem_of(heard.host, *heard.problem);
       view.hosts.push_back(std::move(host));
       continue;
     }

@@ -33,7 +33,10 @@ Heard<Answer> heard(const std::string& name, Answer answer) {
 }
 template <class Answer = Brief>
 Heard<Answer> silent(const std::string& name) {
-  return {{name, "ssh://" + name}, Error{Errc::timed_out, "no answer"}, seconds(3), {}};
+  return {{name, "ssh://" + name},
+          Error{Errc::timed_out, "ssh://" + name + ": no answer"},
+          seconds(3),
+          {}};
 }
 
 TEST(Nodes, AreALineEachAndWhoIsSilentIsNamed) {
