@@ -2,10 +2,7 @@
 
 import pytest
 
-from rig import Fleet
-
-# A login that costs a third of the processor's time.
-QUICK = ("KexAlgorithms curve25519-sha256",)
+from rig import QUICK, Fleet
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,9 @@ from program import PATIENCE, PROGRAM, Caller, clean_environment, command_line, 
 CLIENT = f"{PLACE}/client"
 # What makes the sessions of a client's ssh share one connection.
 SHARED = ("-o", "ControlMaster=auto", "-o", f"ControlPath={CLIENT}/run/%C", "-o", "ControlPersist=60")
+# Lines of an ssh_config by which a login costs a third of its time: most of that is a key exchange against
+# quantum computers.
+QUICK = ("KexAlgorithms curve25519-sha256",)
 AT_ONCE = 8  # programs that are started and awaited; more of them only wait for a core
 SSH = shutil.which("ssh")
 
@@ -68,8 +71,7 @@ def one_after_another(starts):
 class Fleet(Caller):
     """`https`: the daemons listen with TLS, too. `load` is what `gpuyard sim start --load` takes, and
     each of `models` what --model takes; the nodes get them in turn, instead of `gpus`.
-    `ssh_options` are lines of the client's ssh_config: "KexAlgorithms curve25519-sha256" makes a login
-    cost a third of its time, since most of that is a key exchange against quantum computers."""
+    `ssh_options` are lines of the client's ssh_config, such as QUICK."""
 
     def __init__(self, nodes=3, gpus=2, *, https=False, load="idle", models=(), ssh_options=(),
                  program=None, sim_library=None):

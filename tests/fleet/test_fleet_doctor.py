@@ -99,4 +99,4 @@ def test_it_takes_as_long_as_the_slowest_may(fleet):
     with fleet.nodes[4].stopped_daemon():
         began = time.monotonic()
         view(fleet, "doctor", "--timeout", "2s", code=5)
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 6

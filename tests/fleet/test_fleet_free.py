@@ -5,9 +5,8 @@ import os
 import pytest
 
 from asking import view
-from conftest import QUICK
 from free_rounds import MODELS, NOWHERE, Rounds
-from rig import Fleet
+from rig import QUICK, Fleet
 
 ROUNDS = int(os.environ.get("GPUYARD_ROUNDS", "15"))
 SEED = int(os.environ.get("GPUYARD_SEED", "1"))

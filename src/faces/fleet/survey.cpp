@@ -71,7 +71,7 @@ Error too_old(const http::Endpoint& daemon, const Manner& manner) {
 }  // namespace
 
 Result<protocol::Brief> ask_brief(const http::Endpoint& daemon, const Manner& manner) {
-  auto brief = client::call(daemon, protocol::kBrief, {}, {}, manner.answer, kMostAnswer);
+  auto brief = client::call(daemon, protocol::kBrief, {}, {}, manner.answer, kMostBrief);
   if (!brief && brief.error().code == Errc::not_found) return too_old(daemon, manner);
   return brief;
 }

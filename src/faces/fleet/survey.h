@@ -25,7 +25,9 @@ namespace gpuyard::fleet {
 
 inline constexpr std::size_t kAtOnce = 64;
 static_assert(kAtOnce <= http::kMostLookUps, "a host would be refused its look-up");
-inline constexpr std::size_t kMostAnswer = std::size_t{2} * 1024 * 1024;  // bytes, of one daemon
+// Bytes of one daemon's answer; of its brief, which has 64 GPUs in 9 KB.
+inline constexpr std::size_t kMostAnswer = std::size_t{2} * 1024 * 1024;
+inline constexpr std::size_t kMostBrief = std::size_t{256} * 1024;
 
 // How daemons are reached, and how long one may take.
 struct Manner {

@@ -1,0 +1,19 @@
+# shellcheck shell=bash
+# ./yard fleet-test view [--nodes N] [--rounds N] [--only speed|free|faults] - `gpuyard fleet` on a
+# hundred real machines in namespaces of their own, against its bars; then whether `fleet free` tells
+# the truth, and what is printed of each fault. It needs root.
+
+# shellcheck source=tools/yard/stages.sh
+source tools/yard/stages.sh
+# shellcheck source=tools/yard/suites.sh
+source tools/yard/suites.sh
+
+yard_fleet-test() {
+  [[ ${1:-} == view ]] || die "fleet-test: say what to test: view"
+  shift
+  install_packages build test
+  prepare_clients tools/clients_sshd.sh
+  build release gpuyard sim_nvml
+  GPUYARD_BIN="$PWD/build/release/gpuyard" GPUYARD_SIM_LIB="$PWD/build/release/sim/libnvidia-ml.so.1" \
+    /usr/bin/python3 tests/fleet/view.py "$@"
+}
