@@ -75,8 +75,8 @@ class Fleet(Caller):
 
     def __init__(self, nodes=3, gpus=2, *, https=False, load="idle", models=(), ssh_options=(),
                  program=None, sim_library=None):
-        if not SSHD.exists() or not SSH:
-            pytest.skip("an sshd of a test's own needs openssh-client and tools/clients_sshd.sh")
+        if os.geteuid() != 0 or not SSHD.exists() or not SSH:
+            pytest.skip("an sshd of a test's own needs root, openssh-client and tools/clients_sshd.sh")
         self.enclosure = Enclosure()
         try:
             self._write_machine(program or PROGRAM, sim_library or os.environ["GPUYARD_SIM_LIB"])

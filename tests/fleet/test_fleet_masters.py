@@ -135,7 +135,7 @@ def test_a_master_that_is_stopped_is_named_and_the_others_end(fleet, folder):
         assert len(answered(answer)) == 7
         began = time.monotonic()
         done = fleet.go("fleet", "hang-up")
-        assert time.monotonic() - began < 6 and done.returncode == 5, done
+        assert time.monotonic() - began < 15 and done.returncode == 5, done
         assert done.stdout.startswith("7 connections ended")
         assert f"{folder}"[-20:] in done.stderr and "did not end" in done.stderr
         assert fleet.ssh_masters() == [stopped]

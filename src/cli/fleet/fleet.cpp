@@ -211,7 +211,7 @@ int hang_up() {
   const auto directory = fleet::masters_directory(Environment::of_process());
   if (!directory) return complain(directory.error());
   const fleet::HungUp done = fleet::hang_up(*directory);
-  print(fmt::format("{} connections ended.\n", done.ended));
+  print(fmt::format("{} connection{} ended.\n", done.ended, done.ended == 1 ? "" : "s"));
   if (done.left.empty()) return 0;
   return complain({Errc::timed_out,
                    fmt::format("{} did not end: is its ssh stopped? `pkill -KILL -f {}` ends all",

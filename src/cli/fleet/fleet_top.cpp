@@ -60,12 +60,16 @@ std::string text_of(const fleet::HeardAll<fleet::Brief>& heard, Pane pane, const
   return pane == Pane::gpus ? gpus_text(gpus, screen) : users_text(fleet::users_of(gpus), screen);
 }
 
-// "n7: last heard of 12 s ago: did not answer in time"
+bool was_asked(const LastWord& word) {
+  return word.heard.took > Duration::zero();
+}
+
+// "n7: last heard of 12s ago: did not answer in time"
 std::vector<std::string> silences_in(const std::vector<LastWord>& words, TimePoint now) {
   std::vector<std::string> lines;
   for (const LastWord& word : words) {
     if (!word.heard.problem) continue;
-    const bool asked = word.heard.took > Duration::zero();
+    const bool asked = was_asked(word);
     const std::string since =
         !word.came
             ? asked ? "has not answered yet" : "is being asked"
@@ -77,6 +81,33 @@ std::vector<std::string> silences_in(const std::vector<LastWord>& words, TimePoi
                                 asked ? ": " + printable(word.heard.problem->message) : ""));
   }
   return lines;
+}
+
+// Takes a key from the front: a sign, or a sequence such as "\x1b[5~".
+std::string_view take_key(std::string_view& keys) {
+  constexpr std::string_view kBegins = "\x1b[";
+  std::size_t length = 1;
+  if (keys.starts_with(kBegins)) {
+    const auto ends = [](char c) { return c >= '@' && c <= '~'; };
+    const std::string_view rest = keys.substr(kBegins.size());
+    length = kBegins.size() + 1 +
+             static_cast<std::size_t>(std::ranges::find_if(rest, ends) - rest.begin());
+  }
+  const std::string_view key = keys.substr(0, length);
+  keys.remove_prefix(key.size());
+  return key;
+}
+
+// Presses all keys that have come; a raw terminal answers at once, with what is there. Returns
+// false: the user wants to leave.
+bool press_all(FleetLook& look, std::size_t page) {
+  std::array<char, 256> space{};
+  const ssize_t got = ::read(STDIN_FILENO, space.data(), space.size());
+  std::string_view keys(space.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  while (!keys.empty()) {
+    if (!press(look, take_key(keys), page)) return false;
+  }
+  return true;
 }
 
 std::vector<std::string> lines_of(std::string_view text) {
@@ -112,6 +143,7 @@ std::string fleet_screen(std::vector<LastWord> words, FleetLook& look, TimePoint
   std::vector<std::string> silent = silences_in(words, now);
   fleet::HeardAll<fleet::Brief> heard;
   for (LastWord& word : words) {
+    if (!was_asked(word)) continue;
     if (word.came) word.heard.problem.reset();  // the last word counts, and its age is said below
     heard.push_back(std::move(word.heard));
   }
@@ -164,13 +196,13 @@ int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::Manner& manner
       constexpr auto kRedraw = std::chrono::seconds(1);
       const Cause cause = interruptions.wait(BootClock::now() + kRedraw, readable);
       if (cause == Cause::ended) break;
-      if (cause == Cause::suspended) LiveScreen::suspend();
-      std::array<char, 16> key{};
-      // Raw terminals answer at once, with what is there.
-      const ssize_t got =
-          cause == Cause::readable ? ::read(STDIN_FILENO, key.data(), key.size()) : 0;
+      if (cause == Cause::suspended) {
+        raw.leave();
+        LiveScreen::suspend();
+        raw.enter();
+      }
       const std::size_t page = screen.rows > 4 ? screen.rows - 4 : 1;
-      if (got > 0 && !press(look, {key.data(), static_cast<std::size_t>(got)}, page)) break;
+      if (cause == Cause::readable && !press_all(look, page)) break;
     }
   }
   // The threads may wait for seconds yet. They and their ssh end with this process.

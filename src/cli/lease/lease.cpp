@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "base/json_writer.h"
+#include "base/text.h"
 #include "cli/lease/claiming.h"
 #include "cli/lease/lease_table.h"
 #include "cli/lease/lease_text.h"

@@ -232,10 +232,10 @@ TEST_F(RouterTest, ReadyIs503WithTheReasonUntilTheDriverIsInitialised) {
   fail_driver();
   const auto response = get("/ready");
   EXPECT_EQ(response.status, 503);
-  EXPECT_THAT(
-      *response.body,
-      StartsWith(R"({"ready":false,"reason":"NVML Shared Library Not Found",)"
-                 R"("cuda_available":false,"gpus":0,"simulated":false,"notes":[],"now":"20)"));
+  EXPECT_THAT(*response.body,
+              testing::StartsWith(
+                  R"({"ready":false,"reason":"NVML Shared Library Not Found",)"
+                  R"("cuda_available":false,"gpus":0,"simulated":false,"notes":[],"now":"20)"));
   start_driver();
   EXPECT_EQ(get("/ready").status, 200);
 }

@@ -136,7 +136,15 @@ http::Endpoint daemon_over_ssh(const SshHost& host, const SshManner& manner) {
   http::CarrierPlan plan{
       .name = host.url(),
       .command = command_to(host, manner),
-      .explain = [host](const http::ChildEnd& end) { return explain_ssh(host, end); },
+      .explain =
+          [host, shared = !manner.masters.empty()](const http::ChildEnd& end) {
+            Error error = explain_ssh(host, end);
+            if (end.too_late && shared) {
+              error.message +=
+                  "; `gpuyard fleet hang-up` ends a connection that was left and hangs";
+            }
+            return error;
+          },
       .patience = manner.patience};
   return http::Endpoint::carried(std::make_shared<http::Carrier>(std::move(plan)));
 }
