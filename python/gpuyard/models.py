@@ -2738,13 +2738,13 @@ class FreeGpus(Model):
 
     schema: int
     simulated: bool
-    # A claim that does not wait would be granted now, to this caller.
+    # A claim that does not wait would be granted now, if the caller may claim at all.
     enough: bool
     # Why it would not be; else empty.
     why: str
-    # How many claims wait.
+    # How many claims wait; 0 for a token of some GPUs.
     waiting: int
-    # How many GPUs there are.
+    # How many GPUs there are, of those that the caller sees.
     capacity: int
     # All chosen GPUs are linked with each other by NVLink.
     linked: bool
@@ -2789,8 +2789,8 @@ class Readiness(Model):
     simulated: bool
     # What is in use though something is wrong with it: an old certificate, say.
     notes: list[str]
-    # The machine's own clock, RFC 3339.
-    now: str
+    # The machine's own clock, RFC 3339; null from a daemon that is too old to say.
+    now: Optional[str]
 
     _shape: ClassVar[Shape] = (
         ("ready", "b", "1", False),
@@ -2799,5 +2799,5 @@ class Readiness(Model):
         ("gpus", "i", "1", False),
         ("simulated", "b", "1", False),
         ("notes", "s", "n", False),
-        ("now", "s", "1", False),
+        ("now", "s", "1", True),
     )

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/files.h"
 #include "base/json_writer.h"
 #include "base/text.h"
 #include "cli/fleet/fleet_table.h"
@@ -52,24 +53,20 @@ Result<Yards> yards_of(const FleetVerb& verb) {
   yards.hosts = *std::move(hosts);
   if (verb.no_master) return yards;
   auto masters = fleet::masters_directory(environment);
-  if (!masters) return std::move(masters).error();
-  yards.manner.keys.ssh.masters = *std::move(masters);
+  if (masters) yards.manner.keys.ssh.masters = *std::move(masters);
+  if (!masters) say("no ssh is left behind for the next time: " + masters.error().message);
   return yards;
 }
 
 // "98 of 100 have answered; waiting for n7, n9"
 template <class Answer>
-std::string waiting_text(const HeardAll<Answer>& heard, std::size_t done) {
+std::string waiting_text(const fleet::Survey<Answer>& survey, std::size_t done, std::size_t all) {
   constexpr std::size_t kMostNamed = 3;
-  std::vector<std::string> names;
-  for (const auto& one : heard) {
-    if (one.took == Duration::zero() && names.size() < kMostNamed) names.push_back(one.host.name);
-  }
-  const std::size_t silent = heard.size() - done;
-  return fmt::format(
-      "{} of {} have answered; waiting for {}{}. Ctrl-C shows what is there", done, heard.size(),
-      fmt::join(names, ", "),
-      silent > names.size() ? fmt::format(" and {} more", silent - names.size()) : "");
+  const auto names = survey.waited_for(kMostNamed);
+  const std::size_t more = all - done - std::min(names.size(), all - done);
+  return fmt::format("{} of {} have answered; waiting for {}{}. Ctrl-C shows what is there", done,
+                     all, printable(fmt::format("{}", fmt::join(names, ", "))),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 // What was heard, and the signal that ended the wait for the rest. The threads of the survey may
@@ -96,7 +93,8 @@ Gathered<Answer> gather(const Yards& yards, typename fleet::Survey<Answer>::Ques
       auto heard = survey->heard();
       return {std::move(survey), std::move(heard), signal};
     }
-    if (BootClock::now() - begin >= kSilence) line.show(waiting_text(survey->heard(), done));
+    if (BootClock::now() - begin >= kSilence)
+      line.show(waiting_text(*survey, done, yards.hosts.size()));
     std::array<pollfd, 2> polled{pollfd{survey->crew().bell(), POLLIN, 0},
                                  pollfd{signals.descriptor(), POLLIN, 0}};
     ::poll(polled.data(), polled.size(), std::chrono::milliseconds(kSilence).count());
@@ -147,11 +145,16 @@ Gathered<WithBrief<Answer>> gather_also(const Yards& yards,
 }
 
 // How to take the best offer.
-std::string advice_on(const fleet::FleetOffer& best, std::int64_t gpus) {
-  const auto host = client::parse_ssh_url(best.url);
-  if (!host) return fmt::format("`gpuyard -H {} lease take -n {} --ttl TIME`", best.url, gpus);
-  return fmt::format("`ssh {} {} run -n {} -- COMMAND`", host->for_people(),
-                     host->program.empty() ? "gpuyard" : host->program, gpus);
+std::string advice_on(const fleet::FleetOffer& best, const LeaseFilters& wanted) {
+  std::string claim = fmt::format("-n {}", wanted.gpus);
+  if (!wanted.model.empty()) claim += fmt::format(" --model '{}'", printable(wanted.model));
+  if (!wanted.min_free.empty()) claim += fmt::format(" --min-free '{}'", wanted.min_free);
+  if (const auto host = client::parse_ssh_url(best.url)) {
+    return fmt::format("`ssh {} {} run {} -- COMMAND`", host->for_people(),
+                       host->program.empty() ? "gpuyard" : host->program, claim);
+  }
+  return fmt::format("`gpuyard -H {}{} lease take {} --ttl TIME`",
+                     best.url.starts_with('/') ? "unix://" : "", best.url, claim);
 }
 
 int show_offers(const FleetVerb& verb, const Yards& yards, const Screen& screen) {
@@ -161,7 +164,7 @@ int show_offers(const FleetVerb& verb, const Yards& yards, const Screen& screen)
   const auto view = fleet::offers_of(got.heard);
   const int code = show(verb, view, offers_text(view, screen), got.ended_by);
   if (code == 0 && !view.offers.empty() && screen.terminal && !verb.json) {
-    say(advice_on(view.offers.front(), verb.wanted.gpus) + " takes the first");
+    say(advice_on(view.offers.front(), verb.wanted) + " takes the first");
   }
   if (code != 0 || !view.offers.empty()) return code;
   return complain(
@@ -208,14 +211,18 @@ int show_diagnosis(const FleetVerb& verb, const Yards& yards, const Screen& scre
 }
 
 int hang_up() {
-  const auto directory = fleet::masters_directory(Environment::of_process());
-  if (!directory) return complain(directory.error());
-  const fleet::HungUp done = fleet::hang_up(*directory);
+  fleet::HungUp done;
+  for (const std::string& directory : fleet::masters_directories(Environment::of_process())) {
+    fleet::HungUp here = fleet::hang_up(directory);
+    done.ended += here.ended;
+    done.left.insert(done.left.end(), here.left.begin(), here.left.end());
+  }
   print(fmt::format("{} connection{} ended.\n", done.ended, done.ended == 1 ? "" : "s"));
   if (done.left.empty()) return 0;
   return complain({Errc::timed_out,
-                   fmt::format("{} did not end: is its ssh stopped? `pkill -KILL -f {}` ends all",
-                               fmt::join(done.left, ", "), *directory)});
+                   fmt::format("{} did not end: is its ssh stopped? `pkill -KILL -f {}` ends "
+                               "those of that directory",
+                               fmt::join(done.left, ", "), parent_directory(done.left.front()))});
 }
 
 }  // namespace

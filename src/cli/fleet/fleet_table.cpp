@@ -31,7 +31,9 @@ Cell number_cell(const Number& number, std::string_view unit, Tone tone = Tone::
 }
 
 Cell memory_cell(const Number& mebibytes) {
-  return mebibytes ? Cell{bytes_text(*mebibytes * kMebibyte)} : kNotKnown;
+  if (!mebibytes) return kNotKnown;
+  // A broken answer may hold any number.
+  return {bytes_text(std::clamp<std::int64_t>(*mebibytes, 0, INT64_MAX / kMebibyte) * kMebibyte)};
 }
 
 Cell temperature_cell(const Number& celsius) {
@@ -136,20 +138,12 @@ std::string nodes_text(const FleetNodes& view, const Screen& screen) {
 }
 
 std::string totals_text(const FleetNodes& view) {
-  std::int64_t gpus = 0;
-  std::int64_t free = 0;
-  std::int64_t watts = 0;
-  for (const FleetNode& node : view.nodes) {
-    gpus += node.gpus;
-    free += node.free;
-    watts += node.power_w.value_or(0);
-  }
   const auto silent = std::ranges::count_if(
       view.hosts, [](const FleetHost& host) { return host.problem.has_value(); });
   constexpr double kKilo = 1000;
   return fmt::format("{} machine{}, {} GPUs, {} free, {:.1f} kW{}", view.nodes.size(),
-                     view.nodes.size() == 1 ? "" : "s", gpus, free,
-                     static_cast<double>(watts) / kKilo,
+                     view.nodes.size() == 1 ? "" : "s", view.gpus, view.free,
+                     static_cast<double>(view.power_w) / kKilo,
                      silent == 0 ? "" : fmt::format("; {} did not answer", silent));
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -46,12 +47,20 @@ std::int64_t rank_of(const fleet::FleetNode& node, Order order) {
 
 void put_in_order(std::vector<LastWord>& words, Order order) {
   if (order == Order::named) return;
-  std::ranges::stable_sort(words, std::ranges::greater{}, [order](const LastWord& word) {
-    auto heard = word.heard;
-    heard.problem.reset();
-    const auto view = fleet::nodes_of({heard});
-    return word.came ? rank_of(view.nodes.front(), order) : std::int64_t{-2};
-  });
+  std::vector<std::pair<std::int64_t, std::size_t>> ranks;  // the least goes first
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::int64_t rank = INT64_MAX;
+    if (words[i].came) {
+      auto heard = words[i].heard;
+      heard.problem.reset();
+      rank = -rank_of(fleet::nodes_of({std::move(heard)}).nodes.front(), order);
+    }
+    ranks.emplace_back(rank, i);
+  }
+  std::ranges::sort(ranks);
+  std::vector<LastWord> sorted;
+  for (const auto& [rank, i] : ranks) sorted.push_back(std::move(words[i]));
+  words = std::move(sorted);
 }
 
 std::string text_of(const fleet::HeardAll<fleet::Brief>& heard, Pane pane, const Screen& screen) {
@@ -98,12 +107,12 @@ std::string_view take_key(std::string_view& keys) {
   return key;
 }
 
-// Presses all keys that have come; a raw terminal answers at once, with what is there. Returns
-// false: the user wants to leave.
+// Presses all keys that have come. Returns false: the user wants to leave, or the terminal is gone.
 bool press_all(FleetLook& look, std::size_t page) {
   std::array<char, 256> space{};
   const ssize_t got = ::read(STDIN_FILENO, space.data(), space.size());
-  std::string_view keys(space.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  if (got <= 0) return false;
+  std::string_view keys(space.data(), static_cast<std::size_t>(got));
   while (!keys.empty()) {
     if (!press(look, take_key(keys), page)) return false;
   }
@@ -124,7 +133,7 @@ bool press(FleetLook& look, std::string_view key, std::size_t page) {
     look.scrolled = static_cast<std::size_t>(std::max<std::ptrdiff_t>(wanted, 0));
   };
   const auto all = static_cast<std::ptrdiff_t>(page);
-  if (key == "q" || key == "\x03" || key == "\x1b") return false;
+  if (key == "q" || key == "\x03") return false;
   if (key == "\t" || key == "g") {
     look.pane = after(look.pane, kPaneNames);
     look.scrolled = 0;
@@ -185,15 +194,14 @@ int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::Manner& manner
   fleet::Watch watch(hosts, manner);
   {
     const RawTerminal raw;
-    raw.enter();
     const LiveScreen live;
     FleetLook look;
-    const std::array<int, 2> readable = {STDIN_FILENO, watch.bell()};
+    const std::array<int, 1> readable = {STDIN_FILENO};
     while (true) {
       const Screen screen = Screen::of_stdout(color);
       LiveScreen::draw(fleet_screen(watch.words(), look, BootClock::now(), screen), screen.rows);
       using Cause = Interruptions::Cause;
-      constexpr auto kRedraw = std::chrono::seconds(1);
+      constexpr auto kRedraw = std::chrono::milliseconds(500);
       const Cause cause = interruptions.wait(BootClock::now() + kRedraw, readable);
       if (cause == Cause::ended) break;
       if (cause == Cause::suspended) {

@@ -135,7 +135,7 @@ Result<Offer> Leases::offer(std::uint32_t uid, const Wish& wish) const {
     offer.chosen = gpus_.names(place(core_.gpus(), left, terms.count));
   } else if (const auto possible = core_.possible(terms); !possible) {
     offer.why = possible.error().message;
-  } else if (offer.free.size() >= terms.count) {
+  } else if (exceeds_quota(uid, terms.count)) {
     offer.why = "the user would have more GPUs than one user may have at a time";
   } else {
     offer.why = "too few are free";

@@ -215,12 +215,23 @@ std::string render(const Config& config, Style style) {
 }
 
 std::map<std::string, std::string> section_digests(const Config& config) {
-  constexpr std::array<std::string_view, 4> kOfOneMachine = {"server", "state", "tls", "alerts"};
+  // Sections, and keys of others, that are of one machine: addresses, paths, UUIDs.
+  constexpr std::array<std::string_view, 8> kOfOneMachine = {"server",
+                                                             "state",
+                                                             "tls",
+                                                             "alerts",
+                                                             "zeus.listen",
+                                                             "driver.nvml",
+                                                             "processes.proc_root",
+                                                             "health.temperatures_of"};
+  const auto is_own = [&](std::string_view name) {
+    return std::ranges::find(kOfOneMachine, name) != kOfOneMachine.end();
+  };
   const Config usual;
   std::map<std::string, std::string> texts;
   for (const Key& key : keys()) {
-    const bool own = std::ranges::find(kOfOneMachine, key.section) != kOfOneMachine.end();
-    if (own || key.get(config) == key.get(usual)) continue;
+    if (is_own(key.section) || is_own(fmt::format("{}.{}", key.section, key.name))) continue;
+    if (key.get(config) == key.get(usual)) continue;
     texts[std::string(key.section)] += fmt::format("{}={}\n", key.name, to_toml(key.get(config)));
   }
   for (auto& [section, text] : texts) {

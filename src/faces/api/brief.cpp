@@ -50,9 +50,13 @@ Having having_of(const Context& context, const DeviceId& id,
     const lease::Lease& lease = *held->second;
     return {lease.state == lease::State::draining ? draining : leased, person(context, lease.uid)};
   }
-  const auto& seen = context.leases.gpus().outside();
-  if (const auto found = seen.find(id); found != seen.end() && !found->second.empty()) {
-    return {outside, person(context, found->second.front().uid)};
+  const auto& outsiders = context.leases.gpus().outside();
+  if (const auto found = outsiders.find(id); found != outsiders.end() && !found->second.empty()) {
+    // Of a process that cannot be seen from here nobody knows whose it is.
+    const auto known =
+        std::ranges::find(found->second, lease::Seen::Verdict::outsider, &lease::Seen::verdict);
+    if (known == found->second.end()) return {outside};
+    return {outside, person(context, known->uid)};
   }
   if (auto why = context.leases.gpus().withheld(id)) return {withheld, {}, std::move(why->first)};
   return {};
@@ -168,8 +172,10 @@ void get_free(Context& context, const Asked& asked, const protocol::FreeQuery& q
   answer.simulated = snapshot->driver.info.simulated;
   answer.enough = !offer->chosen.empty();
   answer.why = offer->why;
-  answer.waiting = static_cast<std::int64_t>(context.leases.pending_claimers());
-  answer.capacity = static_cast<std::int64_t>(context.leases.gpus().gpus().size());
+  if (asked.principal.gpus.empty()) {
+    answer.waiting = static_cast<std::int64_t>(context.leases.pending_claimers());
+  }
+  answer.capacity = static_cast<std::int64_t>(snapshot->devices.size());
   answer.linked = are_linked(context.leases.gpus(), offer->chosen);
   for (const DeviceState& gpu : snapshot->devices) {
     if (std::ranges::find(offer->free, gpu.info.id) == offer->free.end()) continue;

@@ -16,12 +16,11 @@ namespace {
 // BatchMode: a question would wait for ever. The keep-alives end a connection whose other side is
 // gone after 15 s. The rest takes away what the user's configuration may add for a shell: forwarded
 // ports that are taken already, a command of its own, an agent, a window.
-constexpr std::array<std::string_view, 12> kFlags = {
+constexpr std::array<std::string_view, 11> kFlags = {
     "-T",
     "-a",
     "-x",
     "-oBatchMode=yes",
-    "-oConnectTimeout=10",
     "-oServerAliveInterval=5",
     "-oServerAliveCountMax=3",
     "-oClearAllForwardings=yes",
@@ -42,6 +41,9 @@ std::vector<std::string> command_to(const SshHost& host, const SshManner& manner
   if (manner.guarded) words = {"", std::string(kWithParent), std::to_string(::getpid())};
   words.emplace_back("ssh");
   words.insert(words.end(), kFlags.begin(), kFlags.end());
+  // ssh knows better than we what it waits for, so it gives up first.
+  const auto patience = std::chrono::duration_cast<std::chrono::seconds>(manner.patience).count();
+  words.push_back(fmt::format("-oConnectTimeout={}", std::max<std::int64_t>(patience * 2 / 3, 1)));
   if (manner.masters.empty()) {
     words.emplace_back(kLeavesNone);
   } else {
@@ -77,6 +79,8 @@ constexpr std::array kReasons = {
            "A name is one of DNS or of ~/.ssh/config"},
     Reason{"Connection refused", Errc::unavailable, "no ssh listens there",
            "Is the port right, and does sshd run?"},
+    Reason{"banner exchange", Errc::timed_out, "it takes connections and says nothing",
+           "Is its sshd well?"},
     Reason{"timed out", Errc::unavailable, "it cannot be reached", "Is it on, and the network?"},
     Reason{"No route to host", Errc::unavailable, "it cannot be reached",
            "Is it on, and the network?"},

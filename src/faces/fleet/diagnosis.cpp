@@ -74,13 +74,14 @@ void compare_configurations(const Machines& machines, FleetDiagnosis& view) {
 
 // How far the machine's clock is ahead of ours, as far as the time of the answer tells; nothing: no
 // more than the answer took.
-std::optional<Duration> ahead(const Examined& examined) {
-  const auto now = from_rfc3339(examined.ready.now);
+std::optional<std::chrono::seconds> ahead(const Examined& examined) {
+  const auto now = from_rfc3339(examined.ready.now.value_or(""));
   if (!now) return std::nullopt;
   // The text has whole seconds at least; the machine looked at its clock between our two looks.
   constexpr auto kExact = std::chrono::seconds(1);
-  if (*now + kExact < examined.asked) return *now - examined.asked;
-  if (*now > examined.answered) return *now - examined.answered;
+  using std::chrono::floor, std::chrono::seconds;
+  if (*now + kExact < examined.asked) return floor<seconds>(*now - examined.asked);
+  if (*now > examined.answered) return floor<seconds>(*now - examined.answered);
   return std::nullopt;
 }
 
@@ -91,10 +92,10 @@ void find_clocks(const Machines& machines, FleetDiagnosis& view) {
     view.findings.push_back(
         {"clock",
          {one->host.name},
-         fmt::format("{}: its clock is {:.0f} s {} this machine's; times in its answers are off by "
+         fmt::format("{}: its clock is {} s {} this machine's; times in its answers are off by "
                      "that. Does it have NTP?",
-                     one->host.name, std::abs(std::chrono::duration<double>(*off).count()),
-                     *off > Duration::zero() ? "ahead of" : "behind")});
+                     one->host.name, std::chrono::abs(*off).count(),
+                     off->count() > 0 ? "ahead of" : "behind")});
   }
 }
 

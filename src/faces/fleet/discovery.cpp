@@ -147,8 +147,8 @@ Result<std::vector<Host>> hosts_in_dns(const std::string& service, Duration pati
   for (const Service& one : *services) {
     const auto url =
         client::address_of(fmt::format("{}://{}:{}", scheme, one.target, one.port), "");
-    if (!url) return Error(url.error()).in("DNS");
-    hosts.push_back({one.target, *url, true});
+    // "." says that there is no such service, and other odd names are nobody's.
+    if (url) hosts.push_back({one.target, *url, true});
   }
   return hosts;
 }

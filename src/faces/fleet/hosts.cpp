@@ -85,9 +85,13 @@ Result<std::vector<Host>> hosts_in_http_sd(const std::string& url) {
     return Error{Errc::unavailable, fmt::format("{} answers with status {}", url, answer->status)};
   }
   auto hosts = hosts_in_targets(answer->body, url);
-  if (!hosts || page->origin.tls) return hosts;
-  for (Host& host : *hosts) host.from_strangers = true;
+  if (!hosts) return Error{Errc::unavailable, hosts.error().message};
+  for (Host& host : *hosts) host.from_strangers = !page->origin.tls;
   return hosts;
+}
+
+bool is_on_network(const std::string& word) {
+  return word.starts_with(kHttpSd) || word.starts_with(kDns);
 }
 
 Result<std::vector<Host>> hosts_of_word(const std::string& word, const std::string& hosts_file) {
@@ -101,10 +105,12 @@ Result<std::vector<Host>> hosts_of_word(const std::string& word, const std::stri
   return std::vector{*std::move(host)};
 }
 
-// Adds hosts under names and URLs that are not there yet.
+// Adds hosts that are not there yet. One whose name another host has is called by its URL.
 void add(const std::vector<Host>& some, std::vector<Host>& all, std::set<std::string>& known) {
-  for (const Host& host : some) {
-    if (known.insert(host.name).second) all.push_back(host);
+  for (Host host : some) {
+    if (!known.insert(host.url).second) continue;
+    if (host.name != host.url && !known.insert(host.name).second) host.name = host.url;
+    all.push_back(std::move(host));
   }
 }
 
@@ -134,8 +140,13 @@ Result<std::vector<Host>> hosts_of(const std::vector<std::string>& words,
   for (const std::string& part : parts) {
     const auto some = hosts_of_word(part, hosts_file);
     if (!some && words.empty() && some.error().code == Errc::not_found) break;
-    if (!some) return Error(some.error()).in("--hosts " + printable(part));
-    add(*some, all, known);
+    if (some) {
+      add(*some, all, known);
+    } else if (some.error().code == Errc::invalid || !is_on_network(part)) {
+      return Error(some.error()).in("--hosts " + printable(part));
+    } else {
+      add({{part, part, true, some.error().message}}, all, known);
+    }
   }
   if (all.size() > kMostHosts) {
     return Error{Errc::invalid, fmt::format("{} hosts are more than the {} that are asked at once",

@@ -18,6 +18,7 @@ struct Host {
   // Named by something that anybody on the network could have written: DNS, or http_sd without TLS.
   // The token of the environment is not for it.
   bool from_strangers = false;
+  std::string problem = {};  // why it cannot be asked: a list that could not be had
 
   friend bool operator==(const Host&, const Host&) = default;
 };
@@ -31,7 +32,8 @@ inline constexpr std::string_view kHostsForms =
 
 // Returns the hosts that `words` mean, each of which has one or several of kHostsForms; all hosts
 // of `hosts_file` if there are no words. A name that the file does not have is one of ssh's. Blocks
-// for DNS and http_sd, 5 s at most. Errors say which word, and what is expected.
+// for DNS and http_sd, 5 s at most for each; a list that cannot be had from there is a host with a
+// problem. Errors say which word, and what is expected.
 Result<std::vector<Host>> hosts_of(const std::vector<std::string>& words,
                                    const std::string& hosts_file);
 

@@ -85,6 +85,23 @@ TEST_F(Words, OfAFileThatIsNoListSayWhichFile) {
   EXPECT_THAT(problem({"nowhere.toml"}), HasSubstr("nowhere.toml"));
 }
 
+TEST_F(Words, ThatLeadToTwoDaemonsOfOneHostAreTwo) {
+  const auto path = file("two.json", R"([{"targets": ["n1:9411", "n1:9412", "n1:9411"],
+                                          "labels": {"__scheme__": "https"}}])");
+  const auto found = hosts({path});
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_THAT(*found, ElementsAre(Host{"n1", "https://n1:9411"},
+                                  Host{"https://n1:9412", "https://n1:9412"}));
+}
+
+TEST_F(Words, OfAListThatCannotBeHadAreAHostWithAProblem) {
+  const auto found = hosts({"n1,http_sd:http://127.0.0.1:1/targets"});
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_EQ(found->size(), 2U);
+  EXPECT_EQ((*found)[0].name, "n1");
+  EXPECT_NE((*found)[1].problem, "");
+}
+
 TEST_F(Words, OfDnsAreServices) {
   for (const char* word : {"dns:lab.org", "dns:", "dns:_a b", "dns:_x._tcp.la\tb"}) {
     EXPECT_THAT(problem({word}), HasSubstr("is no service of DNS")) << word;

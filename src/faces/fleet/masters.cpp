@@ -75,17 +75,25 @@ bool ends(const std::string& socket) {
 
 }  // namespace
 
-Result<std::string> masters_directory(const Environment& environment) {
-  // Under sudo it may be another user's.
+std::vector<std::string> masters_directories(const Environment& environment) {
+  std::vector<std::string> directories;
   std::string usual = environment.xdg_runtime_dir + "/gpuyard-ssh";
-  const bool has_one = !environment.xdg_runtime_dir.empty() && fits(usual);
-  if (has_one && make_private_directory(usual)) return usual;
-  std::string directory = fallback_directory(environment) + "-ssh";
-  if (auto made = make_private_directory(directory); !made) return std::move(made).error();
-  return directory;
+  if (!environment.xdg_runtime_dir.empty() && fits(usual)) directories.push_back(std::move(usual));
+  directories.push_back(fallback_directory(environment) + "-ssh");
+  return directories;
+}
+
+Result<std::string> masters_directory(const Environment& environment) {
+  Result<void> made;
+  for (std::string& directory : masters_directories(environment)) {
+    made = make_private_directory(directory);  // under sudo the first may be another user's
+    if (made) return std::move(directory);
+  }
+  return std::move(made).error();
 }
 
 HungUp hang_up(const std::string& directory) {
+  if (!check_private_directory(directory)) return {};
   std::vector<std::string> sockets = sockets_in(directory);
   HungUp done;
   std::erase_if(sockets, [](const std::string& socket) {

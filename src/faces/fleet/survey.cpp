@@ -14,6 +14,7 @@
 namespace gpuyard::fleet {
 
 Result<http::Endpoint> way_to(const Host& host, const Manner& manner) {
+  if (!host.problem.empty()) return Error{Errc::unavailable, host.problem};
   client::Keys keys = manner.keys;
   if (host.from_strangers) {
     keys.token.clear();

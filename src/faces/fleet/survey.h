@@ -99,6 +99,16 @@ class Survey {
     return heard_;
   }
 
+  // The first of those that have not answered yet.
+  std::vector<std::string> waited_for(std::size_t most) const {
+    std::vector<std::string> names;
+    const std::scoped_lock lock(mutex_);
+    for (const Heard<Answer>& one : heard_) {
+      if (one.took == Duration::zero() && names.size() < most) names.push_back(one.host.name);
+    }
+    return names;
+  }
+
  private:
   void ask(std::size_t i) {
     const TimePoint begin = BootClock::now();

@@ -106,8 +106,7 @@ TEST(Watch, AsksEachHostAndKeepsWhatWentWrong) {
   };
   const TimePoint give_up = BootClock::now() + std::chrono::seconds(30);
   while (!all_asked() && BootClock::now() < give_up) {
-    pollfd entry{watch.bell(), POLLIN, 0};
-    ::poll(&entry, 1, 1000);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_TRUE(all_asked());
   EXPECT_FALSE(watch.words().front().came);

@@ -18,8 +18,10 @@ const Brief& brief_in(const Heard<WithBrief<Answer>>& heard) {
 
 // The message without the URL in front, which people know by the host's name.
 std::string problem_of(const Host& host, const Error& error) {
+  constexpr std::size_t kLongest = 400;  // bytes: a proxy answers with a whole page
   const std::string url = host.url + ": ";
-  return error.message.substr(error.message.starts_with(url) ? url.size() : 0);
+  const std::string text = error.message.substr(error.message.starts_with(url) ? url.size() : 0);
+  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
 }
 
 // Fills what each view begins with, and calls visit(heard) for each machine once.
@@ -70,15 +72,23 @@ FleetGpu gpu_at(const std::string& host, const Brief& brief, std::size_t i) {
           {}};
 }
 
+// A sum that would not fit stays as it is: a broken answer may hold any number.
+void add(std::int64_t& sum, std::int64_t one) {
+  std::int64_t both = 0;
+  if (!__builtin_add_overflow(sum, one, &both)) sum = both;
+}
 void add(std::optional<std::int64_t>& sum, const std::optional<std::int64_t>& one) {
-  if (one) sum = sum.value_or(0) + *one;
+  if (!one) return;
+  std::int64_t both = sum.value_or(0);
+  add(both, *one);
+  sum = both;
 }
 
 class Mean {
  public:
   void add(const std::optional<std::int64_t>& one) {
     if (!one) return;
-    sum_ += *one;
+    fleet::add(sum_, *one);
     ++count_;
   }
   std::optional<std::int64_t> get() const {
@@ -137,14 +147,6 @@ FleetNode node_of(const std::string& host, const Brief& brief) {
 
 }  // namespace
 
-FleetNodes nodes_of(const HeardAll<Brief>& all) {
-  FleetNodes view;
-  each_machine(all, view, [&](const Heard<Brief>& heard) {
-    view.nodes.push_back(node_of(heard.host.name, heard.answer));
-  });
-  return view;
-}
-
 FleetGpus gpus_of(const HeardAll<Brief>& all) {
   FleetGpus view;
   std::map<std::string, std::size_t> places;  // in view.gpus, by UUID
@@ -152,13 +154,27 @@ FleetGpus gpus_of(const HeardAll<Brief>& all) {
     for (std::size_t i = 0; i < heard.answer.gpus.uuid.size(); ++i) {
       FleetGpu gpu = gpu_at(heard.host.name, heard.answer, i);
       const auto [place, is_new] = places.emplace(gpu.uuid, view.gpus.size());
-      if (is_new) {
+      // A GPU that could not be opened has no UUID.
+      if (is_new || gpu.uuid.empty()) {
         view.gpus.push_back(std::move(gpu));
       } else {
         view.gpus[place->second].also_on.push_back(gpu.host);
       }
     }
   });
+  return view;
+}
+
+FleetNodes nodes_of(const HeardAll<Brief>& all) {
+  FleetNodes view;
+  each_machine(all, view, [&](const Heard<Brief>& heard) {
+    view.nodes.push_back(node_of(heard.host.name, heard.answer));
+  });
+  for (const FleetGpu& gpu : gpus_of(all).gpus) {
+    ++view.gpus;
+    view.free += gpu.use == protocol::GpuUse::free ? 1 : 0;
+    add(view.power_w, gpu.power_w.value_or(0));
+  }
   return view;
 }
 
@@ -183,7 +199,9 @@ FleetUsers users_of(const FleetGpus& gpus) {
     user.utilization_percent = counted.second.get();
     view.users.push_back(std::move(user));
   }
-  std::ranges::stable_sort(view.users, std::ranges::greater{}, &FleetUser::gpus);
+  std::ranges::sort(view.users, {}, [](const FleetUser& user) {
+    return std::pair(-user.gpus, std::string_view(user.user));
+  });
   return view;
 }
 
@@ -235,7 +253,10 @@ FleetQueue queue_of(const HeardAll<WithBrief<protocol::Queue>>& all) {
       view.waiting.push_back({heard.host.name, lease});
     }
   });
-  std::ranges::stable_sort(view.waiting, {}, [](const auto& one) { return one.lease.asked; });
+  std::ranges::sort(view.waiting, {}, [](const FleetClaim& one) {
+    return std::tuple(std::string_view(one.lease.asked), std::string_view(one.host),
+                      std::string_view(one.lease.id));
+  });
   return view;
 }
 
@@ -246,8 +267,10 @@ FleetAlerts alerts_of(const HeardAll<WithBrief<protocol::Alerts>>& all) {
       view.alerts.push_back({heard.host.name, alert});
     }
   });
-  std::ranges::stable_sort(view.alerts, std::ranges::greater{},
-                           [](const FleetAlert& one) { return one.alert.severity; });
+  std::ranges::sort(view.alerts, [](const FleetAlert& one, const FleetAlert& other) {
+    return std::tie(other.alert.severity, one.host, one.alert.number) <
+           std::tie(one.alert.severity, other.host, other.alert.number);
+  });
   return view;
 }
 
@@ -301,8 +324,9 @@ FleetUsage usage_of(const HeardAll<WithBrief<protocol::Usage>>& all, bool by_hos
     view.usage.rows.push_back(std::move(row));
   }
   if (view.usage.by != "day") {
-    std::ranges::stable_sort(view.usage.rows, std::ranges::greater{},
-                             &protocol::UsageRow::gpu_hours);
+    std::ranges::sort(view.usage.rows, {}, [](const protocol::UsageRow& row) {
+      return std::pair(-row.gpu_hours, std::string_view(row.key));
+    });
   }
   view.usage.simulated = view.simulated;
   return view;

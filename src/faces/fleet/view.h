@@ -109,9 +109,14 @@ GPUYARD_ABOUT(FleetNode, {"leased", "Draining leases included."},
               {"utilization_percent", "The mean of the GPUs of which it is known."})
 
 struct FleetNodes : FleetAnswer {
+  std::int64_t gpus = 0;
+  std::int64_t free = 0;
+  std::int64_t power_w = 0;
   std::vector<FleetNode> nodes;
 };
-BOOST_DESCRIBE_STRUCT(FleetNodes, (FleetAnswer), (nodes))
+BOOST_DESCRIBE_STRUCT(FleetNodes, (FleetAnswer), (gpus, free, power_w, nodes))
+GPUYARD_ABOUT(FleetNodes, {"gpus", "Of all machines together, each once."}, {"free", "Of these."},
+              {"power_w", "What these draw, as far as it is known."})
 
 // The GPUs of one user.
 struct FleetPlace {
@@ -226,7 +231,7 @@ struct Examined {
   WallTime answered{};
 };
 // A clock that is off by more than this is found, and told by how much.
-inline constexpr Duration kClockOff = std::chrono::seconds(2);
+inline constexpr std::chrono::seconds kClockOff{2};
 FleetDiagnosis diagnosis_of(const HeardAll<WithBrief<Examined>>&);
 
 }  // namespace gpuyard::fleet

@@ -65,6 +65,35 @@ TEST(Gpus, OneThatTwoMachinesListIsShownOnce) {
   EXPECT_THAT(view.gpus[0].also_on, ElementsAre("n2"));
 }
 
+TEST(Gpus, ThatCouldNotBeOpenedHaveNoUuidAndAreEachShown) {
+  const HeardAll<Brief> all{heard("n1", brief("a", {"", "", "GPU-1"})),
+                            heard("n2", brief("b", {""}))};
+  EXPECT_EQ(gpus_of(all).gpus.size(), 4U);
+  for (const FleetGpu& gpu : gpus_of(all).gpus) EXPECT_THAT(gpu.also_on, IsEmpty());
+}
+
+TEST(Nodes, TotalsCountAGpuOnceThatTwoMachinesList) {
+  const auto view = nodes_of(
+      {heard("n1", brief("a", {"GPU-1", "GPU-2"})), heard("n2", brief("b", {"GPU-1", "GPU-2"}))});
+  EXPECT_EQ(view.nodes.size(), 2U);
+  EXPECT_EQ(view.gpus, 2);
+  EXPECT_EQ(view.free, 2);
+  EXPECT_EQ(view.power_w, 200);
+}
+
+TEST(Nodes, NumbersThatCannotBeAddedAreLeftOut) {
+  Brief broken = brief("a", {"GPU-1", "GPU-2"});
+  broken.gpus.power_w = {INT64_MAX, INT64_MAX};
+  broken.gpus.utilization_percent = {INT64_MIN, INT64_MIN};
+  EXPECT_EQ(nodes_of({heard("n1", broken)}).nodes[0].power_w, INT64_MAX);
+}
+
+TEST(Problems, AreCutWhereAProxyAnswersWithAPage) {
+  auto one = silent("n1");
+  one.problem->message = std::string(1'000'000, 'x');
+  EXPECT_LT(nodes_of({one}).hosts[0].problem->size(), 500U);
+}
+
 TEST(Gpus, OfColumnsThatAreTooShortAreNotKnown) {
   Brief odd = brief("a", {"GPU-1", "GPU-2"});
   odd.gpus.use.clear();

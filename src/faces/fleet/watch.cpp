@@ -1,15 +1,10 @@
 #include "fleet/watch.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdint>
 
 namespace gpuyard::fleet {
 
-Watch::Watch(const std::vector<Host>& hosts, Manner manner)
-    : manner_(std::move(manner)), bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+Watch::Watch(const std::vector<Host>& hosts, Manner manner) : manner_(std::move(manner)) {
   for (const Host& host : hosts) yards_.push_back({{{host}}, {}, BootClock::now()});
   const std::size_t workers = std::min(hosts.size(), kAtOnce);
   for (std::size_t i = 0; i < workers; ++i) {
@@ -21,9 +16,7 @@ Watch::~Watch() {
   for (std::jthread& thread : threads_) thread.request_stop();
 }
 
-std::vector<LastWord> Watch::words() {
-  std::uint64_t rung = 0;
-  static_cast<void>(::read(bell_.get(), &rung, sizeof rung));
+std::vector<LastWord> Watch::words() const {
   std::vector<LastWord> words;
   const std::scoped_lock lock(mutex_);
   for (const Yard& yard : yards_) words.push_back(yard.word);
@@ -62,14 +55,15 @@ void Watch::ask(Yard& yard) {
   yard.word.heard.took = now - begin;
   yard.word.heard.problem = brief ? std::nullopt : std::optional(brief.error());
   if (brief) {
-    yard.word.heard.answer = *std::move(brief);
+    yard.word.heard.answer = *brief;
     yard.word.came = now;
   }
   if (way && yards_.size() <= kMostKept) yard.way = *way;
-  yard.due = std::max(begin + kEvery, now);
+  constexpr int kMostDoublings = 5;
+  yard.failures = brief ? 0 : std::min(yard.failures + 1, kMostDoublings);
+  yard.due = brief ? std::max(begin + kEvery, now)
+                   : now + std::min<Duration>(kSeldom, kEvery * (1 << yard.failures));
   yard.being_asked = false;
-  const std::uint64_t one = 1;
-  static_cast<void>(::write(bell_.get(), &one, sizeof one));
 }
 
 }  // namespace gpuyard::fleet

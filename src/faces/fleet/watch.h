@@ -22,6 +22,9 @@ struct LastWord {
 class Watch {
  public:
   static constexpr Duration kEvery = std::chrono::seconds(2);
+  // A host that fails is asked less and less often, down to this: it keeps no thread from the
+  // others, and nobody takes us for one who guesses at passwords.
+  static constexpr Duration kSeldom = std::chrono::seconds(60);
   // Of more hosts no connection is kept between two questions: each ssh is a process.
   static constexpr std::size_t kMostKept = 256;
 
@@ -31,15 +34,14 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  // Readable after news, until words() is called.
-  int bell() const { return bell_.get(); }
-  std::vector<LastWord> words();
+  std::vector<LastWord> words() const;
 
  private:
   struct Yard {
     LastWord word;
     std::optional<http::Endpoint> way;  // kept, and with it the connection of an ssh
     TimePoint due;
+    int failures = 0;  // one after another
     bool being_asked = false;
   };
 
@@ -48,10 +50,9 @@ class Watch {
   void ask(Yard&);
 
   const Manner manner_;
-  std::mutex mutex_;  // guards the yards, but for the way of one that is being asked
+  mutable std::mutex mutex_;  // guards the yards, but for the way of one that is being asked
   std::vector<Yard> yards_;
   std::condition_variable_any due_;
-  UniqueFd bell_;
   std::vector<std::jthread> threads_;
 };
 

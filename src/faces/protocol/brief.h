@@ -122,9 +122,11 @@ struct FreeGpus {
 BOOST_DESCRIBE_STRUCT(FreeGpus, (),
                       (schema, simulated, enough, why, waiting, capacity, linked, gpus))
 GPUYARD_ABOUT(
-    FreeGpus, {"enough", "A claim that does not wait would be granted now, to this caller."},
-    {"why", "Why it would not be; else empty."}, {"waiting", "How many claims wait."},
-    {"capacity", "How many GPUs there are."},
+    FreeGpus,
+    {"enough", "A claim that does not wait would be granted now, if the caller may claim at all."},
+    {"why", "Why it would not be; else empty."},
+    {"waiting", "How many claims wait; 0 for a token of some GPUs."},
+    {"capacity", "How many GPUs there are, of those that the caller sees."},
     {"linked", "All chosen GPUs are linked with each other by NVLink."},
     {"gpus",
      "Of these a claim of one GPU would get one. Free GPUs that are kept for a claim that "

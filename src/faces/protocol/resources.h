@@ -201,10 +201,12 @@ struct Readiness {
   std::uint64_t gpus = 0;
   bool simulated = false;
   std::vector<std::string> notes;
-  std::string now;
+  std::optional<std::string> now;
 };
 BOOST_DESCRIBE_STRUCT(Readiness, (), (ready, reason, cuda_available, gpus, simulated, notes, now))
-GPUYARD_ABOUT(Readiness, {"now", "The machine's own clock, RFC 3339."},
+GPUYARD_ABOUT(Readiness,
+              {"now",
+               "The machine's own clock, RFC 3339; null from a daemon that is too old to say."},
               {"cuda_available", "NVML is initialised and there is at least one GPU."},
               {"notes",
                "What is in use though something is wrong with it: an old certificate, say."})
