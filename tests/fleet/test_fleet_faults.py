@@ -71,7 +71,7 @@ def read_text(text):
 
 
 def test_an_sshd_that_says_nothing(fleet):
-    in_trouble(fleet, fleet.nodes[0].silent_sshd(), "in time")
+    in_trouble(fleet, fleet.nodes[0].silent_sshd(), "says nothing")
 
 
 def test_a_host_key_that_has_changed(fleet):
@@ -92,7 +92,7 @@ def test_a_machine_that_is_dead(fleet):
 
 
 def test_a_machine_that_is_cut_off(fleet):
-    in_trouble(fleet, fleet.nodes[0].cut_off(), "in time")
+    in_trouble(fleet, fleet.nodes[0].cut_off(), "cannot be reached")
 
 
 def test_a_machine_that_is_cut_off_while_its_connection_waits_for_the_next_time(fleet):
@@ -107,7 +107,7 @@ def test_a_machine_that_is_cut_off_in_the_middle_of_a_request(fleet):
         with n1.cut_off():
             began = time.monotonic()
             text, _ = one.communicate(timeout=PATIENCE)
-            assert time.monotonic() - began < 8
+            assert time.monotonic() - began < 20
             answer = read_text(text)
             assert answered(answer) == names(fleet)[1:] and "in time" in problems(answer)["n1"]
             only_masters_are_left(fleet)

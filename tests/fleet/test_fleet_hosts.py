@@ -121,7 +121,7 @@ def test_http_sd(fleet, lab):
         assert answered(answer) == expected, problems(answer)
         refused(fleet, f"http_sd:{url}/gone", "status 404", code=5)
         for path in ("object", "html"):
-            refused(fleet, f"http_sd:{url}/{path}", "no list of targets")
+            refused(fleet, f"http_sd:{url}/{path}", "no list of targets", code=5)
         refused(fleet, f"http_sd:{url}/empty", "no machine")
     refused(fleet, f"http_sd:{url}/gone", "Connection refused", code=5)
 
@@ -145,7 +145,7 @@ def test_dns_leads_to_ssh_or_to_https(fleet, lab):
         assert asked(fleet, "dns:_ssh._tcp.lab") == ["n1", "n2"]
         answer = view(fleet, "--hosts", "dns:_gpuyard._tcp.lab")
         assert answered(answer) == ["n3.lab"] and answer["hosts"][0]["url"] == "https://n3.lab:9411"
-        refused(fleet, "dns:_none._tcp.lab", "no SRV record", code=6)
+        refused(fleet, "dns:_none._tcp.lab", "no SRV record", code=5)
 
 
 def test_a_server_of_dns_that_says_nothing_is_given_up(fleet, lab):
