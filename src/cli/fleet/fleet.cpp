@@ -93,8 +93,9 @@ Gathered<Answer> gather(const Yards& yards, typename fleet::Survey<Answer>::Ques
       auto heard = survey->heard();
       return {std::move(survey), std::move(heard), signal};
     }
-    if (BootClock::now() - begin >= kSilence)
+    if (BootClock::now() - begin >= kSilence) {
       line.show(waiting_text(*survey, done, yards.hosts.size()));
+    }
     std::array<pollfd, 2> polled{pollfd{survey->crew().bell(), POLLIN, 0},
                                  pollfd{signals.descriptor(), POLLIN, 0}};
     ::poll(polled.data(), polled.size(), std::chrono::milliseconds(kSilence).count());
