@@ -180,7 +180,7 @@ std::string shares_text(const GpuBottlenecks& gpu) {
   return text.empty() ? std::string(kNothing) : text;
 }
 
-double span_of(const Spell& spell) {
+double lasted(const Spell& spell) {
   const auto began = from_rfc3339(spell.began);
   const auto ended = from_rfc3339(spell.ended);
   return began && ended ? std::chrono::duration<double>(*ended - *began).count() : 0;
@@ -188,7 +188,7 @@ double span_of(const Spell& spell) {
 
 bool is_slow(const Spell& spell) {
   const BottleneckCause cause = spell.bottleneck.cause;
-  if (cause == BottleneckCause::not_known) return span_of(spell) >= kShortUnknown;
+  if (cause == BottleneckCause::not_known) return lasted(spell) >= kShortUnknown;
   return cause != BottleneckCause::none;
 }
 
@@ -206,7 +206,7 @@ std::string bottleneck_tables(const protocol::Bottlenecks& told, const Screen& s
       spells.add({{gpu_text(gpu)},
                   {local_moment(spell.began, now)},
                   {spell.on ? "now" : local_moment(spell.ended, now)},
-                  {short_length(std::llround(span_of(spell)))},
+                  {short_length(std::llround(lasted(spell)))},
                   {printable(spell.bottleneck.brief)},
                   {printable(spell.bottleneck.text)}});
     }
