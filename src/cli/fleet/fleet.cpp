@@ -53,8 +53,11 @@ Result<Yards> yards_of(const FleetVerb& verb) {
   yards.hosts = *std::move(hosts);
   if (verb.no_master) return yards;
   auto masters = fleet::masters_directory(environment);
-  if (masters) yards.manner.keys.ssh.masters = *std::move(masters);
-  if (!masters) say("no ssh is left behind for the next time: " + masters.error().message);
+  if (masters) {
+    yards.manner.keys.ssh.masters = *std::move(masters);
+  } else {
+    say("no ssh is left behind for the next time: " + masters.error().message);
+  }
   return yards;
 }
 
