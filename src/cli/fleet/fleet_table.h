@@ -23,8 +23,6 @@ std::string diagnosis_text(const fleet::FleetDiagnosis&, const Screen&);
 
 // "n7: ..." for each machine that did not answer, and for a second name of one that did.
 std::string problems_text(const fleet::FleetAnswer&);
-// "97 machines, 776 GPUs, 312 free, 41.2 kW; 3 did not answer"
-std::string totals_text(const fleet::FleetNodes&);
 
 // What the user of `fleet top` has chosen to see.
 struct FleetLook {

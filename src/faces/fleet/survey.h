@@ -112,11 +112,7 @@ class Survey {
  private:
   void ask(std::size_t i) {
     const TimePoint begin = BootClock::now();
-    const Host host = [&] {
-      const std::scoped_lock lock(mutex_);
-      return heard_[i].host;
-    }();
-    const auto way = way_to(host, manner_);
+    const auto way = way_to(heard_[i].host, manner_);
     auto answer = way ? question_(*way) : Result<Answer>(way.error());
     const std::scoped_lock lock(mutex_);
     heard_[i].took = BootClock::now() - begin;
@@ -126,7 +122,7 @@ class Survey {
 
   const Manner manner_;
   const Question question_;
-  mutable std::mutex mutex_;  // guards heard_
+  mutable std::mutex mutex_;  // guards heard_, but for the hosts, which stay as they are
   std::vector<Heard<Answer>> heard_;
   Crew crew_;  // ends before what it works on
 };

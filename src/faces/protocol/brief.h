@@ -32,7 +32,7 @@ struct BriefModel {
 };
 BOOST_DESCRIBE_STRUCT(BriefModel, (), (name, memory_mib))
 
-// Columns, which take half the bytes of rows: each has a value for each GPU, in the same order.
+// Columns, which take far fewer bytes than rows: each has a value for each GPU, in the same order.
 struct BriefGpus {
   std::vector<std::uint32_t> index;
   std::vector<std::string> uuid;
