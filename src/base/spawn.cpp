@@ -1,16 +1,24 @@
 #include "base/spawn.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "base/files.h"
+#include "base/text.h"
+#include "base/unique_fd.h"
 
 namespace gpuyard {
 namespace {
@@ -215,6 +223,51 @@ Result<pid_t> spawn(const SpawnPlan& plan) {
   errno = start(&child, program, actions.get(), attributes.get(), words.get(), variables.get());
   if (errno != 0) return system_error("starting " + words.first());
   return child;
+}
+
+namespace {
+
+// Reads until the child has closed its output, or the time is over.
+std::string read_until(int fd, TimePoint deadline) {
+  std::string text;
+  for (std::array<char, 4096> chunk{};;) {
+    pollfd polled{fd, POLLIN, 0};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - BootClock::now());
+    if (left.count() <= 0 || ::poll(&polled, 1, static_cast<int>(left.count())) <= 0) return text;
+    const ssize_t got = ::read(fd, chunk.data(), chunk.size());
+    if (got <= 0) return text;
+    if (text.size() < kRunOutputKept) text.append(chunk.data(), static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace
+
+Result<std::string> run_within(SpawnPlan plan, Duration patience) {
+  const TimePoint deadline = BootClock::now() + patience;
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("a pipe");
+  const UniqueFd reads(ends[0]);
+  UniqueFd writes(ends[1]);
+  plan.output = writes.get();
+  plan.own_session = true;
+  const auto child = spawn(plan);
+  if (!child) return child.error();
+  writes = UniqueFd();
+  std::string text = read_until(reads.get(), deadline);
+  // glibc has a wrapper for this system call only since 2.36.
+  const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, *child, 0)));
+  pollfd ended{handle.get(), POLLIN, 0};
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - BootClock::now());
+  const bool late =
+      ::poll(&ended, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) <= 0;
+  if (late) ::kill(-*child, SIGKILL);
+  int status = 0;
+  ::waitpid(*child, &status, 0);
+  text = trimmed(text);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
+  if (late) text += fmt::format(" (no answer for {:g} s)", to_seconds(patience));
+  return Error{late ? Errc::timed_out : Errc::unavailable,
+               text.empty() ? "it failed and said nothing" : text};
 }
 
 }  // namespace gpuyard

@@ -3,11 +3,13 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 
 namespace gpuyard {
@@ -34,5 +36,12 @@ struct SpawnPlan {
 // Starts the child. Closes every other descriptor in it and resets its signals to those of a fresh
 // process, whatever we block or ignore. The caller waits for the child. Any thread may call it.
 Result<pid_t> spawn(const SpawnPlan&);
+
+inline constexpr std::size_t kRunOutputKept = std::size_t{1} << 20;  // bytes; the rest is dropped
+
+// Starts the child in a session of its own, waits for its end, and returns what it wrote to stdout
+// and stderr. Kills its session's processes once `patience` is over. Errc::timed_out: it was
+// killed; Errc::unavailable: it failed; both with what it wrote.
+Result<std::string> run_within(SpawnPlan plan, Duration patience);
 
 }  // namespace gpuyard

@@ -23,7 +23,8 @@ using Asking =
                          FreeVerb, CordonVerb, UsageVerb, AlertsVerb, TokenVerb>;
 using Starting = boost::mp11::mp_list<RunVerb>;  // and EnergyVerb, if it is given a command
 using OfThisMachine =
-    boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, TlsVerb, HostVerb, FleetVerb, SimVerb,
+    boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, TlsVerb, HostVerb, FleetVerb, SlurmVerb,
+                         SimVerb,
                          DialStdioVerb, VersionVerb, SchemaVerb, CompletionVerb>;
 
 template <class AnyVerb>

@@ -70,6 +70,7 @@ const std::vector<Example>& examples() {
       {{"tls", "show"}, here},
       {{"host", "add", "x", "https://x"}, here},
       {{"fleet"}, here},
+      {{"slurm", "health"}, here},
       {{"serve"}, here},
       {{"config", "print"}, here},
       {{"driver"}, asks},

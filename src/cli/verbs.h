@@ -334,6 +334,17 @@ struct FleetVerb {
   std::string by = "user";
 };
 
+// The hooks of Slurm on a node, and what belongs to them.
+struct SlurmVerb {
+  enum class Action : std::uint8_t { status, health, begin, end, epilog_ctld, install };
+  Action action = Action::status;
+  std::string socket;                       // empty: this machine's
+  std::string spool = "/run/gpuyard-slurm"; // what hooks leave for the next one
+  std::string url;   // epilog-ctld: of a node's daemon, {} for its name; empty: as -H has the name
+  std::string into;  // install: where the hooks are written; empty: nothing is
+  bool json = false;
+};
+
 struct DoctorVerb {
   SourceFlags source;
   bool json = false;
@@ -461,8 +472,8 @@ using Verb = std::variant<ServeVerb, DevicesVerb, TopVerb, WatchVerb, EventsVerb
                           ReplayVerb, HistoryVerb, WhyVerb, QueryVerb, ProcessesVerb, DriverVerb,
                           EnergyVerb, ControlVerb, AuditVerb, OperationsVerb, RunVerb, LeaseVerb,
                           LeasesVerb, QueueVerb, FreeVerb, CordonVerb, UsageVerb, AlertsVerb,
-                          TokenVerb, TlsVerb, HostVerb, FleetVerb, DoctorVerb, ConfigVerb,
-                          VersionVerb, SchemaVerb, CompletionVerb, SimVerb, DialStdioVerb>;
+                          TokenVerb, TlsVerb, HostVerb, FleetVerb, SlurmVerb, DoctorVerb,
+                          ConfigVerb, VersionVerb, SchemaVerb, CompletionVerb, SimVerb, DialStdioVerb>;
 
 // What a verb does, and so whether it can be of another machine's daemon: what -H means to it.
 enum class Reach : std::uint8_t {
@@ -500,6 +511,7 @@ int run(const TokenVerb&);
 int run(const TlsVerb&);
 int run(const HostVerb&);
 int run(const FleetVerb&);
+int run(const SlurmVerb&);
 int run(const DoctorVerb&);
 int run(const ConfigVerb&);
 int run(const VersionVerb&);
@@ -550,6 +562,7 @@ Options add_token(Options program, TokenVerb&);
 Options add_tls(Options program, TlsVerb&);
 Options add_named_host(Options program, HostVerb&);
 Options add_fleet(Options program, FleetVerb&);
+Options add_slurm(Options program, SlurmVerb&);
 Options add_doctor(Options program, DoctorVerb&);
 Options add_config(Options program, ConfigVerb&);
 Options add_version(Options program, VersionVerb&);
@@ -565,7 +578,7 @@ void add_verbs(VerbList& verbs) {
   verbs.add("Watching", add_query, add_processes, add_why, add_history, add_events, add_smi,
             add_record, add_replay);
   verbs.add("Sharing", add_queue, add_free, add_lease, add_cordon, add_uncordon);
-  verbs.add("Many machines", add_fleet);
+  verbs.add("Many machines", add_fleet, add_slurm);
   verbs.add("Accounting", add_energy, add_usage);
   verbs.add("Setting", add_power, add_clocks, add_persistence, add_compute_mode, add_ecc, add_reset,
             add_restore, add_audit, add_operations);

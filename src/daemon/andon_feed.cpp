@@ -124,6 +124,9 @@ void AndonFeed::note_node(andon::Signals& node) {
   }
   failing_ = std::move(failing);
   node[andon::Signal::sink_failing] = longest;
+  if (slurm_trouble_ != nullptr) {
+    node[andon::Signal::slurm_trouble] = slurm_trouble_->empty() ? 0 : 1;
+  }
   note_access(node);
 }
 

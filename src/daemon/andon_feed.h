@@ -68,6 +68,8 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
 
   // What opens the daemon to the network; null: nothing does. It is there while snapshots come.
   void look_at_access(const access::Tokens*, const metrics::TlsFigures*);
+  // What keeps a hook of Slurm from its work. It is there while snapshots come.
+  void look_at_slurm(const std::string& trouble) { slurm_trouble_ = &trouble; }
   void start();
   void on_event(const DeviceEvent& event) { board_.on_event(event); }
   void on_snapshot(const Snapshot&);
@@ -115,6 +117,7 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
   std::optional<double> disk_free_percent_;
   const access::Tokens* tokens_ = nullptr;
   const metrics::TlsFigures* tls_ = nullptr;
+  const std::string* slurm_trouble_ = nullptr;
   std::map<std::string, TimePoint> failing_;  // failing sinks, since when we have seen it
   bool told_firing_ = false;
   Subscription disk_timer_;

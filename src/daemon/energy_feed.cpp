@@ -56,7 +56,7 @@ usage::UseReadings LeaseUseFeed::readings_of(const Snapshot& snapshot) const {
 
 void LeaseUseFeed::on_snapshot(const Snapshot& snapshot) {
   book_.observe(readings_of(snapshot));
-  if (!book_.is_open() && snapshot.driver.initialised && !leases_.closed()) open(snapshot);
+  if (snapshot.driver.initialised && !leases_.closed()) open(snapshot);
 }
 
 // The use of leases in containers counts for the user who owns the container.
@@ -66,6 +66,7 @@ usage::Holding LeaseUseFeed::holding_of(const Lease& lease) const {
 
 // Opens the book with all leases that ever had GPUs, so that their use is known from the start.
 void LeaseUseFeed::open(const Snapshot& snapshot) {
+  if (book_.is_open()) return;
   using std::chrono::days;
   usage::UseBook::Found found;
   found.since = std::chrono::floor<days>(loop_.wall());
@@ -83,8 +84,9 @@ void LeaseUseFeed::open(const Snapshot& snapshot) {
 }
 
 void LeaseUseFeed::on_lease(const Lease& now, State before) {
-  // A lease may begin and end between two syncs of the disk.
+  // A lease may begin and end between two syncs of the disk, and before the next reading.
   const bool begun = now.granted_wall && before == State::waiting;
+  if (begun) open(*telemetry_.latest());
   if (begun) book_.begin(holding_of(now));
   if (now.state == State::ended && (begun || lease::has_gpus(before)))
     book_.end(now.id, loop_.now());

@@ -23,6 +23,10 @@ namespace {
 lease::Policy policy_of(const config::Config& whole, const processes::SubordinateUids& uids) {
   const config::Config::Lease& config = whole.lease;
   lease::Policy policy;
+  using Mode = config::Config::Lease::Mode;
+  policy.mode = config.mode == Mode::grant     ? lease::Mode::grant
+                : config.mode == Mode::observe ? lease::Mode::observe
+                                               : lease::Mode::automatic;
   policy.shares = whole.shares;
   policy.most_waiting = most_waiting_claims(descriptor_limit());
   policy.person = [&uids](std::uint32_t uid) { return uids.person(uid); };

@@ -53,7 +53,8 @@ def test_each_view_has_a_table_that_names_machines(busy, words):
     assert "\x1b" not in table and busy.go("fleet", *words).stderr == ""
 
 
-def test_a_machine_has_as_many_of_each_as_it_says_itself(busy):
+def test_a_machine_has_as_many_of_each_as_it_says_itself(busy, record_property):
+    record_property("contract", "F1")
     shown = view(busy)["nodes"]
     assert [one["host"] for one in shown] == names(busy)
     for node, one in zip(busy.nodes, shown):
@@ -125,7 +126,8 @@ def test_usage_is_the_sum_of_the_machines_books(busy):
         assert sum(low.values()) <= by_host.get(node.name, 0) <= sum(high.values())
 
 
-def test_a_machine_that_is_named_twice_counts_once(fleet):
+def test_a_machine_that_is_named_twice_counts_once(fleet, record_property):
+    record_property("contract", "F1")
     answer = view(fleet, "--hosts", "n1,n1b,ssh://root@n1,n2")
     assert [one["same_as"] for one in answer["hosts"]] == [None, "n1", "n1", None]
     assert sum(node["gpus"] for node in answer["nodes"]) == 8

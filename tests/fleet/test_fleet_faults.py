@@ -67,6 +67,11 @@ def read_text(text):
     return json.loads(text)
 
 
+@pytest.fixture(autouse=True)
+def contract(record_property):
+    record_property("contract", "F4")
+
+
 # The way there.
 
 

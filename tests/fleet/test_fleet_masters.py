@@ -24,7 +24,8 @@ def folder(fleet):
     return fleet.file("run") / "gpuyard-ssh"
 
 
-def test_a_machine_is_logged_in_to_once_and_the_next_time_not_at_all(fleet):
+def test_a_machine_is_logged_in_to_once_and_the_next_time_not_at_all(fleet, record_property):
+    record_property("contract", "F2")
     before = logins(fleet)
     for _ in range(3):
         assert answered(view(fleet)) == names(fleet)
@@ -41,7 +42,8 @@ def test_all_views_share_the_connections(fleet):
     assert logins(fleet) == before
 
 
-def test_hang_up_ends_them_and_says_how_many(fleet, folder):
+def test_hang_up_ends_them_and_says_how_many(fleet, folder, record_property):
+    record_property("contract", "F2")
     view(fleet)
     assert fleet.must("fleet", "hang-up").startswith("8 connections ended")
     assert not fleet.ssh_processes() and not os.listdir(folder)

@@ -184,7 +184,7 @@ int show_usage(const FleetVerb& verb, const Yards& yards, const Screen& screen) 
   protocol::UsageQuery query;
   query.since_s = *since;
   const bool by_host = verb.by == "host";
-  query.by = enum_from_name<gpuyard::usage::UseBy>(by_host ? "user" : verb.by);
+  query.by = use_by(by_host ? "user" : verb.by);
   const auto got = gather_also(yards, protocol::kUsage, query);
   const auto view = fleet::usage_of(got.heard, by_host);
   return show(verb, view, usage_table(view.usage, screen), got.ended_by);
@@ -258,9 +258,9 @@ Options add_fleet(Options program, FleetVerb& verb) {
   action(Action::alerts, "alerts", "Show what is wrong, and where");
   const Options usage = action(Action::usage, "usage", "Show who used how much of the GPUs");
   usage.option("--since", verb.since, "In the last 24h, 7d, 30d (7d)").type_name("TIME");
-  usage.option("--by", verb.by, "A row for each user, day, gpu, lease or host (user)")
+  usage.option("--by", verb.by, "A row for each user, day, gpu, lease, slurm-job or host (user)")
       .type_name("WHAT")
-      .one_of({"user", "day", "gpu", "lease", "host"});
+      .one_of({"user", "day", "gpu", "lease", "slurm-job", "host"});
   action(Action::doctor, "doctor", "Find machines that are not as the others, or do not answer");
   action(Action::top, "top", "Show the machines live");
   fleet.verb("hang-up", "End the connections of ssh that were left for the next time")

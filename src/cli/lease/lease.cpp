@@ -232,10 +232,7 @@ Result<protocol::UsageQuery> query_of(const UsageVerb& verb) {
   if (!since) return since.error();
   protocol::UsageQuery query;
   query.since_s = *since;
-  query.by = enum_from_name<gpuyard::usage::UseBy>(verb.by);
-  if (!query.by) {
-    return Error{Errc::invalid, "--by is user, day, gpu or lease, not \"" + verb.by + "\""};
-  }
+  query.by = use_by(verb.by);
   if (verb.csv) query.format = protocol::TextFormat::csv;
   return query;
 }
@@ -298,9 +295,9 @@ Options add_usage(Options program, UsageVerb& verb) {
   const Options usage = program.verb("usage", "Show who used how much of the GPUs");
   add_showing(usage, verb.socket, verb.json, verb.color);
   usage.option("--since", verb.since, "In the last 24h, 7d, 30d (7d)").type_name("TIME");
-  usage.option("--by", verb.by, "A row for each user, day, gpu or lease (user)")
+  usage.option("--by", verb.by, "A row for each user, day, gpu, lease or slurm-job (user)")
       .type_name("WHAT")
-      .one_of({"user", "day", "gpu", "lease"});
+      .one_of({"user", "day", "gpu", "lease", "slurm-job"});
   usage.flag("--csv", verb.csv, "Print CSV").excludes(usage.find("--json"));
   return usage;
 }

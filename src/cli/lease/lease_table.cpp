@@ -168,7 +168,7 @@ std::string lease_page(const Lease& lease, WallTime now) {
 
 std::string usage_table(const protocol::Usage& usage, const Screen& screen) {
   std::string key = printable(usage.by);
-  for (char& c : key) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  for (char& c : key) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c == '_' ? ' ' : c;
   FittedTable table{{{key},
                      {"LEASES", true, LeaseColumn::comments},
                      {"GPU-HOURS", true},
@@ -176,7 +176,9 @@ std::string usage_table(const protocol::Usage& usage, const Screen& screen) {
                      {"MEAN UTIL", true, LeaseColumn::use},
                      {"PEAK MEMORY", true, LeaseColumn::peak},
                      {"REMARKS", false, LeaseColumn::comments}}};
-  for (const protocol::UsageRow& row : usage.rows) add_usage(table, row, printable(row.key));
+  for (const protocol::UsageRow& row : usage.rows) {
+    add_usage(table, row, row.key.empty() ? "(no job)" : printable(row.key));
+  }
   if (usage.unleased.gpu_hours > 0) add_usage(table, usage.unleased, "(no lease)");
   std::string text = table.text(screen);
   if (usage.rows_left_out > 0) text += fmt::format("{} more rows.\n", usage.rows_left_out);

@@ -216,6 +216,11 @@ Result<NamedLease> named_lease(const std::string& id) {
   return named;
 }
 
+std::optional<gpuyard::usage::UseBy> use_by(std::string by) {
+  std::ranges::replace(by, '-', '_');
+  return enum_from_name<gpuyard::usage::UseBy>(by);
+}
+
 Result<http::Endpoint> lease_daemon(const std::string& socket) {
   return daemon_at(socket, "only a daemon knows who has which GPU, and none is running here");
 }

@@ -53,6 +53,9 @@ std::string note_of(std::string_view text);
 // Returns "30m" as seconds. Errors name the flag.
 Result<double> seconds_of(const std::string& text, std::string_view flag);
 
+// Returns what --by means: the API has "_" where people write "-".
+std::optional<gpuyard::usage::UseBy> use_by(std::string by);
+
 // The lease that the user means. `fence` is set if this process runs under that lease.
 struct NamedLease {
   std::string id;

@@ -1,17 +1,11 @@
 // What is typed into a plan, and how it is carried out: by a verb of this program, or by a signal.
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
-#include "base/clock.h"
 #include "base/files.h"
 #include "base/spawn.h"
 #include "base/text.h"
@@ -110,40 +104,8 @@ Result<void> send_signal(const ProcessName& process, const std::string& signal) 
 }
 
 Result<std::string> run_verb(const std::vector<std::string>& words) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("starting gpuyard");
-  const UniqueFd reads(ends[0]);
-  UniqueFd writes(ends[1]);
-  SpawnPlan plan;
-  plan.arguments = words;
-  plan.output = writes.get();
-  plan.own_session = true;
-  const auto child = spawn(plan);
-  if (!child) return child.error();
-  writes = UniqueFd();
   constexpr Duration kPatience = std::chrono::seconds(20);
-  constexpr std::size_t kMostOutput = 16384;  // bytes; the rest is dropped
-  const TimePoint deadline = BootClock::now() + kPatience;
-  std::string text;
-  for (std::array<char, 1024> chunk{};;) {
-    pollfd polled{reads.get(), POLLIN, 0};
-    const auto left = to_milliseconds(deadline - BootClock::now());
-    if (left <= 0 || ::poll(&polled, 1, static_cast<int>(left)) <= 0) break;
-    const ssize_t got = ::read(reads.get(), chunk.data(), chunk.size());
-    if (got <= 0) break;
-    if (text.size() < kMostOutput) text.append(chunk.data(), static_cast<std::size_t>(got));
-  }
-  // It has closed its output, or has no time left.
-  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *child, 0)));
-  pollfd ended{pidfd.get(), POLLIN, 0};
-  const auto left = std::max<std::int64_t>(to_milliseconds(deadline - BootClock::now()), 0);
-  if (::poll(&ended, 1, static_cast<int>(left)) <= 0) ::kill(*child, SIGKILL);
-  int status = 0;
-  ::waitpid(*child, &status, 0);
-  text = std::string(trimmed(text));
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
-  if (BootClock::now() >= deadline) text += " (no answer for 20 s)";
-  return Error{Errc::unavailable, text.empty() ? "it failed and said nothing" : text};
+  return run_within({.arguments = words}, kPatience);
 }
 
 }  // namespace gpuyard::cli::top

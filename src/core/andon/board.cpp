@@ -111,7 +111,8 @@ void Board::quarantine_anew() {
     quarantined_.try_emplace(
         alert.gpu, Quarantine{alert.rule, alert.number,
                               fmt::format("quarantined by alert {} ({}): {}", alert.number,
-                                          alert.rule, alert.message)});
+                                          alert.rule, alert.message),
+                              alert.message, rule->advice});
   }
 }
 

@@ -44,6 +44,8 @@ struct Quarantine {
   std::string rule;
   std::uint64_t alert = 0;
   std::string text;
+  std::string message;  // of the alert
+  std::string advice;
 };
 
 class Board {

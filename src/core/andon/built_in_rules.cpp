@@ -296,6 +296,13 @@ hold_s = 60
 severity = 40
 message = "A token ends in {value} days"
 advice = "`gpuyard token list` says which; make another for what uses it, and revoke this one."
+
+[rule.slurm-hook]
+on = "slurm_trouble"
+at = 1
+severity = 70
+message = "A hook of Slurm on this machine cannot do its work"
+advice = "`gpuyard slurm status` has its own words, and `gpuyard slurm install` checks the setting; jobs go on meanwhile."
 )toml";
 }
 

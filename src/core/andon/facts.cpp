@@ -228,6 +228,8 @@ constexpr std::array kRows = {
               "1 while a newer certificate is there and is no good."},
     SignalRow{Signal::token_days, "token_days", kOfNode,
               "Days until the first of the tokens ends that were made for four weeks or more."},
+    SignalRow{Signal::slurm_trouble, "slurm_trouble", kOfNode,
+              "1 while something keeps a hook of Slurm from its work."},
 };
 static_assert(kRows.size() == kSignals);
 

@@ -44,8 +44,9 @@ enum class Signal : std::uint8_t {
   certificate_days,
   certificate_refused,
   token_days,
+  slurm_trouble,
 };
-inline constexpr std::size_t kSignals = 22;
+inline constexpr std::size_t kSignals = 23;
 
 struct SignalRow {
   Signal signal;

@@ -62,6 +62,11 @@ void GpuBook::cordon(Cordon cordon) {
   cordons_.insert_or_assign(gpu, std::move(cordon));
 }
 
+void GpuBook::observe_only() {
+  observes_only_ = true;
+  outside_.clear();
+}
+
 std::vector<DeviceId> GpuBook::not_looked_at() const {
   std::vector<DeviceId> some;
   for (const auto& [id, gpu] : gpus_) {
@@ -113,6 +118,7 @@ std::vector<Seen> GpuBook::see(const DeviceId& gpu, const Sight& sight, TimePoin
     if (list->empty() && !leased(gpu)) idle_bytes_[gpu] = *used->second;
     use(gpu, *used->second);
   }
+  if (observes_only_) return {};
   std::vector<Seen> outside;
   std::ranges::copy_if(*list, std::back_inserter(outside),
                        [](const Seen& one) { return one.verdict != Seen::Verdict::member; });
@@ -179,8 +185,8 @@ void GpuBook::start_over() {
 Condition GpuBook::condition(const DeviceId& id) const {
   Condition now;
   const auto gpu = gpus_.find(id);
-  now.in_service = gpu != gpus_.end() && gpu->second.withheld.empty() && cordons_.count(id) == 0 &&
-                   looked_at_.count(id) > 0;
+  now.in_service = !observes_only_ && gpu != gpus_.end() && gpu->second.withheld.empty() &&
+                   cordons_.count(id) == 0 && looked_at_.count(id) > 0;
   now.squatted = outside_.count(id) > 0 || hidden_bytes(id);
   if (gpu == gpus_.end()) return now;
   now.free_bytes = gpu->second.free_bytes;
@@ -225,6 +231,7 @@ std::optional<Withholding> GpuBook::withheld(const DeviceId& id) const {
                        fmt::format("cordoned by {}: {}", cordon->second.by, cordon->second.reason)};
   }
   if (!gpu->second.withheld.empty()) return Withholding{gpu->second.withheld, gpu->second.text};
+  if (observes_only_) return Withholding{"observed", "Slurm hands it out, and gpuyard only watches"};
   if (looked_at_.count(id) == 0) {
     return Withholding{"new", "it was found a moment ago; who uses it is being looked at"};
   }

@@ -51,6 +51,9 @@ class GpuBook {
   std::optional<Slot> slot_of(const DeviceId&);
   void cordon(Cordon);
   void uncordon(const DeviceId& gpu) { cordons_.erase(gpu); }
+  // Hands no GPU out from now on, and calls nobody an outsider: Slurm hands them out.
+  void observe_only();
+  bool observes_only() const { return observes_only_; }
   // Takes what was seen of a GPU. Nobody gets it before that. Returns the known processes that use
   // it outside any lease and were not there before.
   std::vector<Seen> see(const DeviceId&, const Sight&, TimePoint now);
@@ -110,6 +113,7 @@ class GpuBook {
   std::map<DeviceId, std::int64_t> idle_bytes_;
   std::vector<std::string> fleet_;  // at the last fleet_changed()
   bool complete_ = false;
+  bool observes_only_ = false;
 };
 
 }  // namespace gpuyard::lease

@@ -67,26 +67,28 @@ bool is_member(const Seen& one, const Lease& lease) {
   return one.verdict == Seen::Verdict::member && one.lease == lease.id;
 }
 
-std::optional<std::string> left_on(const Lease& lease, const DeviceId& gpu, const Sight& sight,
-                                   std::optional<std::int64_t> idle_bytes) {
+std::optional<Left> member_on(const Lease& lease, const DeviceId& gpu, const Sight& sight) {
   const auto list = sight.on_gpus.find(gpu);
   if (list == sight.on_gpus.end() || !list->second) {
-    return "who uses " + gpu + " cannot be read now";
+    return Left{"who uses " + gpu + " cannot be read now"};
   }
-  const auto& processes = *list->second;
   const auto member =
-      std::ranges::find_if(processes, [&](const Seen& one) { return is_member(one, lease); });
-  if (member != processes.end()) {
-    return fmt::format("pid {} ({}) still uses {}", member->pid, member->command, gpu);
-  }
-  // Other processes may have memory there; only memory of no process is left over.
+      std::ranges::find_if(*list->second, [&](const Seen& one) { return is_member(one, lease); });
+  if (member == list->second->end()) return std::nullopt;
+  return Left{fmt::format("pid {} ({}) still uses {}", member->pid, member->command, gpu), true};
+}
+
+// Other processes may have memory there; only memory of no process is left over.
+std::optional<Left> memory_on(const DeviceId& gpu, const Sight& sight,
+                              std::optional<std::int64_t> idle_bytes) {
   const auto used = sight.used_bytes.find(gpu);
-  if (!processes.empty() || used == sight.used_bytes.end() || !used->second || !idle_bytes ||
-      *used->second <= *idle_bytes + kSlackBytes) {
+  if (!sight.on_gpus.at(gpu)->empty() || used == sight.used_bytes.end() || !used->second ||
+      !idle_bytes || *used->second <= *idle_bytes + kSlackBytes) {
     return std::nullopt;
   }
-  return fmt::format("no process is left, but {} MiB of memory of {} are still used",
-                     *used->second >> 20, gpu);
+  return Left{fmt::format("no process is left, but {} MiB of memory of {} are still used",
+                          *used->second >> 20, gpu),
+              true};
 }
 
 }  // namespace
@@ -107,18 +109,23 @@ std::vector<Process> remaining_processes(const Lease& lease, const Sight& sight)
   return {all.begin(), all.end()};
 }
 
-std::optional<std::string> left_of(const Lease& lease, const Sight& sight, const GpuBook& gpus) {
-  if (sight.alive.count(lease.id) == 0) return "its processes could not be looked for";
-  if (const auto all = remaining_processes(lease, sight); !all.empty()) {
-    return all.size() == 1
-               ? fmt::format("pid {} still runs", all.front().pid)
-               : fmt::format("pid {} and {} more still run", all.front().pid, all.size() - 1);
-  }
+std::optional<Left> left_of(const Lease& lease, const Sight& sight, const GpuBook& gpus) {
+  if (sight.alive.count(lease.id) == 0) return Left{"its processes could not be looked for"};
+  std::optional<Left> left;
   for (const DeviceId& gpu : lease.gpus) {
     if (gpus.lost(gpu)) continue;
-    if (auto why = left_on(lease, gpu, sight, gpus.idle_bytes(gpu))) return why;
+    auto found = member_on(lease, gpu, sight);
+    if (!found) found = memory_on(gpu, sight, gpus.idle_bytes(gpu));
+    if (found && (!left || (found->seen && !left->seen))) left = std::move(found);
   }
-  return std::nullopt;
+  if (left && left->seen) return left;
+  if (const auto all = remaining_processes(lease, sight); !all.empty()) {
+    return Left{all.size() == 1
+                    ? fmt::format("pid {} still runs", all.front().pid)
+                    : fmt::format("pid {} and {} more still run", all.front().pid, all.size() - 1),
+                true};
+  }
+  return left;
 }
 
 }  // namespace gpuyard::lease

@@ -64,7 +64,12 @@ inline constexpr std::int64_t kSlackBytes = std::int64_t{512} << 20;
 // Returns the processes of the lease that have to go: those on its GPUs, and those that may still
 // begin to use them. The holder that gave up its lease itself may live on.
 std::vector<Process> remaining_processes(const Lease&, const Sight&);
-// Names what is left, for people; nothing if all is gone.
-std::optional<std::string> left_of(const Lease&, const Sight&, const GpuBook&);
+struct Left {
+  std::string text;   // for people
+  bool seen = false;  // if not, it could not be told whether anything is left
+};
+
+// Returns nothing if all is gone.
+std::optional<Left> left_of(const Lease&, const Sight&, const GpuBook&);
 
 }  // namespace gpuyard::lease

@@ -47,7 +47,25 @@ Result<void> check_name(std::string_view name) {
                            kLongestId)};
 }
 
+Result<std::string> job_named(std::string_view number) {
+  constexpr std::size_t kMostDigits = 20;
+  const bool digits = std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
+  if (digits && !number.empty() && number.size() <= kMostDigits) {
+    return std::string(kJobPrefix).append(number);
+  }
+  return Error{Errc::invalid, "a job of Slurm is named by its number"};
+}
+
+std::string_view job_of(const Lease& lease) {
+  if (lease.wish.binding != Binding::job) return {};
+  return std::string_view(lease.id).substr(0, lease.id.rfind('-'));
+}
+
 Result<void> check_id(std::string_view id) {
+  if (id.starts_with(kJobPrefix)) {
+    return Error{Errc::invalid, fmt::format("ids that begin with \"{}\" are those of Slurm's jobs",
+                                            kJobPrefix)};
+  }
   if (id.size() >= kShortestId && check_name(id)) return {};
   return Error{Errc::invalid,
                fmt::format("the id of a lease is {} to {} letters, digits, '-' and '_', a letter "

@@ -23,8 +23,9 @@ enum class Binding : std::uint8_t {
   run,       // as long as the command of `gpuyard run` and what it left behind
   process,   // as long as the process that asked for it
   detached,  // for a time, which can be renewed
+  job,       // as long as a job of Slurm, which has handed out the GPUs itself
 };
-BOOST_DESCRIBE_ENUM(Binding, run, process, detached)
+BOOST_DESCRIBE_ENUM(Binding, run, process, detached, job)
 
 enum class State : std::uint8_t {
   waiting,
@@ -48,9 +49,10 @@ enum class Ending : std::uint8_t {
   unreachable,  // its client did not come back
   forced,       // an administrator ended it
   node_reboot,
+  taken_over,  // Slurm gave a GPU of it to another job
 };
 BOOST_DESCRIBE_ENUM(Ending, released, exited, expired, cancelled, gave_up, none_free, unreachable,
-                    forced, node_reboot)
+                    forced, node_reboot, taken_over)
 
 // A pid and when it started, which name one process for ever, within a boot.
 struct Process {
@@ -101,6 +103,21 @@ struct Lease {
 
   friend bool operator==(const Lease&, const Lease&) = default;
 };
+
+// A job of Slurm on this machine. Its lease has an id that nobody can choose: the name, '-' and
+// when it began.
+struct Job {
+  std::string name;       // "slurm-4711"
+  std::uint32_t uid = 0;  // of its user
+  std::vector<DeviceId> gpus = {};
+  std::string note = {};
+};
+
+inline constexpr std::string_view kJobPrefix = "slurm-";
+// Returns the name of a job by its number, which has digits only. Errc::invalid.
+Result<std::string> job_named(std::string_view number);
+// Returns the name of the job that a lease is of; "" for other leases.
+std::string_view job_of(const Lease&);
 
 // Detached leases.
 inline constexpr Duration kLongestTtl = std::chrono::hours(24 * 7);

@@ -1,6 +1,6 @@
 // Claims: how they are made, decided and told. See also leases_changes.cpp for requests about
 // existing leases, leases_restore.cpp for making them from what was kept, and leases_time.cpp for
-// changes without a request.
+// changes without a request, leases_jobs.cpp for the jobs of Slurm.
 #include "lease/leases.h"
 
 #include <algorithm>
@@ -36,6 +36,7 @@ Leases::Leases(Loop& loop, Observer& observer, LeaseArchive& archive, Policy pol
                [this](const std::string& id, const Process& process) { on_gone(id, process); }),
       clients_(loop) {
   core_.close();
+  if (policy_.mode == Mode::observe) gpus_.observe_only();
 }
 
 void Leases::claim(const Caller& caller, std::string id, const Wish& wish, const Answer& asker) {
@@ -74,6 +75,7 @@ void Leases::decide(const Caller& caller, const std::optional<Identity>& holder,
                    "that; choose another"},
                   answer);
   }
+  if (const auto why = observed()) return refuse(*why, answer);
   if (auto slow = limits_.count_claim(caller, loop_.now()); !slow) {
     return refuse(slow.error(), answer);
   }
@@ -126,6 +128,7 @@ void Leases::try_now(const Caller& caller, const std::optional<Identity>& holder
 
 Result<Offer> Leases::offer(std::uint32_t uid, const Wish& wish) const {
   if (const auto why = closed()) return *why;
+  if (const auto why = observed()) return Offer{.why = why->message};
   const Terms terms = terms_of(uid, wish);
   Terms of_one = terms;
   of_one.count = 1;
@@ -237,6 +240,7 @@ void Leases::end(Lease lease, Ending ending, const std::string& by, const std::s
   clients_.forget(lease.id);
   signals_.erase(lease.id);
   alive_.erase(lease.id);
+  leftover_.erase(lease.id);
   by_ticket_.erase(lease.ticket);
   if (waited) limits_.stops_waiting(lease.uid);
   for (const DeviceId& gpu : lease.gpus) gpus_.freed(gpu, loop_.now());

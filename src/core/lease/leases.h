@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -101,6 +102,19 @@ class Leases {
   void add_member(const Caller&, const std::string& id, std::uint32_t pid, std::optional<Fence>,
                   const Answer&);
   void adopt(const Caller&, std::uint32_t pid, const std::string& note, const Answer&);
+  // Makes a lease of the GPUs that Slurm has given to a job, whatever their condition. A job that
+  // had one of them before is over. Begun again with the same GPUs, it is the same job.
+  // Errc::conflict: somebody else's lease has one of them.
+  void begin_job(const Caller&, const Job&, const Answer&);
+  // Errc::not_found: the job has no lease that is held or drains.
+  void end_job(const Caller&, const std::string& name, const Answer&);
+  // Returns the last lease of a job that is on the disk.
+  const Lease* find_job(std::string_view name) const;
+  // Whether the lease drains because of a process or memory that was seen; if not, it may be
+  // unknown what is left.
+  bool left_something(std::string_view id) const { return leftover_.contains(id); }
+  // Slurm hands out the GPUs from now on, unless the policy says who does.
+  void observe_only();
   void cordon(const Caller&, const std::vector<DeviceId>&, const std::string& reason, const Done&);
   void uncordon(const Caller&, const std::vector<DeviceId>&, const Done&);
 
@@ -200,6 +214,8 @@ class Leases {
   Result<Lease> own(const Caller&, const std::string& id, std::optional<Fence>) const;
   Terms terms_of(std::uint32_t uid, const Wish&) const;
   std::optional<Error> closed_to_changes() const;
+  std::optional<Error> observed() const;
+  std::string new_job_id(const std::string& name) const;
   void refuse(const Error&, const Answer&);
   void answer_when_kept(const std::string& id, const Answer&);
   void tell(const Lease& now, State before);
@@ -257,6 +273,7 @@ class Leases {
   bool drain_looking_ = false;
   std::vector<Adopter> adopters_;                      // callers whose GPUs the next look will find
   std::map<std::string, std::vector<Process>> alive_;  // as last seen, by lease
+  std::set<std::string, std::less<>> leftover_;        // see left_something()
   std::map<std::string, Signal> signals_;              // to be sent to draining leases
   TimePoint drained_since_{};
 

@@ -28,7 +28,7 @@ void Leases::release(const Caller& caller, const std::string& id, const Release&
   if (how.force && !caller.admin) {
     return refuse({Errc::denied, "only root and gpuyard's own user may force it"}, answer);
   }
-  const bool others = lease.uid != caller.uid;
+  const bool others = lease.uid != caller.uid && lease.wish.binding != Binding::job;
   const Ending ending = how.force || others ? Ending::forced : Ending::released;
   if (how.signal != 0 && lease.state != State::ended) {
     signals_[id] = {how.signal, caller.admin ? std::nullopt : std::optional(lease.uid)};
@@ -127,6 +127,7 @@ void Leases::add_member(const Caller& caller, const std::string& id, std::uint32
 void Leases::adopt(const Caller& caller, std::uint32_t pid, const std::string& note,
                    const Answer& answer) {
   if (auto why = closed_to_claims()) return refuse(*why, answer);
+  if (const auto why = observed()) return refuse(*why, answer);
   if (auto slow = limits_.count_claim(caller, loop_.now()); !slow) {
     return refuse(slow.error(), answer);
   }

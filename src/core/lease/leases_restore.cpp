@@ -50,6 +50,7 @@ void Leases::on_loaded(Result<Kept> kept) {
   limits_.nobody_waits();
   holders_.clear();
   alive_.clear();
+  leftover_.clear();
   looking_ = looking_at_new_ = drain_looking_ = false;
   restoring_ = {};
   restoring_.to_rebind = 1;  // all leases are restored before anything follows
@@ -60,6 +61,7 @@ void Leases::on_loaded(Result<Kept> kept) {
   journal_.forget_old();
   standing_ = Standing::adopting;
   for (const Lease& lease : kept->leases) {
+    if (lease.wish.binding == Binding::job) observe_only();
     if (lease.state != State::ended) {
       restore(lease);
     } else if (lease.overdue && lease.ended_wall) {
@@ -89,7 +91,8 @@ void Leases::restore(const Lease& kept) {
     journal_.put_silently(lease);
   }
   wake_by(loop_.now() + kTick);
-  if (lease.wish.binding == Binding::detached || lease.state == State::draining) return;
+  if (lease.state == State::draining) return;
+  if (lease.wish.binding == Binding::detached || lease.wish.binding == Binding::job) return;
   for (const Process& process : lease.processes) rebind(lease.id, process);
 }
 

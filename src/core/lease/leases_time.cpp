@@ -125,7 +125,7 @@ std::vector<Suspect> Leases::suspects(bool draining_only) const {
                    lease->uid,
                    lease->gpus,
                    {processes.begin(), processes.end()},
-                   lease->wish.binding == Binding::detached});
+                   lease->wish.binding == Binding::detached || lease->wish.binding == Binding::job});
   }
   return all;
 }
@@ -185,7 +185,9 @@ void Leases::drain_one(const std::string& id, const Sight& sight) {
   const auto& alive = sight.alive.at(id);
   alive_[id] = alive;
   auto left = left_of(*lease, sight, gpus_);
-  if (!left && left_beside_) left = left_beside_(*lease);
+  if (auto beside = left || !left_beside_ ? std::nullopt : left_beside_(*lease)) {
+    left = Left{*std::move(beside)};
+  }
   const std::string reason = reason_of(*lease);
   if (!left) return end(*lease, lease->ending.value_or(Ending::released), "seen gone", reason);
   if (const auto signal = signals_.find(id); signal != signals_.end()) {
@@ -193,7 +195,12 @@ void Leases::drain_one(const std::string& id, const Sight& sight) {
                      signal->second.only_of);
     signals_.erase(signal);
   }
-  const std::string why = reason.empty() ? *left : reason + std::string(kStill) + *left;
+  const std::string why = reason.empty() ? left->text : reason + std::string(kStill) + left->text;
+  if (left->seen) {
+    leftover_.insert(id);
+  } else {
+    leftover_.erase(id);
+  }
   if (lease->why == why) return;
   Lease waits = *lease;
   waits.why = why;

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include <boost/describe.hpp>
+
 #include "base/loop.h"
 #include "base/result.h"
 #include "base/shares.h"
@@ -19,8 +21,17 @@
 
 namespace gpuyard::lease {
 
+// Whether GPUs are handed out here.
+enum class Mode : std::uint8_t {
+  automatic,  // until a hook of Slurm speaks; then Slurm hands them out
+  grant,
+  observe,  // leases only follow the jobs of Slurm
+};
+BOOST_DESCRIBE_ENUM(Mode, automatic, grant, observe)
+
 struct Policy {
   Fairness fairness;
+  Mode mode = Mode::automatic;
   Shares shares = {};
   // Returns the user behind a uid; limits for each user count for that one. Empty: the uid itself.
   std::function<std::uint32_t(std::uint32_t uid)> person = {};

@@ -49,8 +49,14 @@ struct UseRow {
   friend bool operator==(const UseRow&, const UseRow&) = default;
 };
 
-enum class UseBy : std::uint8_t { user, day, gpu, lease };
-BOOST_DESCRIBE_ENUM(UseBy, user, day, gpu, lease)
+enum class UseBy : std::uint8_t {
+  user,
+  day,
+  gpu,
+  lease,
+  slurm_job,  // all runs of a job together; leases of no job have the key ""
+};
+BOOST_DESCRIBE_ENUM(UseBy, user, day, gpu, lease, slurm_job)
 
 struct UseQuestion {
   UseBy by = UseBy::user;
@@ -61,8 +67,8 @@ struct UseQuestion {
 };
 
 struct UseSum {
-  std::string key;                        // uid, "2026-01-31", UUID or lease
-  std::optional<std::uint32_t> uid = {};  // only in sums by user and by lease
+  std::string key;                        // uid, "2026-01-31", UUID, lease or number of a job
+  std::optional<std::uint32_t> uid = {};  // only in sums by user, lease and job
   double held_s = 0;                      // of all GPUs
   double counted_s = 0;
   std::int64_t energy_mj = 0;

@@ -99,6 +99,8 @@ struct Config {
   } control;
   // How GPUs are leased.
   struct Lease {
+    enum class Mode { automatic, grant, observe };
+    Mode mode = Mode::automatic;
     enum class Fair { backfill, strict };
     Fair fair = Fair::backfill;
     std::int64_t most_gpus_per_user = 0;  // at a time; 0: no limit

@@ -39,6 +39,7 @@ constexpr Key member(std::string_view section, std::string_view name, std::strin
 
 // The words of each enumeration, in its order.
 constexpr std::array<std::string_view, 2> kOnStop = {"keep", "restore"};
+constexpr std::array<std::string_view, 3> kMode = {"auto", "grant", "observe"};
 constexpr std::array<std::string_view, 2> kFair = {"backfill", "strict"};
 constexpr std::array<std::string_view, 3> kDialects = {"gpuyard", "dcgm-4.8", "both"};
 constexpr std::array<std::string_view, 3> kAnonymous = {"none", "metrics", "read"};
@@ -341,6 +342,10 @@ constexpr std::array kKeys = {
         "control", "reset_timeout_s", "That command is killed after so many seconds (1 to 3600).",
         &set_bounded<&Config::control, &Config::Control::reset_timeout_s, 1,
                      Config::Control::kLongestReset>),
+    word<&Config::lease, &Config::Lease::mode, kMode>(
+        "lease", "mode",
+        "Who hands out the GPUs: \"grant\" gpuyard, \"observe\" Slurm, whose jobs leases then "
+        "follow, \"auto\" gpuyard until a hook of Slurm speaks."),
     word<&Config::lease, &Config::Lease::fair, kFair>(
         "lease", "fair",
         "Who gets a GPU next: \"backfill\" lets short claims go first that delay nobody, "

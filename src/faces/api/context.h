@@ -105,6 +105,7 @@ struct Context {
   std::function<void(std::uint32_t uid, std::function<void(bool)> told)> ask_member =
       [](std::uint32_t, const auto& told) { told(false); };
   std::uint64_t lease_changes = 0;  // counted by LeaseNews
+  std::string slurm_trouble = {};   // what keeps a hook of Slurm from its work
   RenderedOnce metrics = {};
   RenderedOnce openmetrics = {};
   RenderedOnce snapshot = {};
@@ -150,6 +151,7 @@ std::vector<BoundRoute> cordon_routes();
 std::vector<BoundRoute> alert_routes();
 std::vector<BoundRoute> token_routes();
 std::vector<BoundRoute> brief_routes();
+std::vector<BoundRoute> slurm_routes();
 std::vector<BoundRoute> node_routes();
 std::vector<BoundRoute> openapi_routes();
 std::vector<BoundRoute> page_routes();

@@ -212,6 +212,7 @@ std::string render(const Context& context) {
                          tag("Energy", "What the GPUs used, and windows that measure it."),
                          tag("Control", "What is set of the GPUs, by whom, and until when."),
                          tag("Leases", "Who may use which GPU: claims, and the order of them."),
+                         tag("Slurm", "What the hooks of Slurm on this machine say and ask."),
                          tag("Tokens", "What programs elsewhere show in place of a user."),
                          tag("Alerts", "What is wrong, who looks after it, and who is told."),
                          tag("Pages", "What people open in a browser."),

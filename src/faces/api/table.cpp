@@ -34,6 +34,7 @@ const std::vector<BoundRoute>& table() {
     add(alert_routes());
     add(token_routes());
     add(brief_routes());
+    add(slurm_routes());
     add(node_routes());
     add(openapi_routes());
     add(page_routes());

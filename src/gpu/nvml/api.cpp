@@ -34,6 +34,7 @@ void bind_identity(void* library, Api& api) {
   bind(library, api.architecture, {"nvmlDeviceGetArchitecture"});
   bind(library, api.compute_capability, {"nvmlDeviceGetCudaComputeCapability"});
   bind(library, api.numa_node, {"nvmlDeviceGetNumaNodeId"});
+  bind(library, api.minor_number, {"nvmlDeviceGetMinorNumber"});
   bind(library, api.memory_affinity, {"nvmlDeviceGetMemoryAffinity"});
   bind(library, api.persistence_mode, {"nvmlDeviceGetPersistenceMode"});
   bind(library, api.compute_mode, {"nvmlDeviceGetComputeMode"});

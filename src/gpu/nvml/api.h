@@ -43,6 +43,7 @@ struct Api {
   Call<DeviceHandle, unsigned*> architecture;  // nvmlDeviceArchitecture_t
   Call<DeviceHandle, int*, int*> compute_capability;
   Call<DeviceHandle, unsigned*> numa_node;  // of GPUs whose own memory is a node
+  Call<DeviceHandle, unsigned*> minor_number;
   // words, bits of the nodes whose memory is nearest, nvmlAffinityScope_t
   Call<DeviceHandle, unsigned, unsigned long*, unsigned> memory_affinity;
 

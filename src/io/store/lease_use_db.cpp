@@ -42,13 +42,30 @@ constexpr auto kUse = [](auto& row, auto& use) {
 struct Grouping {
   const char* key;
   const char* uid;
-  const char* order;  // beside the time
+  const char* order = "";  // beside the time
+  const char* by = "1";    // the columns that tell groups apart
 };
 
+// "4711" of the lease "slurm-4711-019a1b2c3d4"; "" of others. Nobody can choose such an id.
+constexpr const char* kSlurmJob =
+    "CASE WHEN lease GLOB 'slurm-*' THEN "
+    "substr(lease, 7, instr(substr(lease, 7), '-') - 1) ELSE '' END";
+
+// A number of Slurm comes again, so that jobs of several users may have it.
 Grouping grouping_of(UseBy by) {
-  if (by == UseBy::day) return {"day", "NULL", "day,"};
-  if (by == UseBy::gpu) return {"gpu", "NULL", ""};
-  return {by == UseBy::lease ? "lease" : "uid", "uid", ""};
+  switch (by) {
+    case UseBy::day:
+      return {"day", "NULL", "day,"};
+    case UseBy::gpu:
+      return {"gpu", "NULL"};
+    case UseBy::lease:
+      return {"lease", "uid"};
+    case UseBy::user:
+      break;
+    case UseBy::slurm_job:
+      return {kSlurmJob, "CASE WHEN lease GLOB 'slurm-*' THEN uid END", "", "1, 2"};
+  }
+  return {"uid", "uid"};
 }
 
 // The sums of nanoseconds are floating: those of 256 GPUs over years do not fit into an integer.
@@ -97,13 +114,13 @@ UseSum sum_of(const Statement& row, UseBy by) {
 }
 
 Result<UseAnswer> sum_rows(Database& database, const UseQuestion& question) {
-  const auto [key, uid, order] = grouping_of(question.by);
+  const auto [key, uid, order, by] = grouping_of(question.by);
   const std::int64_t since = number_of(question.since);
   UseAnswer answer;
   auto leased =
       prepare(database,
-              fmt::format("SELECT {}, {}, {} lease<>'' GROUP BY 1 ORDER BY {} held DESC, 1", key,
-                          uid, kSums, order),
+              fmt::format("SELECT {}, {}, {} lease<>'' GROUP BY {} ORDER BY {} held DESC, 1, 2",
+                          key, uid, kSums, by, order),
               since, question.simulated);
   if (!leased) return std::move(leased).error();
   auto read = each_row(*leased, [&](const Statement& row) {

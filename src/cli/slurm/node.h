@@ -1,0 +1,27 @@
+// When a node is to be drained, and for which reason. Pure: what the daemon says and what Slurm
+// says go in, what Slurm is to be told comes out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/slurm/controller.h"
+#include "protocol/slurm.h"
+
+namespace gpuyard::cli::slurm {
+
+// A reason that begins like this is ours: nobody else's drain is changed or undone.
+inline constexpr std::string_view kOurs = "gpuyard: ";
+inline constexpr std::size_t kLongestReason = 400;  // bytes
+
+// Why the node gets no new job; "": it is well. `minors`: of the GPUs that Slurm hands out; empty:
+// not known.
+std::string reason_for(const protocol::SlurmNode&, const std::vector<std::int64_t>& minors);
+
+enum class Step : std::uint8_t { nothing, drain, resume };
+
+Step step_for(const NodeState& now, std::string_view reason);
+
+}  // namespace gpuyard::cli::slurm

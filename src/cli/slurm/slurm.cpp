@@ -1,0 +1,103 @@
+// gpuyard slurm: the options of the hooks, and what a node tells Slurm, for people.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/json_writer.h"
+#include "base/text.h"
+#include "cli/lease/lease_text.h"
+#include "cli/read/reading.h"
+#include "cli/screen/fitted_table.h"
+#include "cli/shared_options.h"
+#include "cli/slurm/controller.h"
+#include "cli/slurm/hooks.h"
+#include "client/daemon_client.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using Action = SlurmVerb::Action;
+
+std::string text_of(const protocol::SlurmNode& node, const Screen& screen) {
+  FittedTable gpus{{{"GPU", true}, {"device"}, {"state"}, {"why", false, 1}}};
+  for (const protocol::SlurmGpu& gpu : node.gpus) {
+    gpus.add({{std::to_string(gpu.index)},
+              {fmt::format("/dev/nvidia{}", gpu.minor)},
+              gpu.rule ? Cell{"sick", Tone::bad} : Cell{"well", Tone::good},
+              {gpu.rule ? printable(gpu.why) : ""}});
+  }
+  FittedTable jobs{{{"job"}, {"user"}, {"GPUs"}, {"state"}, {"left behind", false, 1}}};
+  for (const protocol::SlurmJob& job : node.jobs) {
+    jobs.add({{job.job},
+              {printable(job.user.value_or(std::to_string(job.uid)))},
+              {fmt::format("{}", fmt::join(job.gpus, ","))},
+              {std::string(enum_name(job.state))},
+              {printable(job.left)}});
+  }
+  std::string text = gpus.text(screen);
+  if (!node.jobs.empty()) text += "\n" + jobs.text(screen);
+  text += node.observes ? "\nSlurm hands out the GPUs; leases only observe.\n"
+                        : "\ngpuyard hands out the GPUs: no hook of Slurm has spoken yet.\n";
+  if (node.driver_error) text += "No driver: " + printable(*node.driver_error) + "\n";
+  if (!node.trouble.empty()) text += "A hook has trouble: " + printable(node.trouble) + "\n";
+  return text;
+}
+
+int show_status(const SlurmVerb& verb) {
+  const auto daemon = lease_daemon(verb.socket);
+  if (!daemon) return complain_about_daemon(daemon.error());
+  const auto node = client::call(*daemon, protocol::kSlurm);
+  if (!node) return complain_about_daemon(node.error());
+  print(verb.json ? json::to_json(*node) + "\n" : text_of(*node, Screen::of_stdout()));
+  return 0;
+}
+
+}  // namespace
+
+Options add_slurm(Options program, SlurmVerb& verb) {
+  const Options slurm = program.verb("slurm", "Stand beside Slurm: its hooks, and what they say");
+  slurm.requires_verb();
+  const auto action = [&](Action what, const char* name, const char* help) {
+    return slurm.verb(name, help).sets(verb.action, what);
+  };
+  const auto hook = [&](Action what, const char* name, const char* help) {
+    const Options sub = action(what, name, help);
+    add_socket(sub, verb.socket);
+    sub.option("--spool", verb.spool, "Where hooks leave notes (/run/gpuyard-slurm)")
+        .type_name("DIRECTORY");
+  };
+  const Options status = action(Action::status, "status", "Show which GPUs are sick, and the jobs");
+  add_socket(status, verb.socket);
+  status.flag("--json", verb.json, "Print JSON");
+  hook(Action::health, "health", "Drain the node if a GPU is sick; resume it afterwards");
+  hook(Action::begin, "begin", "Count the GPUs of a job as its own, from its prolog");
+  hook(Action::end, "end", "End that, from its epilog");
+  action(Action::epilog_ctld, "epilog-ctld", "Write what a job used into its AdminComment")
+      .option("--url", verb.url, "Of a node's daemon, {} for its name: https://{}:9411")
+      .type_name("URL");
+  action(Action::install, "install", "Check the lines of slurm.conf, and write the hooks")
+      .option("--into", verb.into, "Write the hooks there; else nothing is written")
+      .type_name("DIRECTORY");
+  return slurm;
+}
+
+int run(const SlurmVerb& verb) {
+  slurm::set_path();
+  switch (verb.action) {
+    case Action::status:
+      return show_status(verb);
+    case Action::health:
+      return slurm::health(verb);
+    case Action::begin:
+      return slurm::begin(verb);
+    case Action::end:
+      return slurm::end(verb);
+    case Action::epilog_ctld:
+      return slurm::comment(verb);
+    case Action::install:
+      return slurm::install(verb);
+  }
+  return 0;
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,112 @@
+// The jobs of Slurm, which hands out GPUs itself: each gets a lease of the GPUs that it has, so that
+// what it uses is counted as its own, and what it leaves behind is seen.
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "lease/leases.h"
+
+namespace gpuyard::lease {
+void Leases::observe_only() {
+  if (policy_.mode == Mode::grant || gpus_.observes_only()) return;
+  gpus_.observe_only();
+  log::info("leases: Slurm hands out the GPUs of this machine; gpuyard only watches them");
+  std::vector<std::string> waiting;
+  for (const auto& [ticket, claim] : core_.waiting()) waiting.push_back(by_ticket_.at(ticket));
+  for (const std::string& id : waiting) {
+    end(*journal_.find(id), Ending::cancelled, "Slurm", observed()->message);
+  }
+  for (const DeviceId& gpu : gpus_.ids()) refresh(gpu);
+}
+
+std::optional<Error> Leases::observed() const {
+  if (!gpus_.observes_only()) return std::nullopt;
+  return Error{Errc::conflict,
+               "Slurm hands out the GPUs of this machine, and gpuyard only watches them: ask Slurm "
+               "(`srun --gres=gpu:1 ...`)"};
+}
+
+// Job numbers come again. The time makes each beginning another lease, the later one the greater.
+std::string Leases::new_job_id(const std::string& name) const {
+  constexpr auto kMake = [](const std::string& job, std::int64_t then) {
+    return fmt::format("{}-{:011x}", job, then);
+  };
+  std::int64_t now = loop_.wall().time_since_epoch() / std::chrono::milliseconds(1);
+  while (journal_.find(kMake(name, now)) != nullptr) ++now;
+  return kMake(name, now);
+}
+
+void Leases::begin_job(const Caller& caller, const Job& job, const Answer& answer) {
+  if (auto why = closed_to_claims()) return refuse(*why, answer);
+  observe_only();
+  GpuSet wanted;
+  for (const DeviceId& gpu : job.gpus) {
+    if (const auto slot = gpus_.slot_of(gpu)) wanted.set(*slot);
+  }
+  if (wanted.none()) return refuse({Errc::invalid, "a job without a GPU has no lease"}, answer);
+  std::vector<std::string> over;  // whose end nobody told
+  for (const auto& [ticket, claim] : core_.live()) {
+    const Lease& lease = *journal_.find(by_ticket_.at(ticket));
+    const bool same = job_of(lease) == job.name;
+    if (!same && (claim.gpus & wanted).none()) continue;
+    if (same && lease.state == State::held && claim.gpus == wanted && lease.uid == job.uid) {
+      return answer_when_kept(lease.id, answer);
+    }
+    if (lease.wish.binding != Binding::job) {
+      return refuse({Errc::conflict,
+                     fmt::format("lease {} of uid {} has a GPU that Slurm gave to another job",
+                                 lease.id, lease.uid)},
+                    answer);
+    }
+    over.push_back(lease.id);
+  }
+  for (const std::string& id : over) {
+    const std::string why = fmt::format("{} has its GPUs", job.name);
+    if (journal_.find(id)->state == State::held) {
+      let_go(*journal_.find(id), Ending::taken_over, caller.name(), why);
+    }
+    end(*journal_.find(id), Ending::taken_over, caller.name(), why);
+  }
+  const auto ticket = core_.adopt(person(job.uid), wanted, loop_.now());
+  if (!ticket) return refuse({Errc::conflict, "somebody else got one of the GPUs first"}, answer);
+  Lease lease;
+  lease.id = new_job_id(job.name);
+  lease.uid = job.uid;
+  lease.wish.binding = Binding::job;
+  lease.wish.gpus = static_cast<unsigned>(wanted.count());
+  lease.wish.among = gpus_.names(wanted);
+  lease.wish.note = job.note;
+  lease.ticket = *ticket;
+  lease.boot_id = boot_id_;
+  lease.asked = loop_.now();
+  lease.asked_wall = loop_.wall();
+  by_ticket_[lease.ticket] = lease.id;
+  limits_.waits(lease.uid);
+  journal_.put(lease, "begins " + job.name, caller.name());
+  on_granted(*core_.find(*ticket));
+  journal_.after([this, id = lease.id](const Result<void>&) { clients_.heard(id); });
+  answer_when_kept(lease.id, answer);
+}
+
+void Leases::end_job(const Caller& caller, const std::string& name, const Answer& answer) {
+  for (const auto& [ticket, id] : by_ticket_) {
+    const Lease* const lease = journal_.find(id);
+    if (lease && job_of(*lease) == name) return release(caller, std::string(id), {}, answer);
+  }
+  refuse({Errc::not_found, fmt::format("job {} has no lease here", name)}, answer);
+}
+
+const Lease* Leases::find_job(std::string_view name) const {
+  const auto& all = journal_.kept();
+  const Lease* last = nullptr;
+  const std::string begin = fmt::format("{}-", name);
+  for (auto next = all.lower_bound(begin); next != all.end() && next->first.starts_with(begin);
+       ++next) {
+    if (job_of(next->second) == name) last = &next->second;
+  }
+  return last;
+}
+
+}  // namespace gpuyard::lease

@@ -1,0 +1,184 @@
+// The routes of Slurm's hooks: which GPUs are sick, and which jobs have GPUs here.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "api/context.h"
+#include "api/lease_view.h"
+#include "api/table.h"
+#include "protocol/slurm.h"
+
+namespace gpuyard::api {
+namespace {
+
+using protocol::JobName;
+using protocol::LeaseAnswer;
+using protocol::SlurmGpu;
+using protocol::SlurmNode;
+
+// A driver that tells no minor numbers has them in the order of its indexes. Nothing: it may tell
+// one, but has not been asked yet.
+std::optional<std::int64_t> minor_of(const DeviceState& gpu) {
+  const Reading* const reading = gpu.sample.find(Metric::minor_number);
+  if (reading != nullptr && reading->number() != nullptr) return *reading->number();
+  const bool asked = reading != nullptr && reading->missing() != nullptr &&
+                     reading->missing()->reason != MissingReason::not_ready;
+  return asked ? std::optional<std::int64_t>(gpu.info.index) : std::nullopt;
+}
+
+SlurmGpu gpu_of(const Context& context, const DeviceState& gpu) {
+  SlurmGpu view{gpu.info.index,       minor_of(gpu).value_or(gpu.info.index),
+                gpu.info.uuid,        gpu.info.pci_address,
+                gpu.info.name,        {}, {}, {}};
+  if (auto quarantine = context.alerts.quarantine(gpu.info.id)) {
+    view.rule = std::move(quarantine->rule);
+    view.why = std::move(quarantine->message);
+    view.advice = std::move(quarantine->advice);
+  }
+  return view;
+}
+
+protocol::SlurmJob job_of(const Context& context, const lease::Lease& lease) {
+  protocol::SlurmJob job;
+  const std::string_view name = lease::job_of(lease);
+  job.job = name.substr(lease::kJobPrefix.size());
+  job.lease = lease.id;
+  job.state = lease.state;
+  job.uid = lease.uid;
+  job.user = context.user_name(lease.uid);
+  for (const DeviceId& gpu : lease.gpus) {
+    if (const DeviceInfo* const info = info_of(context, gpu)) job.gpus.push_back(info->index);
+  }
+  job.since = to_rfc3339(lease.asked_wall);
+  if (context.leases.left_something(lease.id)) job.left = lease.why;
+  if (const auto use = context.lease_use(lease)) job.idle_s = use->idle_s;
+  return job;
+}
+
+SlurmNode node_of(const Context& context) {
+  const telemetry::SnapshotPtr snapshot = context.telemetry.latest();
+  SlurmNode node;
+  node.simulated = snapshot->driver.info.simulated;
+  if (!snapshot->driver.initialised) node.driver_error = snapshot->driver.why;
+  node.driver_down = std::ranges::any_of(context.alerts.engine().firing(), [](const auto& alert) {
+    return alert.rule == "driver-down" && !alert.acknowledged;
+  });
+  node.observes = context.leases.gpus().observes_only();
+  node.trouble = context.slurm_trouble;
+  for (const DeviceState& gpu : snapshot->devices) node.gpus.push_back(gpu_of(context, gpu));
+  for (const lease::Lease* lease : context.leases.with_gpus()) {
+    if (lease->wish.binding == lease::Binding::job) node.jobs.push_back(job_of(context, *lease));
+  }
+  return node;
+}
+
+void get_slurm(Context& context, const NoParams&, const Responder<SlurmNode>& respond) {
+  respond(node_of(context));
+}
+
+void check_slurm(Context& context, const Asked&, const NoParams&, const protocol::SlurmCheck& body,
+                 const Responder<SlurmNode>& respond) {
+  if (body.trouble) {
+    auto fits = protocol::check_length("body: /trouble", *body.trouble, protocol::kLongestNote);
+    if (!fits) return respond(std::move(fits).error());
+    context.slurm_trouble = *body.trouble;
+  }
+  context.leases.observe_only();
+  respond(node_of(context));
+}
+
+lease::Leases::Answer answer_with(Context& context, const Asked& asked,
+                                  const Responder<LeaseAnswer>& respond) {
+  return [&context, viewer = viewer_of(asked.principal),
+          respond](const Result<lease::Lease>& lease) {
+    if (!lease) return respond(lease.error());
+    respond(answer_of(context, view_of(context, *lease, viewer)));
+  };
+}
+
+void get_job(Context& context, const Asked& asked, const JobName& named,
+             const Responder<LeaseAnswer>& respond) {
+  const auto name = lease::job_named(named.job);
+  if (!name) return respond(name.error());
+  const lease::Lease* const lease = context.leases.find_job(*name);
+  if (lease == nullptr) {
+    return respond(Error{Errc::not_found,
+                         fmt::format("job {} had no GPU here, or more than a day ago", named.job)});
+  }
+  respond(answer_of(context, view_of(context, *lease, viewer_of(asked.principal))));
+}
+
+struct JobGpus {
+  std::vector<DeviceId> ids = {};
+  std::vector<std::int64_t> unknown = {};
+};
+
+// Errors: unavailable, not_found.
+Result<JobGpus> gpus_with(const gpuyard::Snapshot& snapshot, const std::vector<std::int64_t>& minors) {
+  if (!snapshot.driver.initialised) return Error{Errc::unavailable, snapshot.driver.why};
+  JobGpus gpus;
+  std::vector<std::int64_t> all;
+  for (const DeviceState& gpu : snapshot.devices) {
+    const auto minor = minor_of(gpu);
+    if (!minor) return Error{Errc::unavailable, "the GPUs were not all read yet"};
+    all.push_back(*minor);
+  }
+  for (const std::int64_t minor : minors) {
+    const auto place = std::ranges::find(all, minor);
+    if (place == all.end()) {
+      gpus.unknown.push_back(minor);
+    } else {
+      gpus.ids.push_back(snapshot.devices[place - all.begin()].info.id);
+    }
+  }
+  if (!gpus.ids.empty()) return gpus;
+  return Error{Errc::not_found,
+               fmt::format("the driver has no GPU for /dev/nvidia{}; it has those with {}",
+                           fmt::join(minors, ", "), fmt::join(all, ", "))};
+}
+
+void begin_job(Context& context, const Asked& asked, const JobName& named,
+               const protocol::JobWish& body, const Responder<protocol::SlurmBegun>& respond) {
+  const auto name = lease::job_named(named.job);
+  if (!name) return respond(name.error());
+  const std::string note = body.note.value_or("");
+  if (auto fits = protocol::check_length("body: /note", note, protocol::kLongestNote); !fits) {
+    return respond(std::move(fits).error());
+  }
+  auto gpus = gpus_with(*context.telemetry.latest(), body.minors);
+  if (!gpus) return respond(gpus.error());
+  context.leases.begin_job(
+      caller_of(asked), {*name, body.uid, gpus->ids, note},
+      [&context, viewer = viewer_of(asked.principal), unknown = gpus->unknown,
+       respond](const Result<lease::Lease>& lease) {
+        if (!lease) return respond(lease.error());
+        protocol::SlurmBegun begun;
+        begun.simulated = simulated(context);
+        begun.lease = view_of(context, *lease, viewer);
+        begun.unknown = unknown;
+        for (const DeviceState& gpu : context.telemetry.latest()->devices) {
+          if (std::ranges::find(lease->gpus, gpu.info.id) == lease->gpus.end()) continue;
+          SlurmGpu view = gpu_of(context, gpu);
+          if (view.rule) begun.sick.push_back(std::move(view));
+        }
+        respond(std::move(begun));
+      });
+}
+
+void end_job(Context& context, const Asked& asked, const JobName& named,
+             const Responder<LeaseAnswer>& respond) {
+  const auto name = lease::job_named(named.job);
+  if (!name) return respond(name.error());
+  context.leases.end_job(caller_of(asked), *name, answer_with(context, asked, respond));
+}
+
+}  // namespace
+
+std::vector<BoundRoute> slurm_routes() {
+  return {bind(protocol::kSlurm, &get_slurm), bind(protocol::kCheckSlurm, &check_slurm),
+          bind(protocol::kSlurmJob, &get_job), bind(protocol::kBeginJob, &begin_job),
+          bind(protocol::kEndJob, &end_job)};
+}
+
+}  // namespace gpuyard::api

@@ -1,0 +1,107 @@
+// What the hooks of Slurm on this machine say and ask. Slurm names a GPU by the number of its device
+// file, its minor number.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_shape.h"
+#include "base/record.h"
+#include "lease/policy.h"
+#include "protocol/leases.h"
+#include "protocol/resources.h"
+
+namespace gpuyard::protocol {
+
+struct JobName {
+  std::string job;  // its number
+};
+BOOST_DESCRIBE_STRUCT(JobName, (), (job))
+
+struct SlurmGpu {
+  std::uint32_t index = 0;
+  std::int64_t minor = 0;
+  std::string uuid;
+  std::string pci_address;
+  std::string name;
+  std::optional<std::string> rule;  // whose alert keeps it in quarantine; null: it is well
+  std::string why;
+  std::string advice;
+};
+BOOST_DESCRIBE_STRUCT(SlurmGpu, (), (index, minor, uuid, pci_address, name, rule, why, advice))
+GPUYARD_ABOUT(SlurmGpu, {"minor", "The N of its device file /dev/nvidiaN."},
+              {"rule", "The rule whose alert keeps it in quarantine; null: it gets work."})
+
+struct SlurmJob {
+  std::string job;
+  std::string lease;
+  lease::State state{};
+  std::uint32_t uid = 0;
+  std::optional<std::string> user;
+  std::vector<std::uint32_t> gpus;  // indexes
+  std::string since;                // RFC 3339
+  std::string left;
+  std::optional<double> idle_s;
+};
+BOOST_DESCRIBE_STRUCT(SlurmJob, (), (job, lease, state, uid, user, gpus, since, left, idle_s))
+GPUYARD_ABOUT(SlurmJob, {"left", "What the job, which is over, left on its GPUs; else empty."},
+              {"idle_s", "How long all its GPUs have been idle; 0: one is busy."})
+
+struct SlurmNode {
+  int schema = kSchemaVersion;
+  bool simulated = false;
+  std::optional<std::string> driver_error;
+  bool driver_down = false;
+  bool observes = false;
+  std::string trouble;
+  std::vector<SlurmGpu> gpus;
+  std::vector<SlurmJob> jobs;
+};
+BOOST_DESCRIBE_STRUCT(SlurmNode, (),
+                      (schema, simulated, driver_error, driver_down, observes, trouble, gpus, jobs))
+GPUYARD_ABOUT(SlurmNode, {"driver_down", "There has been no driver for so long that an alert fires."},
+              {"observes", "Slurm hands out the GPUs, and leases only observe."},
+              {"trouble", "What keeps a hook from its work; else empty."},
+              {"jobs", "Those that have GPUs, or left something on them."})
+
+struct SlurmCheck {
+  std::optional<std::string> trouble;
+};
+BOOST_DESCRIBE_STRUCT(SlurmCheck, (), (trouble))
+GPUYARD_ABOUT(SlurmCheck, {"trouble",
+                           "What keeps the hook from its work, at most 200 bytes; empty: nothing. "
+                           "Left out: as it said last."})
+
+struct JobWish {
+  std::uint32_t uid = 0;
+  std::vector<std::int64_t> minors;
+  std::optional<std::string> note;
+};
+BOOST_DESCRIBE_STRUCT(JobWish, (), (uid, minors, note))
+GPUYARD_ABOUT(JobWish, {"uid", "Whose job it is."},
+              {"minors", "The numbers of its GPUs' device files."},
+              {"note", "For people: the name of the job; at most 200 bytes."})
+
+struct SlurmBegun {
+  int schema = kSchemaVersion;
+  bool simulated = false;
+  Lease lease;
+  std::vector<SlurmGpu> sick;
+  std::vector<std::int64_t> unknown;
+};
+BOOST_DESCRIBE_STRUCT(SlurmBegun, (), (schema, simulated, lease, sick, unknown))
+GPUYARD_ABOUT(SlurmBegun, {"sick", "Those of the job's GPUs that are in quarantine."},
+              {"unknown", "Numbers of the job that the driver has no GPU for."})
+
+}  // namespace gpuyard::protocol
+
+namespace gpuyard::json {
+
+template <OneOf<protocol::SlurmGpu, protocol::SlurmJob, protocol::SlurmNode, protocol::SlurmCheck,
+                protocol::JobWish, protocol::SlurmBegun>
+              T>
+inline constexpr bool has_schema<T> = true;
+
+}  // namespace gpuyard::json
