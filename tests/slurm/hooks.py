@@ -65,7 +65,8 @@ class HookRun:
 
 def _read(folder):
     start, name, _ = folder.name.split(".")
-    environment = dict(line.split("=", 1) for line in (folder / "environment").read_text().split("\0") if line)
+    lines = (folder / "environment").read_text().split("\0")
+    environment = dict(line.split("=", 1) for line in lines if line)
     end, status = None, None
     if (folder / "end").exists():
         end, status = map(int, (folder / "end").read_text().split())

@@ -52,5 +52,5 @@ class Jobs:
         def shown():
             line = self.must("sacct", "-X", "-n", "-P", "--delimiter=\t", "-j", str(number),
                              "-o", ",".join(("State", *fields))).rstrip("\n").split("\t")
-            return line[1:] if line[0].split()[0] in OVER else None
+            return line[1:] if line[0].split(" ")[0] in OVER else None
         return wait_until(shown, f"sacct to know of the end of job {number}", every=0.1)

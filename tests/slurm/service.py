@@ -7,14 +7,15 @@ from program import PATIENCE, children, wait_until
 
 
 class Service:
-    """`ready` says whether it answers. It runs on the machine `host`, and writes into the file `log`."""
+    """It runs on the machine `host` and writes into the file `log`. `ready` becomes its method answers(),
+    which says whether it answers its clients."""
 
     def __init__(self, enclosure, host, log, words, ready, environment):
         self._enclosure = enclosure
         self._host = host
         self._log = log
         self._words = words
-        self._ready = ready
+        self.answers = ready
         self._environment = environment
         self.process = None
 
@@ -33,7 +34,7 @@ class Service:
     def wait(self):
         def answers():
             assert self.process.poll() is None, f"the {self} ended:\n{self.log()}"
-            return self._ready()
+            return self.answers()
         wait_until(answers, lambda: f"the {self}:\n{self.log()}")
 
     def start(self, *more):

@@ -117,12 +117,16 @@ std::optional<std::string> Hook::review(const protocol::SlurmNode& node, bool an
   const auto now = ask_node(node_);
   if (!now) return now.error().message;
   const Step step = step_for(*now, reason);
+  // A controller may do it after we have given up waiting: until it has answered, Slurm is asked
+  // anew each time.
+  Told told = before.value_or(Told{});
+  told.trouble = "Slurm has not answered";
+  if (step != Step::nothing) spool_.tell(told);
   Result<void> done;
   if (step == Step::drain) done = drain(node_, reason);
   if (step == Step::resume) done = resume(node_);
   if (!done) return done.error().message;
-  Told told = before.value_or(Told{});
-  told.reason = reason;
+  told = {reason, trouble.value_or(""), told.jobs_asked_at};
   spool_.tell(told);
   if (step == Step::drain) report(fmt::format("{} is drained: {}", node_, reason));
   if (step == Step::resume) report(fmt::format("{} is resumed: its GPUs are well", node_));
@@ -175,15 +179,11 @@ std::vector<std::int64_t> places_in(const std::string& text) {
   return places;
 }
 
-// The job that the hook is of, or nothing if it has no GPU.
-std::optional<std::string> job_with_gpus() {
+std::optional<std::string> job_of_hook() {
   const std::string job = variable("SLURM_JOB_ID");
-  if (job.empty()) {
-    complain({Errc::invalid, "SLURM_JOB_ID is not set: Slurm runs this, see docs/slurm.md"});
-    return std::nullopt;
-  }
-  if (variable("SLURM_JOB_GPUS").empty()) return std::nullopt;
-  return job;
+  if (!job.empty()) return job;
+  complain({Errc::invalid, "SLURM_JOB_ID is not set: Slurm runs this, see docs/slurm.md"});
+  return std::nullopt;
 }
 
 Result<JobWish> wish_of_job(Hook& hook) {
@@ -242,6 +242,8 @@ int health(const SlurmVerb& verb) {
     return complain({Errc::invalid, "SLURMD_NODENAME is not set: Slurm runs this as its "
                                     "HealthCheckProgram, see docs/slurm.md"});
   }
+  const auto lock = hook.spool().lock();
+  if (!lock && lock.error().code == Errc::conflict) return 0;
   const auto before = hook.spool().told();
   const auto node = hook.ask(protocol::kCheckSlurm);
   if (!node) {
@@ -263,8 +265,8 @@ int health(const SlurmVerb& verb) {
 }
 
 int begin(const SlurmVerb& verb) {
-  const auto job = job_with_gpus();
-  if (!job) return 0;
+  const auto job = job_of_hook();
+  if (!job || variable("SLURM_JOB_GPUS").empty()) return 0;
   Hook hook(verb);
   const auto wish = wish_of_job(hook);
   if (!wish) {
@@ -295,8 +297,9 @@ int begin(const SlurmVerb& verb) {
   return 1;
 }
 
+// An epilog may not be told of its job's GPUs, as when the controller was away: each job is ended.
 int end(const SlurmVerb& verb) {
-  const auto job = job_with_gpus();
+  const auto job = job_of_hook();
   if (!job) return 0;
   Hook hook(verb);
   hook.spool().drop_begin(*job);

@@ -49,6 +49,11 @@ std::vector<std::string> Spool::noted(const std::string& prefix) const {
   return jobs;
 }
 
+Result<UniqueFd> Spool::lock() const {
+  if (auto made = make_private_directory(directory_); !made) return made.error();
+  return lock_file(path("lock"));
+}
+
 std::optional<Told> Spool::told() const {
   return read_as<Told>(read("told"));
 }

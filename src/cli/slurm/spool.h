@@ -11,6 +11,7 @@
 #include <boost/describe.hpp>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "protocol/slurm.h"
 
 namespace gpuyard::cli::slurm {
@@ -35,6 +36,10 @@ class Spool {
   static constexpr std::size_t kMostNotes = 256;  // of jobs; further ones are lost
 
   explicit Spool(std::string directory) : directory_(std::move(directory)) {}
+
+  // For the one health check that may run at a time: Slurm begins the next one though the last has
+  // not ended. Errc::conflict: one runs.
+  Result<UniqueFd> lock() const;
 
   std::optional<Told> told() const;
   void tell(const Told&) const;

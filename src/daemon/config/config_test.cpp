@@ -149,6 +149,7 @@ TEST(Keys, EveryKeyGivesBackWhatWasSet) {
     Config config;
     const std::string text = key.name == "level"       ? "error"
                              : key.name == "on_stop"   ? "restore"
+                             : key.name == "mode"      ? "observe"
                              : key.name == "fair"      ? "strict"
                              : key.name == "dialect"   ? "both"
                              : key.name == "anonymous" ? "metrics"

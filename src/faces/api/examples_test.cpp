@@ -203,7 +203,8 @@ TEST_F(Description, EveryRouteSaysHowItFails) {
       EXPECT_TRUE(responses.contains(status)) << route.info.pattern << " " << status;
     }
     const bool names_something = route.info.pattern.find('{') != std::string_view::npos ||
-                                 route.body != nullptr ||
+                                 (route.body != nullptr &&
+                                  route.info.pattern != protocol::kCheckSlurm.pattern) ||
                                  route.info.pattern == protocol::kEvents.pattern ||
                                  route.info.pattern == protocol::kHistoryColumns.pattern ||
                                  route.info.pattern == protocol::kStays.pattern ||
