@@ -220,7 +220,7 @@ std::string wait_until_gone(Hook& hook, const std::string& job) {
   using std::chrono::milliseconds;
   constexpr Duration kUsual = milliseconds(120);  // what a driver needs to notice
   constexpr Duration kPatient = std::chrono::seconds(2);
-  constexpr auto kLook = milliseconds(10);
+  constexpr auto kLook = milliseconds(5);
   const TimePoint begin = BootClock::now();
   while (true) {
     const auto node = hook.ask(protocol::kSlurm);
@@ -289,8 +289,7 @@ int begin(const SlurmVerb& verb) {
                                   begun->unknown.front()));
   }
   if (begun->sick.empty()) return 0;
-  const protocol::SlurmGpu& sick = begun->sick.front();
-  report(fmt::format("job {} is not begun: {}. {}", *job, sick.why, sick.advice));
+  report(fmt::format("job {} is not begun: {}", *job, sick_text(begun->sick.front())));
   if (const auto node = hook.ask(protocol::kSlurm)) {
     if (const auto trouble = hook.review(*node, true)) report(*trouble);
   }

@@ -28,10 +28,14 @@ std::string share_text(const protocol::SlurmNode& node) {
 
 }  // namespace
 
+std::string sick_text(const protocol::SlurmGpu& gpu) {
+  return fmt::format("{}{} {}", gpu.why, gpu.why.ends_with('.') ? "" : ".", gpu.advice);
+}
+
 std::string reason_for(const protocol::SlurmNode& node, const std::vector<std::int64_t>& minors) {
   std::vector<std::string> reasons;
   for (const protocol::SlurmGpu& gpu : node.gpus) {
-    if (gpu.rule) reasons.push_back(gpu.why + ". " + gpu.advice);
+    if (gpu.rule) reasons.push_back(sick_text(gpu));
   }
   if (!reasons.empty()) reasons.back() += share_text(node);
   if (node.driver_down) {

@@ -16,6 +16,9 @@ namespace gpuyard::cli::slurm {
 inline constexpr std::string_view kOurs = "gpuyard: ";
 inline constexpr std::size_t kLongestReason = 400;  // bytes
 
+// "GPU 2: Xid 79. Reset it."
+std::string sick_text(const protocol::SlurmGpu&);
+
 // Why the node gets no new job; "": it is well. `minors`: of the GPUs that Slurm hands out; empty:
 // not known.
 std::string reason_for(const protocol::SlurmNode&, const std::vector<std::int64_t>& minors);

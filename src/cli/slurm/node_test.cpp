@@ -27,7 +27,7 @@ TEST(SlurmNode, AReasonNamesTheGpuWhatItHasAndWhatToDo) {
   EXPECT_EQ(reason_for(node, {0, 1, 2, 3}), "");
   EXPECT_EQ(reason_for(node, {}), "") << "what Slurm hands out is not known";
   node.gpus[2].rule = "xid-fatal";
-  node.gpus[2].why = "GPU 2: Xid 79";
+  node.gpus[2].why = "GPU 2: Xid 79.";
   node.gpus[2].advice = "Reset it.";
   EXPECT_EQ(reason_for(node, {0, 1, 2, 3}),
             "gpuyard: GPU 2: Xid 79. Reset it. (3 of 4 GPUs are well)");

@@ -68,7 +68,11 @@ SlurmNode node_of(const Context& context) {
   node.trouble = context.slurm_trouble;
   for (const DeviceState& gpu : snapshot->devices) node.gpus.push_back(gpu_of(context, gpu));
   for (const lease::Lease* lease : context.leases.with_gpus()) {
-    if (lease->wish.binding == lease::Binding::job) node.jobs.push_back(job_of(context, *lease));
+    // One that is over is told before the disk has it: nobody else gets its GPUs until then.
+    const bool over = std::ranges::none_of(
+        lease->gpus, [&](const DeviceId& gpu) { return context.leases.leased(gpu); });
+    if (lease->wish.binding != lease::Binding::job || over) continue;
+    node.jobs.push_back(job_of(context, *lease));
   }
   return node;
 }
