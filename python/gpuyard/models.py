@@ -61,6 +61,7 @@ __all__ = [
     "HistoryColumns",
     "HistoryPoint",
     "HistorySummary",
+    "JobWish",
     "Lease",
     "LeaseAnswer",
     "LeasePlace",
@@ -97,6 +98,11 @@ __all__ = [
     "SinkTestWish",
     "SinkTests",
     "Sinks",
+    "SlurmBegun",
+    "SlurmCheck",
+    "SlurmGpu",
+    "SlurmJob",
+    "SlurmNode",
     "Snapshot",
     "Spell",
     "Squatter",
@@ -291,6 +297,8 @@ class Readings(Model):
     inforom_version: Optional[str]
     # NUMA node that the GPU is attached to.
     numa_node: Optional[int]
+    # Number in the name of the GPU's device file, /dev/nvidiaN.
+    minor_number: Optional[int]
     # Installed device memory.
     memory_total_bytes: Optional[int]
     # Device memory nobody has allocated.
@@ -466,6 +474,7 @@ class Readings(Model):
         ("vbios_version", "s", "1", True),
         ("inforom_version", "s", "1", True),
         ("numa_node", "i", "1", True),
+        ("minor_number", "i", "1", True),
         ("memory_total_bytes", "i", "1", True),
         ("memory_free_bytes", "i", "1", True),
         ("memory_used_bytes", "i", "1", True),
@@ -2761,6 +2770,143 @@ class FreeGpus(Model):
         ("capacity", "i", "1", False),
         ("linked", "b", "1", False),
         ("gpus", "FreeGpu", "n", False),
+    )
+
+
+@record
+class SlurmGpu(Model):
+    """SlurmGpu of the API."""
+
+    index: int
+    # The N of its device file /dev/nvidiaN.
+    minor: int
+    uuid: str
+    pci_address: str
+    name: str
+    # The rule whose alert keeps it in quarantine; null: it gets work.
+    rule: Optional[str]
+    why: str
+    advice: str
+
+    _shape: ClassVar[Shape] = (
+        ("index", "i", "1", False),
+        ("minor", "i", "1", False),
+        ("uuid", "s", "1", False),
+        ("pci_address", "s", "1", False),
+        ("name", "s", "1", False),
+        ("rule", "s", "1", True),
+        ("why", "s", "1", False),
+        ("advice", "s", "1", False),
+    )
+
+
+@record
+class SlurmJob(Model):
+    """SlurmJob of the API."""
+
+    job: str
+    lease: str
+    state: str
+    uid: int
+    user: Optional[str]
+    gpus: list[int]
+    since: str
+    # What the job, which is over, left on its GPUs; else empty.
+    left: str
+    # How long all its GPUs have been idle; 0: one is busy.
+    idle_s: Optional[float]
+
+    _shape: ClassVar[Shape] = (
+        ("job", "s", "1", False),
+        ("lease", "s", "1", False),
+        ("state", "s", "1", False),
+        ("uid", "i", "1", False),
+        ("user", "s", "1", True),
+        ("gpus", "i", "n", False),
+        ("since", "s", "1", False),
+        ("left", "s", "1", False),
+        ("idle_s", "n", "1", True),
+    )
+
+
+@record
+class SlurmNode(Model):
+    """SlurmNode of the API."""
+
+    schema: int
+    simulated: bool
+    driver_error: Optional[str]
+    # There has been no driver for so long that an alert fires.
+    driver_down: bool
+    # Slurm hands out the GPUs, and leases only observe.
+    observes: bool
+    # What keeps a hook from its work; else empty.
+    trouble: str
+    gpus: list[SlurmGpu]
+    # Those that have GPUs, or left something on them.
+    jobs: list[SlurmJob]
+
+    _shape: ClassVar[Shape] = (
+        ("schema", "i", "1", False),
+        ("simulated", "b", "1", False),
+        ("driver_error", "s", "1", True),
+        ("driver_down", "b", "1", False),
+        ("observes", "b", "1", False),
+        ("trouble", "s", "1", False),
+        ("gpus", "SlurmGpu", "n", False),
+        ("jobs", "SlurmJob", "n", False),
+    )
+
+
+@record
+class SlurmCheck(Model):
+    """SlurmCheck of the API."""
+
+    # What keeps the hook from its work, at most 200 bytes; empty: nothing. Left out: as it said
+    # last.
+    trouble: Optional[str] = None
+
+    _shape: ClassVar[Shape] = (
+        ("trouble", "s", "1", True),
+    )
+
+
+@record
+class SlurmBegun(Model):
+    """SlurmBegun of the API."""
+
+    schema: int
+    simulated: bool
+    lease: Lease
+    # Those of the job's GPUs that are in quarantine.
+    sick: list[SlurmGpu]
+    # Numbers of the job that the driver has no GPU for.
+    unknown: list[int]
+
+    _shape: ClassVar[Shape] = (
+        ("schema", "i", "1", False),
+        ("simulated", "b", "1", False),
+        ("lease", "Lease", "1", False),
+        ("sick", "SlurmGpu", "n", False),
+        ("unknown", "i", "n", False),
+    )
+
+
+@record
+class JobWish(Model):
+    """JobWish of the API."""
+
+    # Whose job it is.
+    uid: int
+    # The numbers of its GPUs' device files.
+    minors: list[int]
+    # For people: the name of the job; at most 200 bytes.
+    note: Optional[str] = None
+
+    _shape: ClassVar[Shape] = (
+        ("uid", "i", "1", False),
+        ("minors", "i", "n", False),
+        ("note", "s", "1", True),
     )
 
 

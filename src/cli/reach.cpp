@@ -24,8 +24,7 @@ using Asking =
 using Starting = boost::mp11::mp_list<RunVerb>;  // and EnergyVerb, if it is given a command
 using OfThisMachine =
     boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, TlsVerb, HostVerb, FleetVerb, SlurmVerb,
-                         SimVerb,
-                         DialStdioVerb, VersionVerb, SchemaVerb, CompletionVerb>;
+                         SimVerb, DialStdioVerb, VersionVerb, SchemaVerb, CompletionVerb>;
 
 template <class AnyVerb>
 Reach reach_of_one(const AnyVerb& verb) {

@@ -120,6 +120,7 @@ constexpr std::array kSchemas = {
     Schema{"sim-status", "gpuyard sim status --json", &json::shape_of<sim::WorldStatus>},
     Schema{"sink-tests", "gpuyard alerts test --json", &json::shape_of<protocol::SinkTests>},
     Schema{"sinks", "gpuyard alerts sinks --json", &json::shape_of<protocol::Sinks>},
+    Schema{"slurm", "gpuyard slurm status --json", &json::shape_of<protocol::SlurmNode>},
     Schema{"stays", "gpuyard processes --since ... --json", &json::shape_of<protocol::Stays>},
     Schema{"tls", "gpuyard tls show, init --json", &json::shape_of<TlsAnswer>},
     Schema{"token", "gpuyard token create --json", &json::shape_of<protocol::NewToken>},

@@ -338,8 +338,8 @@ struct FleetVerb {
 struct SlurmVerb {
   enum class Action : std::uint8_t { status, health, begin, end, epilog_ctld, install };
   Action action = Action::status;
-  std::string socket;                       // empty: this machine's
-  std::string spool = "/run/gpuyard-slurm"; // what hooks leave for the next one
+  std::string socket;                        // empty: this machine's
+  std::string spool = "/run/gpuyard-slurm";  // what hooks leave for the next one
   std::string url;   // epilog-ctld: of a node's daemon, {} for its name; empty: as -H has the name
   std::string into;  // install: where the hooks are written; empty: nothing is
   bool json = false;
@@ -468,12 +468,13 @@ struct SimVerb {
   std::optional<double> memory_heat;
 };
 
-using Verb = std::variant<ServeVerb, DevicesVerb, TopVerb, WatchVerb, EventsVerb, RecordVerb,
-                          ReplayVerb, HistoryVerb, WhyVerb, QueryVerb, ProcessesVerb, DriverVerb,
-                          EnergyVerb, ControlVerb, AuditVerb, OperationsVerb, RunVerb, LeaseVerb,
-                          LeasesVerb, QueueVerb, FreeVerb, CordonVerb, UsageVerb, AlertsVerb,
-                          TokenVerb, TlsVerb, HostVerb, FleetVerb, SlurmVerb, DoctorVerb,
-                          ConfigVerb, VersionVerb, SchemaVerb, CompletionVerb, SimVerb, DialStdioVerb>;
+using Verb =
+    std::variant<ServeVerb, DevicesVerb, TopVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb,
+                 HistoryVerb, WhyVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb,
+                 ControlVerb, AuditVerb, OperationsVerb, RunVerb, LeaseVerb, LeasesVerb, QueueVerb,
+                 FreeVerb, CordonVerb, UsageVerb, AlertsVerb, TokenVerb, TlsVerb, HostVerb,
+                 FleetVerb, SlurmVerb, DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb,
+                 CompletionVerb, SimVerb, DialStdioVerb>;
 
 // What a verb does, and so whether it can be of another machine's daemon: what -H means to it.
 enum class Reach : std::uint8_t {

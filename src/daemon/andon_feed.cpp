@@ -130,9 +130,11 @@ void AndonFeed::note_node(andon::Signals& node) {
   note_access(node);
 }
 
-void AndonFeed::look_at_access(const access::Tokens* tokens, const metrics::TlsFigures* tls) {
+void AndonFeed::look_at_doors(const access::Tokens* tokens, const metrics::TlsFigures* tls,
+                              const std::string* slurm_trouble) {
   tokens_ = tokens;
   tls_ = tls;
+  slurm_trouble_ = slurm_trouble;
 }
 
 void AndonFeed::note_access(andon::Signals& node) const {

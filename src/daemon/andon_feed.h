@@ -66,10 +66,10 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
   AndonFeed(Loop&, Worker& query, store::StateStore&, control::Control&, const lease::Leases&,
             std::string state_directory, AlertsFile);
 
-  // What opens the daemon to the network; null: nothing does. It is there while snapshots come.
-  void look_at_access(const access::Tokens*, const metrics::TlsFigures*);
-  // What keeps a hook of Slurm from its work. It is there while snapshots come.
-  void look_at_slurm(const std::string& trouble) { slurm_trouble_ = &trouble; }
+  // What opens the daemon to the network; null: nothing does; and what keeps a hook of Slurm from
+  // its work. It is there while snapshots come.
+  void look_at_doors(const access::Tokens*, const metrics::TlsFigures*,
+                     const std::string* slurm_trouble);
   void start();
   void on_event(const DeviceEvent& event) { board_.on_event(event); }
   void on_snapshot(const Snapshot&);

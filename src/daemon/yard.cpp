@@ -270,8 +270,7 @@ void Yard::start() {
     users_.learn({now.uid}, [] {});
   });
   tokens_.start();
-  andon_.look_at_access(&tokens_, tls_ ? &tls_->figures() : nullptr);
-  andon_.look_at_slurm(context_.slurm_trouble);
+  andon_.look_at_doors(&tokens_, tls_ ? &tls_->figures() : nullptr, &context_.slurm_trouble);
   leases_.start();
   news_.start();
   andon_.board().on_change([this](const andon::Alert& alert) { alert_news_.on_change(alert); });

@@ -55,6 +55,7 @@ ANSWERS = {
     "sim-status": [("sim", "status", "--json")],
     "sink-tests": [],
     "sinks": [],
+    "slurm": [],  # tests/slurm
     "stays": [],
     "tls": [],  # test_network.py
     "token": [],  # test_tokens.py

@@ -18,7 +18,7 @@ SMALL = 40  # lines; a header this short usually belongs to its neighbour
 LONG = 400  # lines; a file longer than this usually hides two concepts
 # Longer than that, each for one table that is read as a whole: the verbs, NVML's binary interface.
 TABLES = {"src/cli/verbs.h", "src/gpu/nvml/abi.h"}
-LIMITS = {"files": 653, "small headers": 60, "long files": 0}
+LIMITS = {"files": 667, "small headers": 60, "long files": 0}
 NOT_CODE = re.compile(r'R"([^()\\\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 

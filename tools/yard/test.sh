@@ -16,7 +16,8 @@ yard_test() {
   fi
   shown_stage "test packages" install_packages build test
   stage "foreign clients" prepare_clients \
-    tools/clients_venv.sh tools/clients_nvtop.sh tools/clients_sshd.sh tools/web_assets.sh
+    tools/clients_venv.sh tools/clients_nvtop.sh tools/clients_sshd.sh tools/clients_slurm.sh \
+    tools/web_assets.sh
   build_and_test release release reports --label-exclude compiled-client "$@"
   ((${#failed_stages[@]} == 0)) || return 1
 }

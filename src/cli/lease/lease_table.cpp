@@ -168,7 +168,8 @@ std::string lease_page(const Lease& lease, WallTime now) {
 
 std::string usage_table(const protocol::Usage& usage, const Screen& screen) {
   std::string key = printable(usage.by);
-  for (char& c : key) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c == '_' ? ' ' : c;
+  for (char& c : key)
+    c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c == '_' ? ' ' : c;
   FittedTable table{{{key},
                      {"LEASES", true, LeaseColumn::comments},
                      {"GPU-HOURS", true},

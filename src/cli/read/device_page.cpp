@@ -228,7 +228,7 @@ struct Lists {
 
   static constexpr std::array kIdentity = {brand,           architecture,      compute_capability,
                                            serial,          board_part_number, vbios_version,
-                                           inforom_version, numa_node, minor_number};
+                                           inforom_version, numa_node,         minor_number};
   static constexpr std::array kUtilization = {utilization_gpu, utilization_memory,
                                               utilization_encoder, utilization_decoder};
   static constexpr std::array kMemory = {memory_used, memory_free, memory_reserved, memory_total,

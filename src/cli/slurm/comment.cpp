@@ -51,18 +51,18 @@ JobUse use_of(const protocol::Lease& lease) {
   return use;
 }
 
-// A node without a lease of the job has had no GPU for it.
+// A node without a lease of the job has had no GPU for it. A daemon that cannot be asked is given
+// up soon: until then the job is shown as completing.
 Result<JobUse> ask_use(const http::Endpoint& daemon, const std::string& job) {
   constexpr auto kLook = std::chrono::milliseconds(500);
-  const TimePoint end = BootClock::now() + kSettles;
+  const TimePoint begin = BootClock::now();
   while (true) {
     const auto answer = client::call(daemon, protocol::kSlurmJob, {job});
+    const Duration waited = BootClock::now() - begin;
+    if (answer && answer->lease.use && answer->lease.use->settled) return use_of(answer->lease);
+    if (answer && waited >= kSettles) return use_of(answer->lease);
     if (!answer && answer.error().code == Errc::not_found) return JobUse{};
-    const bool settled = answer && answer->lease.use && answer->lease.use->settled;
-    if (settled || BootClock::now() >= end) {
-      if (!answer) return answer.error();
-      return use_of(answer->lease);
-    }
+    if (!answer && waited >= kPatience) return answer.error();
     std::this_thread::sleep_for(kLook);
   }
 }
@@ -127,8 +127,9 @@ Result<JobUse> ask_all(const SlurmVerb& verb, const std::string& job) {
 int comment(const SlurmVerb& verb) {
   const std::string job(environment_variable("SLURM_JOB_ID"));
   if (job.empty()) {
-    return complain({Errc::invalid, "SLURM_JOB_ID is not set: Slurm runs this as its "
-                                    "EpilogSlurmctld, see docs/slurm.md"});
+    return complain({Errc::invalid,
+                     "SLURM_JOB_ID is not set: Slurm runs this as its "
+                     "EpilogSlurmctld, see docs/slurm.md"});
   }
   const auto use = ask_all(verb, job);
   if (!use) {

@@ -64,9 +64,10 @@ Result<std::string> run(const std::vector<std::string>& words, Duration patience
   // The last line is the one that says it; those before are of a log.
   const std::string& all = text.error().message;
   const std::size_t line = all.rfind('\n');
-  return Error{text.error().code,
-               fmt::format("{}: {}", words.front(),
-                           printable(all.substr(line == std::string::npos ? 0 : line + 1)))};
+  return Error{
+      text.error().code,
+      fmt::format("{}: {}", words.front(),
+                  printable(trimmed(all.substr(line == std::string::npos ? 0 : line + 1))))};
 }
 
 Result<NodeState> node_state_in(std::string_view text) {

@@ -4,6 +4,7 @@
 #include <syslog.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <functional>
 #include <thread>
@@ -80,15 +81,15 @@ class Hook {
   std::optional<http::Endpoint> daemon_;
 };
 
-// Names Slurm's files and when each was changed: until one is, its GPUs are the same. A health check
-// is not told which they are; a prolog that was has kept it.
+// Names Slurm's files and when each was changed: until one is, its GPUs are the same. A health
+// check is not told which they are; a prolog that was has kept it.
 std::string configuration_now(const std::optional<Devices>& known) {
   std::string file = variable("SLURM_CONF");
   if (file.empty() && known) file = known->configuration.substr(0, known->configuration.find(' '));
   if (file.empty()) file = "/etc/slurm/slurm.conf";
   std::string text = file;
   for (const std::string& one : {file, parent_directory(file) + "/gres.conf"}) {
-    struct stat facts {};
+    struct stat facts{};
     if (::stat(one.c_str(), &facts) != 0) continue;
     text += fmt::format(" {}.{:09}", facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
   }
@@ -150,14 +151,15 @@ void Hook::deliver() {
 
 // Ends the leases of jobs that Slurm does not know any more: their epilog never ran.
 void Hook::end_forgotten(const protocol::SlurmNode& node) {
-  constexpr double kIdle = 600;                 // seconds
-  constexpr std::int64_t kAskedEvery = 10 * 60; // seconds
+  constexpr double kIdle = 600;                  // seconds
+  constexpr std::int64_t kAskedEvery = 10 * 60;  // seconds
   const auto may_be_over = [](const protocol::SlurmJob& job) {
     return job.state == lease::State::held && job.idle_s.value_or(0) >= kIdle;
   };
   const std::int64_t now = wall_now().time_since_epoch() / std::chrono::seconds(1);
   Told told = spool_.told().value_or(Told{});
-  if (std::ranges::none_of(node.jobs, may_be_over) || now - told.jobs_asked_at < kAskedEvery) return;
+  if (std::ranges::none_of(node.jobs, may_be_over) || now - told.jobs_asked_at < kAskedEvery)
+    return;
   told.jobs_asked_at = now;
   spool_.tell(told);
   const auto running = jobs_on(node_);
@@ -168,15 +170,13 @@ void Hook::end_forgotten(const protocol::SlurmNode& node) {
   }
 }
 
-// The places in Slurm's list that a job has: "0,2".
-std::vector<std::int64_t> places_in(const std::string& text) {
-  std::vector<std::int64_t> places;
-  for (const std::string& word : split(text, ',')) {
-    const bool digits = std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; });
-    constexpr std::size_t kMostDigits = 6;
-    if (digits && !word.empty() && word.size() <= kMostDigits) places.push_back(std::stoll(word));
-  }
-  return places;
+// A variable of Slurm's that is a number.
+Result<std::uint32_t> number_in(const std::string& text, std::string_view name) {
+  std::uint32_t number = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  if (error == std::errc() && end == last) return number;
+  return Error{Errc::invalid, fmt::format("{} is \"{}\", and no number", name, printable(text))};
 }
 
 std::optional<std::string> job_of_hook() {
@@ -187,18 +187,17 @@ std::optional<std::string> job_of_hook() {
 }
 
 Result<JobWish> wish_of_job(Hook& hook) {
-  const std::string uid = variable("SLURM_JOB_UID");
-  JobWish wish;
-  if (uid.empty() || uid.find_first_not_of("0123456789") != std::string::npos) {
-    return Error{Errc::invalid, "SLURM_JOB_UID is no number"};
-  }
-  wish.uid = static_cast<std::uint32_t>(std::stoul(uid));
+  const auto uid = number_in(variable("SLURM_JOB_UID"), "SLURM_JOB_UID");
+  if (!uid) return uid.error();
   const auto minors = hook.minors();
   if (!minors) return minors.error();
-  for (const std::int64_t place : places_in(variable("SLURM_JOB_GPUS"))) {
+  JobWish wish;
+  wish.uid = *uid;
+  for (const std::string& word : split(variable("SLURM_JOB_GPUS"), ',')) {
+    const auto place = number_in(word, "a GPU in SLURM_JOB_GPUS");
+    if (!place) return place.error();
     // Without device files in its configuration Slurm counts as the driver does.
-    const auto at = static_cast<std::size_t>(place);
-    wish.minors.push_back(at < minors->size() ? (*minors)[at] : place);
+    wish.minors.push_back(*place < minors->size() ? (*minors)[*place] : *place);
   }
   wish.note = fmt::format("Slurm job {} of {}", variable("SLURM_JOB_ID"),
                           printable(variable("SLURM_JOB_USER")).substr(0, 64));
@@ -209,8 +208,8 @@ Result<JobWish> wish_of_job(Hook& hook) {
 void forget_earlier(const Spool& spool, const JobWish& wish) {
   for (const std::string& job : spool.begun()) {
     const auto other = spool.begin_of(job);
-    const bool shares = other && std::ranges::find_first_of(other->minors, wish.minors) !=
-                                     other->minors.end();
+    const bool shares =
+        other && std::ranges::find_first_of(other->minors, wish.minors) != other->minors.end();
     if (!other || shares) spool.drop_begin(job);
   }
 }
@@ -239,8 +238,9 @@ std::string wait_until_gone(Hook& hook, const std::string& job) {
 int health(const SlurmVerb& verb) {
   Hook hook(verb);
   if (hook.node().empty()) {
-    return complain({Errc::invalid, "SLURMD_NODENAME is not set: Slurm runs this as its "
-                                    "HealthCheckProgram, see docs/slurm.md"});
+    return complain({Errc::invalid,
+                     "SLURMD_NODENAME is not set: Slurm runs this as its "
+                     "HealthCheckProgram, see docs/slurm.md"});
   }
   const auto lock = hook.spool().lock();
   if (!lock && lock.error().code == Errc::conflict) return 0;

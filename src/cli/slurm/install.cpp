@@ -1,5 +1,7 @@
 // gpuyard slurm install: the scripts that Slurm runs, and the lines of slurm.conf that name them.
 // Slurm's own files are the site's: they are looked at, and never written.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 
@@ -44,7 +46,8 @@ Result<void> write_scripts(const std::string& directory) {
   constexpr unsigned kForAll = 0755;
   if (auto made = make_directories(directory, kForAll); !made) return made;
   for (const Script& script : kScripts) {
-    auto done = replace_file(fmt::format("{}/{}", directory, script.name), text_of(script), kForAll);
+    auto done =
+        replace_file(fmt::format("{}/{}", directory, script.name), text_of(script), kForAll);
     if (!done) return done;
   }
   return {};
@@ -74,13 +77,16 @@ bool runs(const std::string& file, const Script& script) {
 struct Checked {
   std::string line;     // as slurm.conf is to have it
   std::string problem;  // "": it is there
+  bool needed = true;
 };
 
 Checked check(std::string_view config, const Script& script, const std::string& directory) {
-  Checked checked{fmt::format("{}={}/{}", script.key, directory, script.name), ""};
+  Checked checked{fmt::format("{}={}/{}", script.key, directory, script.name), "", script.needed};
   const std::string value = value_of(config, script.key);
+  if (runs(value, script)) checked.line = fmt::format("{}={}", script.key, value);
   if (value.empty()) {
-    checked.problem = script.needed ? "is missing" : "is missing; it is for `sacct -o AdminComment`";
+    checked.problem =
+        script.needed ? "is missing" : "is missing; it is for `sacct -o AdminComment`";
   } else if (!runs(value, script)) {
     checked.problem =
         fmt::format("is {}, which does not run `gpuyard slurm {}`: let it", value, script.verb);
@@ -92,14 +98,17 @@ Checked check(std::string_view config, const Script& script, const std::string& 
 
 Checked check_interval(std::string_view config) {
   const std::string value = value_of(config, "HealthCheckInterval");
-  const bool none = value.empty() || value.starts_with("0 ");
-  return {"HealthCheckInterval=30", none ? "is 0: no check is run" : ""};
+  if (value.empty() || value.starts_with("0 ")) {
+    return {"HealthCheckInterval=30", "is 0: no check is run"};
+  }
+  return {"HealthCheckInterval=" + value.substr(0, value.find(' ')), ""};
 }
 
 Checked check_flags(std::string_view config) {
   const std::string value = value_of(config, "PrologFlags");
   const bool early = value.find("Alloc") != value.npos || value.find("Contain") != value.npos;
-  return {"PrologFlags=Alloc", early ? "" : "has no Alloc: a job is only known at its first step"};
+  if (early) return {"PrologFlags=" + value, ""};
+  return {"PrologFlags=Alloc", "has no Alloc: a job is only known at its first step"};
 }
 
 std::string text_of(const Checked& checked) {
@@ -124,16 +133,17 @@ int install(const SlurmVerb& verb) {
   lines.insert(lines.begin() + 2, check_flags(config ? *config : ""));
   std::string text = "Lines of slurm.conf:\n";
   for (const Checked& line : lines) text += text_of(line);
-  const auto scripted = [&](const Script& script) {
+  const bool all = std::ranges::all_of(
+      lines, [](const Checked& line) { return line.problem.empty() || !line.needed; });
+  const auto written = [&](const Script& script) {
     return ::access(fmt::format("{}/{}", directory, script.name).c_str(), X_OK) == 0;
   };
-  if (!std::ranges::all_of(kScripts, scripted)) {
+  if (!all && !std::ranges::all_of(kScripts, written)) {
     text += fmt::format("`gpuyard slurm install --into {}` writes the hooks that they name.\n",
                         directory);
   }
   print(text);
   if (!config) return complain(config.error());
-  const bool all = std::ranges::all_of(lines, [](const Checked& line) { return line.problem.empty(); });
   return all ? 0 : 1;
 }
 

@@ -15,7 +15,8 @@ std::vector<std::string> missing_files(const protocol::SlurmNode& node,
                                        const std::vector<std::int64_t>& minors) {
   std::vector<std::string> files;
   for (const std::int64_t minor : minors) {
-    if (std::ranges::find(node.gpus, minor, &protocol::SlurmGpu::minor) != node.gpus.end()) continue;
+    if (std::ranges::find(node.gpus, minor, &protocol::SlurmGpu::minor) != node.gpus.end())
+      continue;
     files.push_back(fmt::format("/dev/nvidia{}", minor));
   }
   return files;
@@ -42,8 +43,9 @@ std::string reason_for(const protocol::SlurmNode& node, const std::vector<std::i
     reasons.push_back("no driver: " + node.driver_error.value_or("it does not answer"));
   } else if (!node.driver_error) {
     if (const auto files = missing_files(node, minors); !files.empty()) {
-      reasons.push_back(fmt::format("Slurm hands out {}, for which the driver has no GPU; it has {}",
-                                    fmt::join(files, ", "), node.gpus.size()));
+      reasons.push_back(
+          fmt::format("Slurm hands out {}, for which the driver has no GPU; it has {}",
+                      fmt::join(files, ", "), node.gpus.size()));
     }
   }
   for (const protocol::SlurmJob& job : node.jobs) {
@@ -52,7 +54,11 @@ std::string reason_for(const protocol::SlurmNode& node, const std::vector<std::i
                                   job.user.value_or(fmt::format("uid {}", job.uid)), job.left));
   }
   if (reasons.empty()) return "";
-  const std::string text = fmt::format("{}{}", kOurs, fmt::join(reasons, "; "));
+  std::string text(kOurs);
+  for (const std::string& one : reasons) {
+    if (text.size() > kOurs.size()) text += text.ends_with('.') ? " " : "; ";
+    text += one;
+  }
   return printable(text.substr(0, kLongestReason));
 }
 

@@ -231,7 +231,8 @@ std::optional<Withholding> GpuBook::withheld(const DeviceId& id) const {
                        fmt::format("cordoned by {}: {}", cordon->second.by, cordon->second.reason)};
   }
   if (!gpu->second.withheld.empty()) return Withholding{gpu->second.withheld, gpu->second.text};
-  if (observes_only_) return Withholding{"observed", "Slurm hands it out, and gpuyard only watches"};
+  if (observes_only_)
+    return Withholding{"observed", "Slurm hands it out, and gpuyard only watches"};
   if (looked_at_.count(id) == 0) {
     return Withholding{"new", "it was found a moment ago; who uses it is being looked at"};
   }

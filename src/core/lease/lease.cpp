@@ -63,8 +63,8 @@ std::string_view job_of(const Lease& lease) {
 
 Result<void> check_id(std::string_view id) {
   if (id.starts_with(kJobPrefix)) {
-    return Error{Errc::invalid, fmt::format("ids that begin with \"{}\" are those of Slurm's jobs",
-                                            kJobPrefix)};
+    return Error{Errc::invalid,
+                 fmt::format("ids that begin with \"{}\" are those of Slurm's jobs", kJobPrefix)};
   }
   if (id.size() >= kShortestId && check_name(id)) return {};
   return Error{Errc::invalid,

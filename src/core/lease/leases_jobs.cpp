@@ -1,5 +1,5 @@
-// The jobs of Slurm, which hands out GPUs itself: each gets a lease of the GPUs that it has, so that
-// what it uses is counted as its own, and what it leaves behind is seen.
+// The jobs of Slurm, which hands out GPUs itself: each gets a lease of the GPUs that it has, so
+// that what it uses is counted as its own, and what it leaves behind is seen.
 #include <algorithm>
 #include <chrono>
 

@@ -31,9 +31,8 @@ class SlurmYard : public World {
     });
   }
   Result<Lease> end_job(const std::string& name) {
-    return heard([&](const Leases::Answer& answer) {
-      leases->end_job(ground.caller(kRoot), name, answer);
-    });
+    return heard(
+        [&](const Leases::Answer& answer) { leases->end_job(ground.caller(kRoot), name, answer); });
   }
 };
 

@@ -121,11 +121,12 @@ std::vector<Suspect> Leases::suspects(bool draining_only) const {
     if (const auto known = alive_.find(id); known != alive_.end()) {
       processes.insert(known->second.begin(), known->second.end());
     }
-    all.push_back({id,
-                   lease->uid,
-                   lease->gpus,
-                   {processes.begin(), processes.end()},
-                   lease->wish.binding == Binding::detached || lease->wish.binding == Binding::job});
+    all.push_back(
+        {id,
+         lease->uid,
+         lease->gpus,
+         {processes.begin(), processes.end()},
+         lease->wish.binding == Binding::detached || lease->wish.binding == Binding::job});
   }
   return all;
 }

@@ -344,8 +344,8 @@ constexpr std::array kKeys = {
                      Config::Control::kLongestReset>),
     word<&Config::lease, &Config::Lease::mode, kMode>(
         "lease", "mode",
-        "Who hands out the GPUs: \"grant\" gpuyard, \"observe\" Slurm, whose jobs leases then "
-        "follow, \"auto\" gpuyard until a hook of Slurm speaks."),
+        "Who hands out GPUs: \"grant\" gpuyard, \"observe\" Slurm, \"auto\" Slurm if its hooks "
+        "run."),
     word<&Config::lease, &Config::Lease::fair, kFair>(
         "lease", "fair",
         "Who gets a GPU next: \"backfill\" lets short claims go first that delay nobody, "

@@ -202,16 +202,16 @@ TEST_F(Description, EveryRouteSaysHowItFails) {
          {std::to_string(route.info.status), std::string("400"), std::string("default")}) {
       EXPECT_TRUE(responses.contains(status)) << route.info.pattern << " " << status;
     }
-    const bool names_something = route.info.pattern.find('{') != std::string_view::npos ||
-                                 (route.body != nullptr &&
-                                  route.info.pattern != protocol::kCheckSlurm.pattern) ||
-                                 route.info.pattern == protocol::kEvents.pattern ||
-                                 route.info.pattern == protocol::kHistoryColumns.pattern ||
-                                 route.info.pattern == protocol::kStays.pattern ||
-                                 route.info.pattern == protocol::kBottlenecks.pattern ||
-                                 route.info.pattern == protocol::kPowerStream.pattern ||
-                                 route.info.pattern == protocol::kAudit.pattern ||
-                                 route.info.pattern == protocol::kAlertHistory.pattern;
+    const bool names_something =
+        route.info.pattern.find('{') != std::string_view::npos ||
+        (route.body != nullptr && route.info.pattern != protocol::kCheckSlurm.pattern) ||
+        route.info.pattern == protocol::kEvents.pattern ||
+        route.info.pattern == protocol::kHistoryColumns.pattern ||
+        route.info.pattern == protocol::kStays.pattern ||
+        route.info.pattern == protocol::kBottlenecks.pattern ||
+        route.info.pattern == protocol::kPowerStream.pattern ||
+        route.info.pattern == protocol::kAudit.pattern ||
+        route.info.pattern == protocol::kAlertHistory.pattern;
     EXPECT_EQ(responses.contains("404"), names_something) << route.info.pattern;
     EXPECT_EQ(responses.contains("403"), route.info.scope > protocol::Scope::open);
   }

@@ -28,9 +28,14 @@ std::optional<std::int64_t> minor_of(const DeviceState& gpu) {
 }
 
 SlurmGpu gpu_of(const Context& context, const DeviceState& gpu) {
-  SlurmGpu view{gpu.info.index,       minor_of(gpu).value_or(gpu.info.index),
-                gpu.info.uuid,        gpu.info.pci_address,
-                gpu.info.name,        {}, {}, {}};
+  SlurmGpu view{gpu.info.index,
+                minor_of(gpu).value_or(gpu.info.index),
+                gpu.info.uuid,
+                gpu.info.pci_address,
+                gpu.info.name,
+                {},
+                {},
+                {}};
   if (auto quarantine = context.alerts.quarantine(gpu.info.id)) {
     view.rule = std::move(quarantine->rule);
     view.why = std::move(quarantine->message);
@@ -94,11 +99,11 @@ void check_slurm(Context& context, const Asked&, const NoParams&, const protocol
 
 lease::Leases::Answer answer_with(Context& context, const Asked& asked,
                                   const Responder<LeaseAnswer>& respond) {
-  return [&context, viewer = viewer_of(asked.principal),
-          respond](const Result<lease::Lease>& lease) {
-    if (!lease) return respond(lease.error());
-    respond(answer_of(context, view_of(context, *lease, viewer)));
-  };
+  return
+      [&context, viewer = viewer_of(asked.principal), respond](const Result<lease::Lease>& lease) {
+        if (!lease) return respond(lease.error());
+        respond(answer_of(context, view_of(context, *lease, viewer)));
+      };
 }
 
 void get_job(Context& context, const Asked& asked, const JobName& named,
@@ -119,7 +124,8 @@ struct JobGpus {
 };
 
 // Errors: unavailable, not_found.
-Result<JobGpus> gpus_with(const gpuyard::Snapshot& snapshot, const std::vector<std::int64_t>& minors) {
+Result<JobGpus> gpus_with(const gpuyard::Snapshot& snapshot,
+                          const std::vector<std::int64_t>& minors) {
   if (!snapshot.driver.initialised) return Error{Errc::unavailable, snapshot.driver.why};
   JobGpus gpus;
   std::vector<std::int64_t> all;
@@ -152,22 +158,22 @@ void begin_job(Context& context, const Asked& asked, const JobName& named,
   }
   auto gpus = gpus_with(*context.telemetry.latest(), body.minors);
   if (!gpus) return respond(gpus.error());
-  context.leases.begin_job(
-      caller_of(asked), {*name, body.uid, gpus->ids, note},
-      [&context, viewer = viewer_of(asked.principal), unknown = gpus->unknown,
-       respond](const Result<lease::Lease>& lease) {
-        if (!lease) return respond(lease.error());
-        protocol::SlurmBegun begun;
-        begun.simulated = simulated(context);
-        begun.lease = view_of(context, *lease, viewer);
-        begun.unknown = unknown;
-        for (const DeviceState& gpu : context.telemetry.latest()->devices) {
-          if (std::ranges::find(lease->gpus, gpu.info.id) == lease->gpus.end()) continue;
-          SlurmGpu view = gpu_of(context, gpu);
-          if (view.rule) begun.sick.push_back(std::move(view));
-        }
-        respond(std::move(begun));
-      });
+  context.leases.begin_job(caller_of(asked), {*name, body.uid, gpus->ids, note},
+                           [&context, viewer = viewer_of(asked.principal), unknown = gpus->unknown,
+                            respond](const Result<lease::Lease>& lease) {
+                             if (!lease) return respond(lease.error());
+                             protocol::SlurmBegun begun;
+                             begun.simulated = simulated(context);
+                             begun.lease = view_of(context, *lease, viewer);
+                             begun.unknown = unknown;
+                             for (const DeviceState& gpu : context.telemetry.latest()->devices) {
+                               if (std::ranges::find(lease->gpus, gpu.info.id) == lease->gpus.end())
+                                 continue;
+                               SlurmGpu view = gpu_of(context, gpu);
+                               if (view.rule) begun.sick.push_back(std::move(view));
+                             }
+                             respond(std::move(begun));
+                           });
 }
 
 void end_job(Context& context, const Asked& asked, const JobName& named,

@@ -324,36 +324,9 @@ inline constexpr Route<FreeQuery, FreeGpus> kFree{
      "Which GPUs the caller would get now from a claim that does not wait. Changes nothing.",
      kOffers}};
 
-inline constexpr std::array kNeedsJob = {Errc::not_found, Errc::unavailable};
-
-inline constexpr Route<NoParams, SlurmNode> kSlurm{
-    {"GET", "/api/gpu/slurm", "Slurm", Scope::read, Gpus::whole,
-     "What a health check of Slurm asks for: which GPUs are sick and why, and which jobs have "
-     "GPUs here."}};
-
-inline constexpr Route<NoParams, SlurmNode, SlurmCheck> kCheckSlurm{
-    {"POST", "/api/gpu/slurm/check", "Slurm", Scope::admin, Gpus::whole,
-     "The same, for Slurm's hook, which says what keeps it from its work. From then on Slurm hands "
-     "out the GPUs, and leases only observe, unless [lease] mode says otherwise."}};
-
-inline constexpr Route<JobName, LeaseAnswer> kSlurmJob{
-    {"GET", "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::read, Gpus::whole,
-     "The last lease of a job here, and what was used under it.", kNeedsJob}};
-
-inline constexpr Route<JobName, SlurmBegun, JobWish> kBeginJob{
-    {"PUT", "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::admin, Gpus::whole,
-     "A job begins on GPUs that Slurm gave to it: a lease of them, whatever their condition. A job "
-     "that had one of them is over. Said again, it is the same job.",
-     kNeedsLease}};
-
-inline constexpr Route<JobName, LeaseAnswer> kEndJob{
-    {"DELETE", "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::admin, Gpus::whole,
-     "A job is over. Its lease drains until its processes are seen gone.", kNeedsJob}};
-
 inline constexpr Route<UsageQuery, Usage> kUsage{
     {"GET", "/api/gpu/usage", "Leases", Scope::read, Gpus::whole,
-     "GPU-hours, energy and utilisation under leases, by user, day, GPU, lease or job of Slurm; "
-     "whole days in UTC, as far back as 400.",
+     "GPU-hours and energy under leases by user, day, GPU, lease or job; 400 whole days in UTC.",
      kNeedsDriver, 200, "text/csv"}};
 
 inline constexpr Route<ManagedGpus, Cordoned, CordonWish> kCordon{

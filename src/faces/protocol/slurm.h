@@ -1,7 +1,8 @@
-// What the hooks of Slurm on this machine say and ask. Slurm names a GPU by the number of its device
-// file, its minor number.
+// What the hooks of Slurm on this machine say and ask. Slurm names a GPU by the number of its
+// device file, its minor number.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "lease/policy.h"
 #include "protocol/leases.h"
 #include "protocol/resources.h"
+#include "protocol/route.h"
 
 namespace gpuyard::protocol {
 
@@ -61,7 +63,8 @@ struct SlurmNode {
 };
 BOOST_DESCRIBE_STRUCT(SlurmNode, (),
                       (schema, simulated, driver_error, driver_down, observes, trouble, gpus, jobs))
-GPUYARD_ABOUT(SlurmNode, {"driver_down", "There has been no driver for so long that an alert fires."},
+GPUYARD_ABOUT(SlurmNode,
+              {"driver_down", "There has been no driver for so long that an alert fires."},
               {"observes", "Slurm hands out the GPUs, and leases only observe."},
               {"trouble", "What keeps a hook from its work; else empty."},
               {"jobs", "Those that have GPUs, or left something on them."})
@@ -94,6 +97,35 @@ struct SlurmBegun {
 BOOST_DESCRIBE_STRUCT(SlurmBegun, (), (schema, simulated, lease, sick, unknown))
 GPUYARD_ABOUT(SlurmBegun, {"sick", "Those of the job's GPUs that are in quarantine."},
               {"unknown", "Numbers of the job that the driver has no GPU for."})
+
+// The routes.
+
+inline constexpr std::array kBegins = {Errc::not_found, Errc::conflict, Errc::unavailable};
+inline constexpr std::array kNeedsJob = {Errc::not_found, Errc::unavailable};
+
+inline constexpr Route<NoParams, SlurmNode> kSlurm{
+    {"GET", "/api/gpu/slurm", "Slurm", Scope::read, Gpus::whole,
+     "What a health check of Slurm asks for: which GPUs are sick and why, and which jobs have "
+     "GPUs here."}};
+
+inline constexpr Route<NoParams, SlurmNode, SlurmCheck> kCheckSlurm{
+    {"POST", "/api/gpu/slurm/check", "Slurm", Scope::admin, Gpus::whole,
+     "The same, for Slurm's hook, which says what keeps it from its work. From then on Slurm hands "
+     "out the GPUs, and leases only observe, unless [lease] mode says otherwise."}};
+
+inline constexpr Route<JobName, LeaseAnswer> kSlurmJob{
+    {"GET", "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::read, Gpus::whole,
+     "The last lease of a job here, and what was used under it.", kNeedsJob}};
+
+inline constexpr Route<JobName, SlurmBegun, JobWish> kBeginJob{
+    {"PUT", "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::admin, Gpus::whole,
+     "A job begins on GPUs that Slurm gave to it: a lease of them, whatever their condition. A job "
+     "that had one of them is over. Said again, it is the same job.",
+     kBegins}};
+
+inline constexpr Route<JobName, LeaseAnswer> kEndJob{
+    {"DELETE", "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::admin, Gpus::whole,
+     "A job is over. Its lease drains until its processes are seen gone.", kNeedsJob}};
 
 }  // namespace gpuyard::protocol
 

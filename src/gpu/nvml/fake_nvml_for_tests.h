@@ -110,10 +110,10 @@ template <class Visit>
 void each_device_call(Api& api, Visit&& visit) {
   const auto each = [&](auto&... calls) { (visit(calls), ...); };
   each(api.serial, api.board_part_number, api.vbios_version, api.inforom_image_version, api.brand,
-       api.architecture, api.compute_capability, api.numa_node, api.minor_number, api.memory_affinity,
-       api.memory_info, api.memory_info_v2, api.bar1_memory_info, api.utilization_rates,
-       api.temperature_v, api.temperature, api.temperature_threshold, api.power_usage,
-       api.power_limit, api.power_default_limit, api.power_limit_constraints,
+       api.architecture, api.compute_capability, api.numa_node, api.minor_number,
+       api.memory_affinity, api.memory_info, api.memory_info_v2, api.bar1_memory_info,
+       api.utilization_rates, api.temperature_v, api.temperature, api.temperature_threshold,
+       api.power_usage, api.power_limit, api.power_default_limit, api.power_limit_constraints,
        api.enforced_power_limit, api.total_energy_consumption, api.clock_info, api.max_clock_info,
        api.throttle_reasons, api.performance_state, api.encoder_utilization,
        api.decoder_utilization, api.fan_count, api.fan_speed, api.first_fan_speed, api.field_values,

@@ -163,8 +163,9 @@ void read_inventory(const Api& api, DeviceHandle device, Recorder record) {
   }
   record.one<unsigned>(Metric::numa_node,
                        [&](unsigned* node) { return read_numa_node(api, device, node); });
-  record.one<unsigned>(Metric::minor_number,
-                       [&](unsigned* minor_number) { return api.minor_number(device, minor_number); });
+  record.one<unsigned>(Metric::minor_number, [&](unsigned* minor_number) {
+    return api.minor_number(device, minor_number);
+  });
 }
 
 }  // namespace gpuyard::nvml

@@ -1,0 +1,158 @@
+"""How tests run hooks and jobs on a node, and what they ask its daemon about them."""
+
+import contextlib
+
+from program import wait_until
+from slurm_conf import HOOK_FOLDER
+
+NEVER = 3600  # a HealthCheckInterval: a test runs each check itself
+
+
+# Hooks.
+
+def environment(node, job=None, gpus=None, uid=1000, user="alice"):
+    """What Slurm gives to a hook, in so far as it matters; `gpus` as in SLURM_JOB_GPUS."""
+    of_job = {} if job is None else {"SLURM_JOB_ID": str(job), "SLURM_JOB_UID": str(uid),
+                                     "SLURM_JOB_USER": user, "SLURM_CONF": "/etc/slurm/slurm.conf"}
+    return {"SLURMD_NODENAME": node.name} | of_job | ({} if gpus is None else {"SLURM_JOB_GPUS": gpus})
+
+
+def start_hook(node, name, *job, **options):
+    """Runs "health", "begin" or "end" there as slurmd would: start_hook(node, "begin", 17, "0,1")."""
+    return node.enclosure.popen(f"{HOOK_FOLDER}/run-{name}", net=node.name,
+                                env=environment(node, *job, **options))
+
+
+def run_hook(node, name, *job, **options):
+    """How that went; nothing else may run the hook for that job meanwhile."""
+    start_hook(node, name, *job, **options).wait()
+    return node.hook_runs(name, job[0] if job else None)[-1]
+
+
+def check(node):
+    """One more health check."""
+    return run_hook(node, "health")
+
+
+def check_until(node, reached, what):
+    """Health checks until it is so."""
+    def checked():
+        check(node)
+        return reached()
+    return wait_until(checked, what, every=0.2)
+
+
+def verb(cluster, name, path=None):
+    """The commands of a hook that runs the program's verb, with another PATH if one is named."""
+    place = "/run/slurm/$SLURMD_NODENAME"
+    before = "" if path is None else f"PATH={path} "
+    return (f'{before}exec {cluster.program} slurm {name} --socket "{place}/gpuyard.sock" '
+            f'--spool "{place}/spool"')
+
+
+def spooled(node):
+    """The notes that wait for the daemon."""
+    folder = node.enclosure.outside(node.spool)
+    return sorted(file.name for file in folder.glob("*-*")) if folder.exists() else []
+
+
+# Jobs.
+
+def over(node, name, job):
+    """The last run of that hook of the job, once one has ended."""
+    return wait_until(lambda: [run for run in node.hook_runs(name, job) if run.status is not None],
+                      f"{name} of job {job}")[-1]
+
+
+def begun(node, job):
+    return over(node, "begin", job)
+
+
+def ended(node, job):
+    return over(node, "end", job)
+
+
+@contextlib.contextmanager
+def running(node, gpus=1, command="sleep 1000", **options):
+    """A job there whose prolog is over; cancelled in the end."""
+    cluster = node.cluster
+    job = cluster.submit(command, gpus=gpus, on=node.name, **options)
+    try:
+        begun(node, job)
+        cluster.wait_for_job(job, "RUNNING")
+        yield job
+    finally:
+        cluster.cancel(job)
+        cluster.wait_for_job(job)
+
+
+def done(node, gpus=1, **options):
+    """A job there that is over."""
+    job = node.cluster.submit("true", gpus=gpus, on=node.name, **options)
+    node.cluster.wait_for_job(job)
+    return job
+
+
+def printed(cluster, job):
+    """The first thing that it prints."""
+    def text():
+        with contextlib.suppress(FileNotFoundError):
+            return cluster.output(job).strip()
+        return ""
+    return wait_until(text, f"job {job} to print something")
+
+
+# What the daemon says.
+
+def lease_of(node, job):
+    """The lease of the job's last run; None without one."""
+    return node.get(f"/api/gpu/slurm/jobs/{job}").get("lease")
+
+
+def state_of(node, job):
+    return lease_of(node, job)["state"]
+
+
+def gpus_of(node, job):
+    return [gpu["index"] for gpu in lease_of(node, job)["gpus"]]
+
+
+def known_jobs(node):
+    """The GPUs of each job that has, or has left something on, a GPU there."""
+    return {int(one["job"]): one["gpus"] for one in node.get("/api/gpu/slurm")["jobs"]}
+
+
+def sick_gpus(node):
+    return [gpu["index"] for gpu in node.get("/api/gpu/slurm")["gpus"] if gpu["rule"]]
+
+
+def make_sick(node, gpu):
+    """With an Xid: until the alert is acknowledged."""
+    node.world.xid(gpu, 79)
+    wait_until(lambda: gpu in sick_gpus(node), f"GPU {gpu} to be in quarantine")
+
+
+def acknowledge(node):
+    """Ends all quarantine there."""
+    for alert in node.get("/api/gpu/alerts")["alerts"]:
+        if alert["quarantines"]:
+            node.must("alerts", "ack", str(alert["number"]), user="root")
+    wait_until(lambda: not sick_gpus(node), "no GPU to be in quarantine")
+
+
+def firing(node, rule):
+    return [alert for alert in node.get("/api/gpu/alerts")["alerts"] if alert["rule"] == rule]
+
+
+def trouble(node):
+    return node.get("/api/gpu/slurm")["trouble"]
+
+
+# What Slurm says.
+
+def drained(node):
+    return "DRAIN" in node.state()
+
+
+def held_by_slurm(cluster, job):
+    return cluster.job(job)["Reason"] == "launch_failed_requeued_held"

@@ -1,0 +1,285 @@
+"""gpuyard beside Slurm as it is meant to work: a node with a sick GPU is drained and resumed, jobs know
+their joules, and leases only observe."""
+
+import json
+import re
+import time
+
+import pytest
+
+from asking import (acknowledge, begun, check_until, drained, known_jobs, lease_of, make_sick, printed, running,
+                    sick_gpus, state_of)
+from hooks import own_hooks
+from program import wait_until
+from rig import Cluster
+from slurm_conf import HOOK_FOLDER, HOOKS, PLACE
+
+INTERVAL = 5  # seconds from one health check to the next
+# Alerts in less time than a node would wait for them.
+RULES = "[rule.gpu-lost]\nclear_hold_s = 1\n[rule.squatter]\nhold_s = 1\n"
+XID = ("gpuyard: GPU 1: Xid 79. The GPU has fallen off the bus. Work on it has failed or will: end it, reset "
+       "the GPU, and start again. (3 of 4 GPUs are well)")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    rules = tmp_path_factory.mktemp("slurm") / "rules.toml"
+    rules.write_text(RULES, encoding="utf-8")
+    with Cluster(nodes=2, gpus=4, accounting=True, health_interval=INTERVAL,
+                 daemon_config=f'[alerts]\nfile = "{rules}"\n') as one:
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def as_it_was(cluster):
+    yield
+    for node in cluster.nodes:
+        assert not sick_gpus(node)
+        wait_until(lambda node=node: node.state() == "IDLE" and not known_jobs(node),
+                   lambda node=node: f"{node.name} to be as it was: {node.state()}, {known_jobs(node)}")
+
+
+def checks(node, since):
+    """The health checks that Slurm has begun since then, and that are over."""
+    return [run for run in node.hook_runs("health") if run.start >= since and run.status is not None]
+
+
+def next_check(nodes, since):
+    """Waits until each of them has begun one since then; returns when the last of those was over."""
+    runs = [wait_until(lambda node=node: checks(node, since), f"a health check of {node.name}")[0]
+            for node in nodes]
+    return max(run.start + run.seconds for run in runs)
+
+
+# Joules.
+
+
+def usage(node, by):
+    """Joules by job or lease; of the key "" what nobody has used."""
+    answer = json.loads(node.must("usage", "--by", by, "--json"))
+    return answer["rows"], {row["key"]: 3.6e6 * row["energy_kwh"] for row in [*answer["rows"], answer["unleased"]]}
+
+
+def counted(node):
+    """What all jobs and nobody have used, and what the GPUs have counted: right after the daemon has read
+    them, so that the two are of the same time."""
+    def used():
+        return sum(usage(node, "slurm-job")[1].values())
+    before = used()
+    wait_until(lambda: used() != before, "readings")
+    seen = []
+
+    def same():
+        seen.append(used())
+        return seen[-2:] == [seen[-1]] * 2
+    wait_until(same, "the readings of all GPUs", every=0.2)
+    return seen[-1], sum(gpu["energy_joules"] for gpu in node.world.status()["gpus"])
+
+
+def set_load(nodes, load):
+    for node in nodes:
+        node.world.load("all", load)
+
+
+def accounted(cluster):
+    """What sacct has of each job's last run: the state and the AdminComment, by the job's own number."""
+    lines = cluster.must("sacct", "-X", "-n", "-P", "-o", "JobIDRaw,State,AdminComment").splitlines()
+    return {int(number): (state, comment) for number, state, comment in (line.split("|", 2) for line in lines)}
+
+
+def run_jobs(cluster):
+    """Jobs that share two nodes. Returns their numbers, and the one that ran twice."""
+    alone = cluster.submit("sleep 3", gpus=1, user="bob", on="n1")
+    again = cluster.submit("sleep 2", gpus=1, on="n1")
+    both = cluster.submit("sleep 2", gpus=1, on="n1,n2")
+    array = cluster.submit("sleep 2", "--array=0-1", gpus=2)
+    stopped = cluster.submit("sleep 1000", gpus=1, on="n2", user="bob")
+    for job in (again, stopped):
+        cluster.wait_for_job(job, "RUNNING")
+    cluster.must("scontrol", "requeue", str(again))
+    cluster.wait_for_job(again, "PENDING")
+    cluster.release(again)
+    cluster.cancel(stopped)
+    tasks = [int(raw) for raw in cluster.must("squeue", "-h", "-t", "all", "-j", str(array), "-o", "%A").split()]
+    jobs = {alone, again, both, stopped, *tasks}
+    for job in jobs:
+        cluster.wait_for_job(job)
+    assert len(jobs) == 6
+    return jobs, again
+
+
+def comments_of(cluster, jobs):
+    """The AdminComment of each of them, once all have one."""
+    def written():
+        known = accounted(cluster)
+        return known if all(known.get(job, ("", ""))[1] for job in jobs) else None
+    return wait_until(written, lambda: f"the AdminComment of {jobs}: {accounted(cluster)}", every=0.2)
+
+
+def test_jobs_and_nobody_have_used_together_what_the_gpus_counted(cluster, record_property):
+    record_property("contract", "S2")
+    before = [counted(node) for node in cluster.nodes]
+    set_load(cluster.nodes, "steady:0.9:100M")
+    jobs, again = run_jobs(cluster)
+    set_load(cluster.nodes, "idle")
+    comments = comments_of(cluster, jobs)
+    for node, (used, total) in zip(cluster.nodes, before):
+        more_used, more_total = counted(node)
+        assert more_total - total > 10000
+        assert abs((more_used - used) / (more_total - total) - 1) < 0.01, (more_used - used, more_total - total)
+
+    rows = [row for node in cluster.nodes for row in usage(node, "slurm-job")[0]]
+    assert {int(row["key"]) for row in rows} == jobs
+    assert all(row["energy_kwh"] > 0 and row["energy_unknown_gpu_hours"] == 0 for row in rows)
+    assert [row["leases"] for row in rows if row["key"] == str(again)] == [2]
+    leases = usage(cluster.nodes[0], "lease")[1], usage(cluster.nodes[1], "lease")[1]
+    assert cluster.must("sacct", "-X", "-n", "-D", "-P", "-o", "State", "-j", str(again)).split() == [
+        "REQUEUED", "COMPLETED"]
+    for job in jobs:
+        state, comment = comments[job]
+        runs = [lease_of(node, job) for node in cluster.nodes]
+        joules = [of_node[run["id"]] for of_node, run in zip(leases, runs) if run]
+        said = re.fullmatch(r"\{gpuyard: \{joules: ([\d.]+), gpus: (\d), mean_utilization_percent: 90.0, "
+                            r"peak_memory_bytes: \d+\}\}", comment)
+        assert said and abs(float(said.group(1)) - sum(joules)) < 0.1, (job, comment, joules)
+        assert int(said.group(2)) == sum(len(run["gpus"]) for run in runs if run)
+        assert state in ("COMPLETED", "CANCELLED by 0")
+
+
+# Drained and resumed.
+
+
+def test_a_node_with_a_sick_gpu_is_drained_and_resumed(cluster, record_property):
+    record_property("contract", "S1")
+    n1, n2 = cluster.nodes
+    n2.drain("new fan")
+    with running(n1, user="bob") as other:
+        next_check(cluster.nodes, time.time())  # so that the next one is the interval away
+        broken = time.time()
+        n1.world.xid(1, 79)
+        n2.world.xid(1, 79)
+        checked = next_check(cluster.nodes, broken)
+        assert drained(n1) and n1.reason() == XID
+        assert checked - broken < INTERVAL + 2  # one of them is Slurm's own, which looks at its clock so often
+        assert "1|MIXED+DRAIN" not in n1.state() and cluster.job(other)["JobState"] == "RUNNING"
+        assert drained(n2) and n2.reason() == "new fan"
+        assert XID in cluster.must("sinfo", "-R", "-h", "-o", "%E")
+
+        for node in cluster.nodes:
+            acknowledge(node)
+        next_check(cluster.nodes, time.time())
+        assert not drained(n1) and n1.reason() is None
+        assert drained(n2) and n2.reason() == "new fan"
+        assert cluster.job(other)["JobState"] == "RUNNING"
+    n2.resume()
+
+
+def test_a_node_is_resumed_when_its_gpu_is_well_again(cluster, record_property):
+    record_property("contract", "S1")
+    n1, n2 = cluster.nodes
+    for node in cluster.nodes:
+        node.world.lose(2)
+    for node in cluster.nodes:
+        check_until(node, lambda node=node: drained(node), f"{node.name} to be drained")
+        assert node.reason() == ("gpuyard: GPU 2 is lost: the driver says that it is gone. End what used it, then "
+                                 "reset the GPU or restart the machine; if it happens again, have it replaced. "
+                                 "(3 of 4 GPUs are well)")
+    n2.drain("it is ours now")
+    for node in cluster.nodes:
+        node.world.heal(2)
+    check_until(n1, lambda: not drained(n1), "n1 to be resumed")
+    check_until(n2, lambda: not sick_gpus(n2), "the GPU of n2 to be well")
+    next_check([n2], time.time())
+    assert drained(n2) and n2.reason() == "it is ours now"
+    n2.resume()
+
+
+# Leases.
+
+
+def test_leases_only_observe(cluster, record_property):
+    record_property("contract", "S4")
+    node = cluster.nodes[1]
+    for words in (("run", "--", "true"), ("lease", "take", "--ttl", "1h", "--no-wait")):
+        refused = node.gpuyard(*words)
+        assert refused.returncode == 7 and "Slurm hands out the GPUs" in refused.stderr, words
+        assert "srun" in refused.stderr
+    # A process on a GPU that its job does not have is nobody's squatter.
+    with running(node, gpus=0, command="echo $$; exec sleep 1000", user="bob") as job:
+        pid = int(printed(cluster, job))
+        node.world.attach(3, pid)
+        wait_until(lambda: str(pid) in node.must("processes"), "the daemon to see the process")
+        seen = node.get("/api/gpu/snapshot")["generation"]
+        wait_until(lambda: node.get("/api/gpu/snapshot")["generation"] > seen + 3, "more readings")
+        alerts = node.get("/api/gpu/alerts")
+        assert "squatter" not in {one["rule"] for one in alerts["alerts"] + alerts["pending"]}
+        assert str(pid) not in node.must("queue")
+        assert lease_of(node, job) is None
+
+
+def test_status_shows_gpus_and_jobs(cluster):
+    node = cluster.nodes[0]
+    make_sick(node, 3)
+    with running(node, gpus=2, user="bob") as job:
+        shown = node.must("slurm", "status")
+        assert re.search(r"^ +1 +/dev/nvidia1 +well$", shown, re.MULTILINE)
+        assert re.search(r"^ +3 +/dev/nvidia3 +sick +GPU 3: Xid 79\. The GPU has fallen off the bus\.$", shown,
+                         re.MULTILINE)
+        assert re.search(rf"^{job} +bob +0,1 +held$", shown, re.MULTILINE)
+        assert "Slurm hands out the GPUs; leases only observe." in shown
+        said = json.loads(node.must("slurm", "status", "--json"))
+        assert [(one["job"], one["user"], one["gpus"]) for one in said["jobs"]] == [(str(job), "bob", [0, 1])]
+        assert [one["rule"] for one in said["gpus"]] == [None, None, None, "xid-fatal"]
+        assert said["observes"] and said["trouble"] == ""
+    acknowledge(node)
+    check_until(node, lambda: not drained(node), "the node to be resumed")
+
+
+# Setting it up.
+
+
+def lines_of(done):
+    """What `gpuyard slurm install` says of each line of slurm.conf: "there", or why not."""
+    return dict(re.findall(r"^  (\w+)=\S+ +(.+)$", done.stdout, re.MULTILINE))
+
+
+def test_install_writes_hooks_that_work_and_checks_slurms_lines(cluster):
+    node, site = cluster.nodes[0], f"{PLACE}/site"
+    scripts = dict(zip(HOOKS, ("health", "prolog", "epilog", "epilog-slurmctld")))
+    usual = {name: f"{HOOK_FOLDER}/run-{hook}" for name, hook in HOOKS.items()}
+    before = node.gpuyard("slurm", "install", "--into", site, user="root")
+    assert before.returncode == 1, before
+    said = lines_of(before)
+    assert said.pop("HealthCheckInterval") == said.pop("PrologFlags") == "there"
+    for name, what in said.items():
+        assert what.startswith(f"is {usual[name]}, which does not run `gpuyard slurm {HOOKS[name]}`"), said
+    folder = cluster.enclosure.outside(site)
+    assert sorted(file.name for file in folder.iterdir()) == sorted(scripts.values())
+    assert all(file.stat().st_mode & 0o777 == 0o755 for file in folder.iterdir())
+
+    # As docs/slurm.md has it: the controller needs a way to the nodes.
+    asks = own_hooks(cluster.program)["epilog-ctld"].split("epilog-ctld", 1)[1]
+    script = (folder / "epilog-slurmctld").read_text()
+    cluster.enclosure.write(f"{site}/epilog-slurmctld", script.rstrip() + asks + "\n", 0o755)
+    # All nodes have one /run here, so that both ask the daemon of the first.
+    cluster.enclosure.must("mkdir", "-p", "/run/gpuyard")
+    cluster.enclosure.must("ln", "-s", node.daemon_socket, "/run/gpuyard/gpuyard.sock")
+    try:
+        cluster.configure(Prolog=None)
+        missing = node.gpuyard("slurm", "install", user="root")
+        assert missing.returncode == 1 and lines_of(missing)["Prolog"] == "is missing", missing
+        cluster.configure(**{name: f"{site}/{script}" for name, script in scripts.items()})
+        fine = node.gpuyard("slurm", "install", user="root")
+        assert fine.returncode == 0 and set(lines_of(fine).values()) == {"there"}, fine
+        job = cluster.submit("sleep 1000", gpus=1, on="n1")
+        wait_until(lambda: lease_of(node, job), "a lease by the prolog")
+        cluster.cancel(job)
+        wait_until(lambda: state_of(node, job) == "ended", "its end by the epilog")
+        cluster.wait_for_job(job)
+        assert cluster.account(job, "AdminComment")[0].startswith("{gpuyard: {joules: ")
+        wait_until(lambda: cluster.enclosure.outside("/run/gpuyard-slurm/told").exists(), "a check")
+    finally:
+        cluster.configure(**usual)
+    again = cluster.submit("true", gpus=1, on="n1")
+    assert begun(node, again).status == 0
+    cluster.wait_for_job(again)
