@@ -79,9 +79,9 @@ class Counters:
 
 @dataclasses.dataclass
 class Fate:
-    """What becomes of a job or a task of an array, once it runs or waits for so many looks."""
-    requeue: bool = False
-    cancel: bool = False
+    """What becomes of a job or a task of an array, after it has been seen in a state so often."""
+    verb: str = ""
+    state: str = "RUNNING"
     looks: int = 0
 
 
@@ -132,10 +132,17 @@ class RandomJobs:
         names = [f"{job}_{task}" for task in range(tasks)] if tasks > 1 else [str(job)]
         self.kinds.update(tasks=len(names), **{"arrays": tasks > 1, "with two nodes": nodes == 2})
         for name in names:
-            dice = chance()
-            self.fates[name] = Fate(requeue=dice < 0.1, cancel=0.1 <= dice < 0.2,
-                                    looks=self.random.randint(0, 5 if dice >= 0.1 else 2))
+            self.fates[name] = self._fate()
         return names
+
+    def _fate(self):
+        dice = self.random.random()
+        if dice < 0.1:
+            return Fate("requeue", looks=self.random.randint(1, 3))
+        if dice < 0.2:
+            state = self.random.choice(("PENDING", "RUNNING", "RUNNING"))
+            return Fate("cancel", state, self.random.randint(1, 3))
+        return Fate()
 
     def _act(self, queue):
         for name, state in queue.items():
@@ -144,17 +151,21 @@ class RandomJobs:
                 self.waits_for_release.discard(name)
                 self.cluster.run("scontrol", "release", name)
                 self.cluster.run("scontrol", "update", f"job={name}", "StartTime=now")
-            elif fate.looks > 0:
-                fate.looks -= (state == "RUNNING") if fate.requeue else 1
-            elif fate.requeue and state == "RUNNING":
-                fate.requeue = False
-                if self.cluster.run("scontrol", "requeue", name).returncode == 0:
-                    self.waits_for_release.add(name)
-                    self.kinds["requeued"] += 1
-            elif fate.cancel and state in ("PENDING", "RUNNING"):
-                fate.cancel = False
-                self.cluster.run("scancel", name)
-                self.kinds[f"cancelled while {state.lower()}"] += 1
+            if not fate.verb or state != fate.state:
+                continue
+            fate.looks -= 1
+            if fate.looks == 0:
+                self._do(fate.verb, name, state)
+
+    def _do(self, verb, name, state):
+        words = ("scontrol", "requeue", name) if verb == "requeue" else ("scancel", name)
+        if self.cluster.run(*words).returncode != 0:
+            return  # it is over already
+        if verb == "requeue":
+            self.waits_for_release.add(name)
+            self.kinds["requeued"] += 1
+        else:
+            self.kinds[f"cancelled while {state.lower()}"] += 1
 
     def _change_load(self):
         if time.monotonic() < self.new_load_at:

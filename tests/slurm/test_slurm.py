@@ -60,20 +60,21 @@ def usage(node, by):
     return answer["rows"], {row["key"]: 3.6e6 * row["energy_kwh"] for row in [*answer["rows"], answer["unleased"]]}
 
 
-def counted(node):
-    """What all jobs and nobody have used, and what the GPUs have counted: right after the daemon has read
-    them, so that the two are of the same time."""
-    def used():
-        return sum(usage(node, "slurm-job")[1].values())
-    before = used()
-    wait_until(lambda: used() != before, "readings")
-    seen = []
+def counted(nodes):
+    """For each node what its GPUs have counted, and how much more that is than what all jobs and nobody have
+    used. The daemon reads a GPU once a second: the least of some differences is the one right after that."""
+    totals, differences = [0] * len(nodes), [[] for _ in nodes]
+    seen = [set() for _ in nodes]
 
-    def same():
-        seen.append(used())
-        return seen[-2:] == [seen[-1]] * 2
-    wait_until(same, "the readings of all GPUs", every=0.2)
-    return seen[-1], sum(gpu["energy_joules"] for gpu in node.world.status()["gpus"])
+    def look():
+        for at, node in enumerate(nodes):
+            used = sum(usage(node, "slurm-job")[1].values())
+            totals[at] = sum(gpu["energy_joules"] for gpu in node.world.status()["gpus"])
+            differences[at].append(totals[at] - used)
+            seen[at].add(used)
+        return all(len(values) > 3 for values in seen)
+    wait_until(look, "three readings of all GPUs")
+    return list(zip(totals, map(min, differences)))
 
 
 def set_load(nodes, load):
@@ -90,12 +91,14 @@ def accounted(cluster):
 def run_jobs(cluster):
     """Jobs that share two nodes. Returns their numbers, and the one that ran twice."""
     alone = cluster.submit("sleep 3", gpus=1, user="bob", on="n1")
-    again = cluster.submit("sleep 2", gpus=1, on="n1")
+    again = cluster.submit("[ $SLURM_RESTART_COUNT ] || sleep 1000; sleep 1", gpus=1, on="n1")
     both = cluster.submit("sleep 2", gpus=1, on="n1,n2")
     array = cluster.submit("sleep 2", "--array=0-1", gpus=2)
     stopped = cluster.submit("sleep 1000", gpus=1, on="n2", user="bob")
-    for job in (again, stopped):
-        cluster.wait_for_job(job, "RUNNING")
+    for job, node in ((again, cluster.nodes[0]), (stopped, cluster.nodes[1])):
+        begun(node, job)
+        wait_until(lambda job=job, node=node: (lease_of(node, job)["use"]["energy_mj"] or 0) > 100_000,
+                   f"job {job} to use some joules")
     cluster.must("scontrol", "requeue", str(again))
     cluster.wait_for_job(again, "PENDING")
     cluster.release(again)
@@ -118,15 +121,14 @@ def comments_of(cluster, jobs):
 
 def test_jobs_and_nobody_have_used_together_what_the_gpus_counted(cluster, record_property):
     record_property("contract", "S2")
-    before = [counted(node) for node in cluster.nodes]
+    before = counted(cluster.nodes)
     set_load(cluster.nodes, "steady:0.9:100M")
     jobs, again = run_jobs(cluster)
     set_load(cluster.nodes, "idle")
     comments = comments_of(cluster, jobs)
-    for node, (used, total) in zip(cluster.nodes, before):
-        more_used, more_total = counted(node)
-        assert more_total - total > 10000
-        assert abs((more_used - used) / (more_total - total) - 1) < 0.01, (more_used - used, more_total - total)
+    for (total, difference), (total_then, difference_then) in zip(before, counted(cluster.nodes)):
+        assert total_then - total > 10000
+        assert abs(difference_then - difference) < 0.01 * (total_then - total)
 
     rows = [row for node in cluster.nodes for row in usage(node, "slurm-job")[0]]
     assert {int(row["key"]) for row in rows} == jobs

@@ -121,6 +121,20 @@ Result<JobUse> ask_all(const SlurmVerb& verb, const std::string& job) {
   return sum;
 }
 
+// slurmdbd may hear of the job's end later than we do.
+Result<std::string> write_comment(const std::string& text) {
+  constexpr auto kAgain = std::chrono::seconds(1);
+  const TimePoint end = BootClock::now() + kSettles;
+  while (true) {
+    auto done = run({"sacctmgr", "-i", "modify", "job", "where", "jobid=" + selector(), "set",
+                     "AdminComment=" + text});
+    const bool unheard =
+        !done && done.error().message.find("Nothing modified") != std::string::npos;
+    if (!unheard || BootClock::now() >= end) return done;
+    std::this_thread::sleep_for(kAgain);
+  }
+}
+
 }  // namespace
 
 // Whatever goes wrong, a comment is not worth a failed hook.
@@ -143,8 +157,7 @@ int comment(const SlurmVerb& verb) {
                     text_of(*use)));
     return 0;
   }
-  const auto done = run({"sacctmgr", "-i", "modify", "job", "where", "jobid=" + selector(), "set",
-                         "AdminComment=" + text_of(*use)});
+  const auto done = write_comment(text_of(*use));
   if (!done) say(fmt::format("job {}: {}", job, done.error().message));
   return 0;
 }

@@ -344,8 +344,7 @@ constexpr std::array kKeys = {
                      Config::Control::kLongestReset>),
     word<&Config::lease, &Config::Lease::mode, kMode>(
         "lease", "mode",
-        "Who hands out GPUs: \"grant\" gpuyard, \"observe\" Slurm, \"auto\" Slurm if its hooks "
-        "run."),
+        "Who hands out GPUs: \"grant\": gpuyard, \"observe\": Slurm, \"auto\": see its hooks."),
     word<&Config::lease, &Config::Lease::fair, kFair>(
         "lease", "fair",
         "Who gets a GPU next: \"backfill\" lets short claims go first that delay nobody, "
