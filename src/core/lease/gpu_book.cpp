@@ -185,8 +185,9 @@ void GpuBook::start_over() {
 Condition GpuBook::condition(const DeviceId& id) const {
   Condition now;
   const auto gpu = gpus_.find(id);
-  now.in_service = !observes_only_ && gpu != gpus_.end() && gpu->second.withheld.empty() &&
-                   cordons_.count(id) == 0 && looked_at_.count(id) > 0;
+  now.in_service = gpu != gpus_.end() && gpu->second.withheld.empty() && cordons_.count(id) == 0 &&
+                   looked_at_.count(id) > 0;
+  now.in_service = now.in_service && !observes_only_;
   now.squatted = outside_.count(id) > 0 || hidden_bytes(id);
   if (gpu == gpus_.end()) return now;
   now.free_bytes = gpu->second.free_bytes;
