@@ -260,11 +260,14 @@ Result<std::string> run_within(SpawnPlan plan, Duration patience) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - BootClock::now());
   const bool late =
       ::poll(&ended, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) <= 0;
+  // One that the kernel does not let go, as in a call of a driver, is left behind.
+  constexpr int kLast = 200;  // milliseconds
   if (late) ::kill(-*child, SIGKILL);
+  const bool gone = !late || ::poll(&ended, 1, kLast) > 0;
   int status = 0;
-  ::waitpid(*child, &status, 0);
+  if (gone) ::waitpid(*child, &status, 0);
   text = trimmed(text);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
+  if (gone && WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
   if (late) text += fmt::format(" (no answer for {:g} s)", to_seconds(patience));
   return Error{late ? Errc::timed_out : Errc::unavailable,
                text.empty() ? "it failed and said nothing" : text};

@@ -62,7 +62,13 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   program.options().requires_verb();
   std::vector<std::string> hosts;
   VerbList verbs(program.options(), hosts);
-  add_verbs(verbs);
+  // Slurm runs its hooks for every job: those do not wait for the options of all other verbs.
+  const bool hook = argc > 2 && std::string_view(argv[1]) == "slurm";
+  if (hook) {
+    verbs.add("Many machines", add_slurm);
+  } else {
+    add_verbs(verbs);
+  }
   if (const auto code = program.parse(argc, argv)) return *code;
   Verb& given = verbs.given();
   const auto aimed = aim(given, {hosts, {argv + 1, argv + argc}, Environment::of_process()});

@@ -72,17 +72,35 @@ def ended(node, job):
     return over(node, "end", job)
 
 
+STAYS = "echo started; exec sleep 1000"  # the command of a job that is there until it is cancelled
+
+
+def started(cluster, job):
+    """Waits until its program runs, and returns the first thing that it prints: Slurm takes half a minute to
+    end a job that is cancelled between its prolog and that."""
+    def text():
+        with contextlib.suppress(FileNotFoundError):
+            return cluster.output(job).strip()
+        return ""
+    return wait_until(text, lambda: f"job {job} to print something: {cluster.job(job)}")
+
+
 @contextlib.contextmanager
-def running(node, gpus=1, command="sleep 1000", **options):
-    """A job there whose prolog is over; cancelled in the end."""
+def running(node, gpus=1, command=STAYS, **options):
+    """A job there whose program runs, and prints; cancelled in the end."""
     cluster = node.cluster
     job = cluster.submit(command, gpus=gpus, on=node.name, **options)
     try:
-        begun(node, job)
-        cluster.wait_for_job(job, "RUNNING")
+        started(cluster, job)
         yield job
     finally:
+        cancel(cluster, job)
+
+
+def cancel(cluster, *jobs):
+    for job in jobs:
         cluster.cancel(job)
+    for job in jobs:
         cluster.wait_for_job(job)
 
 
@@ -91,15 +109,6 @@ def done(node, gpus=1, **options):
     job = node.cluster.submit("true", gpus=gpus, on=node.name, **options)
     node.cluster.wait_for_job(job)
     return job
-
-
-def printed(cluster, job):
-    """The first thing that it prints."""
-    def text():
-        with contextlib.suppress(FileNotFoundError):
-            return cluster.output(job).strip()
-        return ""
-    return wait_until(text, f"job {job} to print something")
 
 
 # What the daemon says.
@@ -113,8 +122,24 @@ def state_of(node, job):
     return lease_of(node, job)["state"]
 
 
+def lease_is_over(node, job):
+    """Waits for it; an epilog does not, where a driver is slow. Returns how it ended."""
+    wait_until(lambda: state_of(node, job) == "ended", lambda: f"a lease to be over: {lease_of(node, job)}")
+    return lease_of(node, job)["ending"]
+
+
 def gpus_of(node, job):
     return [gpu["index"] for gpu in lease_of(node, job)["gpus"]]
+
+
+def joules_of(node, job):
+    """What the lease has used until now; the daemon that has just started may not know it yet."""
+    use = wait_until(lambda: lease_of(node, job)["use"], f"the use of job {job}")
+    return (use["energy_mj"] or 0) / 1000
+
+
+def uses_joules(node, job, more_than=100):
+    wait_until(lambda: joules_of(node, job) > more_than, f"job {job} to use {more_than} J")
 
 
 def known_jobs(node):
@@ -146,6 +171,15 @@ def firing(node, rule):
 
 def trouble(node):
     return node.get("/api/gpu/slurm")["trouble"]
+
+
+def put_right(cluster):
+    """Ends what a test that has failed may have left: jobs, and GPUs in quarantine."""
+    cluster.must("scancel", "--partition=main")
+    for node in cluster.nodes:
+        acknowledge(node)
+        check_until(node, lambda node=node: node.state() == "IDLE" and not known_jobs(node),
+                    lambda node=node: f"{node.name} to be as it was: {node.state()}, {known_jobs(node)}")
 
 
 # What Slurm says.

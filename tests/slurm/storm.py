@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from program import wait_until
+from random_jobs import account
 
 RATE = 500  # beginnings a second
 SECONDS = 10
@@ -71,6 +72,7 @@ def cpu_seconds(process):
 
 def storm_of_begins(board, node):
     process = node.daemon.process
+    books = account(node, "slurm-job")
     start = time.monotonic() + 1
     alone = Client(node, "alice", 100, 0.05, start).results()[0]
     before, cpu = memory_mb(process, "VmRSS"), cpu_seconds(process)
@@ -86,7 +88,8 @@ def storm_of_begins(board, node):
     rate = len(answers) / seconds
     board.note("begins a second", f"{rate:.0f}", rate >= 0.99 * RATE, f"{0.99 * RATE:.0f}")
     board.spread("  one of them (p50, p99)", [took for _, took, _ in answers])
-    board.equal("  answers other than 200 or 201", sum(status not in (200, 201) for _, _, status in answers), 0)
+    refused = sum(status not in (200, 201) for _, _, status in answers)
+    board.equal("  answers other than 200 or 201", refused, 0)
     board.equal("  clients that lost their connection", RATE * SECONDS - len(answers), 0)
     if any(errors) or trouble:
         print("".join((*errors, trouble))[:2000], flush=True)
@@ -99,6 +102,16 @@ def storm_of_begins(board, node):
     board.plain("  after", f"{memory_mb(process, 'VmRSS'):.1f} MB")
     board.plain("  at its peak", f"{memory_mb(process, 'VmHWM'):.1f} MB")
     consistent(board, node)
+    counted_all(board, books, account(node, "slurm-job"))
+
+
+def counted_all(board, before, after):
+    """Each lease is counted, and each joule once. Small ones share a row, which is of no job."""
+    told, counted = after.told - before.told, after.counted - before.counted
+    differs = 100 * abs(told - counted) / counted
+    board.most("joules of the jobs and nobody's differ from the GPUs' by", differs, 1, "%", 4)
+    board.equal("leases in the books", sum(row["leases"] for row in after.rows.values()), RATE * SECONDS)
+    board.plain("  jobs with a row", str(sum(key != "" for key in after.rows)))
 
 
 def held(node):
@@ -113,10 +126,11 @@ def consistent(board, node):
     board.equal("leases that are no job's", sum(lease["binding"] != "job" for lease in leases), 0)
     jobs = node.get("/api/gpu/slurm")["jobs"]
     told = {job["lease"] for job in jobs if job["state"] == "held"}
-    board.equal("  that Slurm's part does not tell of, or more", len(told ^ {one["id"] for one in leases}), 0)
+    differs = told ^ {one["id"] for one in leases}
+    board.equal("  that Slurm's part does not tell of, or more", len(differs), 0)
     for job in jobs:
-        done = node.run_here(node.program, "slurm", "end", "--socket", node.daemon_socket, "--spool", node.spool,
-                             user="root", SLURM_JOB_ID=job["job"], SLURMD_NODENAME=node.name)
+        done = node.gpuyard("slurm", "end", "--socket", node.daemon_socket, "--spool", node.spool,
+                            user="root", SLURM_JOB_ID=job["job"], SLURMD_NODENAME=node.name)
         assert done.returncode == 0, done
     wait_until(lambda: not node.get("/api/gpu/leases")["leases"], "the last jobs to end")
     board.equal("leases after all have ended", len(node.get("/api/gpu/leases")["leases"]), 0)
@@ -141,6 +155,7 @@ def array_at_once(board, cluster):
     for node in cluster.nodes:
         usage = json.loads(node.must("usage", "--by", "slurm-job", "--json", user="root"))
         mine = {run.job for run in begins if run in node.hook_runs("begin")}
-        board.equal(f"{node.name}: jobs without a row", len(mine - {int(row["key"] or 0) for row in usage["rows"]}), 0)
+        rows = {int(row["key"] or 0) for row in usage["rows"]}
+        board.equal(f"{node.name}: jobs without a row", len(mine - rows), 0)
         board.equal("  leases left", len(node.get("/api/gpu/leases")["leases"]), 0)
         board.equal("  its state", (node.state(), node.reason()), ("IDLE", None))

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from asking import (acknowledge, begun, check_until, drained, known_jobs, lease_of, make_sick, printed, running,
-                    sick_gpus, state_of)
+from asking import (STAYS, acknowledge, begun, check, check_until, done, drained, gpus_of, joules_of,
+                    lease_is_over, lease_of, make_sick, put_right, running, sick_gpus, started, state_of, uses_joules)
 from hooks import own_hooks
 from program import wait_until
 from rig import Cluster
@@ -17,6 +17,8 @@ from slurm_conf import HOOK_FOLDER, HOOKS, PLACE
 INTERVAL = 5  # seconds from one health check to the next
 # Alerts in less time than a node would wait for them.
 RULES = "[rule.gpu-lost]\nclear_hold_s = 1\n[rule.squatter]\nhold_s = 1\n"
+COMMENT = (r"\{gpuyard: \{joules: ([\d.]+), gpus: (\d+), mean_utilization_percent: [\d.]+, "
+           r"peak_memory_bytes: \d+\}\}")
 XID = ("gpuyard: GPU 1: Xid 79. The GPU has fallen off the bus. Work on it has failed or will: end it, reset "
        "the GPU, and start again. (3 of 4 GPUs are well)")
 
@@ -33,10 +35,7 @@ def cluster(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def as_it_was(cluster):
     yield
-    for node in cluster.nodes:
-        assert not sick_gpus(node)
-        wait_until(lambda node=node: node.state() == "IDLE" and not known_jobs(node),
-                   lambda node=node: f"{node.name} to be as it was: {node.state()}, {known_jobs(node)}")
+    put_right(cluster)
 
 
 def checks(node, since):
@@ -82,25 +81,20 @@ def set_load(nodes, load):
         node.world.load("all", load)
 
 
-def accounted(cluster):
-    """What sacct has of each job's last run: the state and the AdminComment, by the job's own number."""
-    lines = cluster.must("sacct", "-X", "-n", "-P", "-o", "JobIDRaw,State,AdminComment").splitlines()
-    return {int(number): (state, comment) for number, state, comment in (line.split("|", 2) for line in lines)}
-
-
 def run_jobs(cluster):
-    """Jobs that share two nodes. Returns their numbers, and the one that ran twice."""
+    """Jobs that share two nodes. Returns their numbers, and the one that ran twice: on n1, then on n2."""
     alone = cluster.submit("sleep 3", gpus=1, user="bob", on="n1")
-    again = cluster.submit("[ $SLURM_RESTART_COUNT ] || sleep 1000; sleep 1", gpus=1, on="n1")
+    again = cluster.submit("echo started; [ $SLURM_RESTART_COUNT ] || sleep 1000; sleep 1", gpus=1, on="n1")
     both = cluster.submit("sleep 2", gpus=1, on="n1,n2")
     array = cluster.submit("sleep 2", "--array=0-1", gpus=2)
-    stopped = cluster.submit("sleep 1000", gpus=1, on="n2", user="bob")
+    stopped = cluster.submit(STAYS, gpus=1, on="n2", user="bob")
     for job, node in ((again, cluster.nodes[0]), (stopped, cluster.nodes[1])):
-        begun(node, job)
-        wait_until(lambda job=job, node=node: (lease_of(node, job)["use"]["energy_mj"] or 0) > 100_000,
-                   f"job {job} to use some joules")
+        started(cluster, job)
+        uses_joules(node, job)
     cluster.must("scontrol", "requeue", str(again))
     cluster.wait_for_job(again, "PENDING")
+    # On the same node, so soon, slurmd might take it for the first run and leave its prolog out.
+    cluster.must("scontrol", "update", f"job={again}", "ReqNodeList=n2")
     cluster.release(again)
     cluster.cancel(stopped)
     tasks = [int(raw) for raw in cluster.must("squeue", "-h", "-t", "all", "-j", str(array), "-o", "%A").split()]
@@ -111,12 +105,18 @@ def run_jobs(cluster):
     return jobs, again
 
 
-def comments_of(cluster, jobs):
-    """The AdminComment of each of them, once all have one."""
-    def written():
-        known = accounted(cluster)
-        return known if all(known.get(job, ("", ""))[1] for job in jobs) else None
-    return wait_until(written, lambda: f"the AdminComment of {jobs}: {accounted(cluster)}", every=0.2)
+def comments(cluster):
+    """What AdminComment says of the last run of each job: (joules, GPUs)."""
+    lines = cluster.must("sacct", "-X", "-n", "-P", "-o", "JobIDRaw,AdminComment").splitlines()
+    found = {int(line.split("|")[0]): re.fullmatch(COMMENT, line.split("|")[1]) for line in lines}
+    return {job: (float(said[1]), int(said[2])) for job, said in found.items() if said}
+
+
+def last_runs(nodes, job):
+    """The same, from the leases of these nodes."""
+    runs = [(usage(node, "lease")[1], lease_of(node, job)) for node in nodes]
+    return (round(sum(joules[lease["id"]] for joules, lease in runs if lease), 1),
+            sum(len(lease["gpus"]) for _, lease in runs if lease))
 
 
 def test_jobs_and_nobody_have_used_together_what_the_gpus_counted(cluster, record_property):
@@ -125,27 +125,38 @@ def test_jobs_and_nobody_have_used_together_what_the_gpus_counted(cluster, recor
     set_load(cluster.nodes, "steady:0.9:100M")
     jobs, again = run_jobs(cluster)
     set_load(cluster.nodes, "idle")
-    comments = comments_of(cluster, jobs)
+    wait_until(lambda: comments(cluster).keys() == jobs,
+               lambda: f"the AdminComment of {jobs}: {comments(cluster)}", every=0.2)
     for (total, difference), (total_then, difference_then) in zip(before, counted(cluster.nodes)):
         assert total_then - total > 10000
         assert abs(difference_then - difference) < 0.01 * (total_then - total)
 
     rows = [row for node in cluster.nodes for row in usage(node, "slurm-job")[0]]
     assert {int(row["key"]) for row in rows} == jobs
-    assert all(row["energy_kwh"] > 0 and row["energy_unknown_gpu_hours"] == 0 for row in rows)
-    assert [row["leases"] for row in rows if row["key"] == str(again)] == [2]
-    leases = usage(cluster.nodes[0], "lease")[1], usage(cluster.nodes[1], "lease")[1]
+    assert all(row["energy_kwh"] > 0 and row["energy_unknown_gpu_hours"] < 0.01 * row["gpu_hours"] for row in rows)
+    assert [row["leases"] for row in rows if row["key"] == str(again)] == [1, 1]
     assert cluster.must("sacct", "-X", "-n", "-D", "-P", "-o", "State", "-j", str(again)).split() == [
         "REQUEUED", "COMPLETED"]
-    for job in jobs:
-        state, comment = comments[job]
-        runs = [lease_of(node, job) for node in cluster.nodes]
-        joules = [of_node[run["id"]] for of_node, run in zip(leases, runs) if run]
-        said = re.fullmatch(r"\{gpuyard: \{joules: ([\d.]+), gpus: (\d), mean_utilization_percent: 90.0, "
-                            r"peak_memory_bytes: \d+\}\}", comment)
-        assert said and abs(float(said.group(1)) - sum(joules)) < 0.1, (job, comment, joules)
-        assert int(said.group(2)) == sum(len(run["gpus"]) for run in runs if run)
-        assert state in ("COMPLETED", "CANCELLED by 0")
+    for job, (joules, gpus) in comments(cluster).items():
+        used, had = last_runs(cluster.nodes[1:] if job == again else cluster.nodes, job)
+        assert abs(joules - used) < 0.2 and gpus == had
+
+
+@pytest.mark.xfail(strict=True, reason="AdminComment has no incomplete: true")
+def test_a_job_that_was_not_all_counted_says_so(cluster, record_property):
+    record_property("contract", "S2")
+    node = cluster.nodes[0]
+    with running(node) as job:
+        uses_joules(node, job)
+        gpu, before = gpus_of(node, job)[0], joules_of(node, job)
+        with node.daemon.away():
+            then = node.world.gpu(gpu)["energy_joules"]
+            wait_until(lambda: node.world.gpu(gpu)["energy_joules"] > then + 100, "the GPU to use 100 J")
+        assert joules_of(node, job) >= before
+        uses_joules(node, job, before + 50)
+    use = lease_of(node, job)["use"]
+    assert use["settled"] and use["energy_unknown_s"] > 1
+    assert cluster.account(job, "AdminComment")[0].endswith(", incomplete: true}}")
 
 
 # Drained and resumed.
@@ -156,14 +167,15 @@ def test_a_node_with_a_sick_gpu_is_drained_and_resumed(cluster, record_property)
     n1, n2 = cluster.nodes
     n2.drain("new fan")
     with running(n1, user="bob") as other:
-        next_check(cluster.nodes, time.time())  # so that the next one is the interval away
+        # The next check is far enough away for the daemon to see it before.
+        wait_until(lambda: all(checks(node, time.time() - INTERVAL / 2) for node in cluster.nodes), "checks")
         broken = time.time()
         n1.world.xid(1, 79)
         n2.world.xid(1, 79)
         checked = next_check(cluster.nodes, broken)
         assert drained(n1) and n1.reason() == XID
-        assert checked - broken < INTERVAL + 2  # one of them is Slurm's own, which looks at its clock so often
-        assert "1|MIXED+DRAIN" not in n1.state() and cluster.job(other)["JobState"] == "RUNNING"
+        assert checked - broken < INTERVAL + 2  # a second more than promised: Slurm's clock is no finer
+        assert cluster.job(other)["JobState"] == "RUNNING"
         assert drained(n2) and n2.reason() == "new fan"
         assert XID in cluster.must("sinfo", "-R", "-h", "-o", "%E")
 
@@ -191,7 +203,7 @@ def test_a_node_is_resumed_when_its_gpu_is_well_again(cluster, record_property):
         node.world.heal(2)
     check_until(n1, lambda: not drained(n1), "n1 to be resumed")
     check_until(n2, lambda: not sick_gpus(n2), "the GPU of n2 to be well")
-    next_check([n2], time.time())
+    check(n2)
     assert drained(n2) and n2.reason() == "it is ours now"
     n2.resume()
 
@@ -208,11 +220,11 @@ def test_leases_only_observe(cluster, record_property):
         assert "srun" in refused.stderr
     # A process on a GPU that its job does not have is nobody's squatter.
     with running(node, gpus=0, command="echo $$; exec sleep 1000", user="bob") as job:
-        pid = int(printed(cluster, job))
+        pid = int(started(cluster, job))
         node.world.attach(3, pid)
         wait_until(lambda: str(pid) in node.must("processes"), "the daemon to see the process")
         seen = node.get("/api/gpu/snapshot")["generation"]
-        wait_until(lambda: node.get("/api/gpu/snapshot")["generation"] > seen + 3, "more readings")
+        wait_until(lambda: node.get("/api/gpu/snapshot")["generation"] > seen + 1, "more readings")
         alerts = node.get("/api/gpu/alerts")
         assert "squatter" not in {one["rule"] for one in alerts["alerts"] + alerts["pending"]}
         assert str(pid) not in node.must("queue")
@@ -273,15 +285,12 @@ def test_install_writes_hooks_that_work_and_checks_slurms_lines(cluster):
         cluster.configure(**{name: f"{site}/{script}" for name, script in scripts.items()})
         fine = node.gpuyard("slurm", "install", user="root")
         assert fine.returncode == 0 and set(lines_of(fine).values()) == {"there"}, fine
-        job = cluster.submit("sleep 1000", gpus=1, on="n1")
-        wait_until(lambda: lease_of(node, job), "a lease by the prolog")
-        cluster.cancel(job)
-        wait_until(lambda: state_of(node, job) == "ended", "its end by the epilog")
-        cluster.wait_for_job(job)
+        with running(node) as job:
+            assert state_of(node, job) == "held"
+        lease_is_over(node, job)
         assert cluster.account(job, "AdminComment")[0].startswith("{gpuyard: {joules: ")
         wait_until(lambda: cluster.enclosure.outside("/run/gpuyard-slurm/told").exists(), "a check")
     finally:
         cluster.configure(**usual)
-    again = cluster.submit("true", gpus=1, on="n1")
-    assert begun(node, again).status == 0
-    cluster.wait_for_job(again)
+        cluster.enclosure.must("rm", "-r", "/run/gpuyard")
+    assert begun(node, done(node)).status == 0

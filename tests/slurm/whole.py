@@ -13,8 +13,8 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "process")]
 
 from program import wait_until  # noqa: E402
-from random_jobs import judge, run_jobs  # noqa: E402
+from random_jobs import SOON_AGAIN, judge, run_jobs  # noqa: E402
 from rig import Cluster  # noqa: E402
 from storm import array_at_once, storm_of_begins  # noqa: E402
 
@@ -67,7 +67,8 @@ class Board:
         print(f"\n== {text}", flush=True)
 
     def note(self, what, found, holds=True, bar=""):
-        print(f"{'ok' if holds else 'MISSED':7} {what:58} {found:>22}{f'   bar {bar}' if bar else ''}", flush=True)
+        print(f"{'ok' if holds else 'MISSED':7} {what:58} {found:>22}{f'   bar {bar}' if bar else ''}",
+              flush=True)
         if not holds:
             self.missed.append(what)
 
@@ -222,7 +223,8 @@ def without_socket(node):
 
 def faulty(cluster, board, hooks, name, fault):
     with fault:
-        found = timed(cluster, [one for _ in range(FAULTY_ROUNDS) for one in hooks.planned("health", "begin", "end")])
+        names = ("health", "begin", "end")
+        found = timed(cluster, [one for _ in range(FAULTY_ROUNDS) for one in hooks.planned(*names)])
     for hook, (times, seen) in found.items():
         board.most(f"{hook}, {name} (max of {FAULTY_ROUNDS})", max(times), 250, "ms", 1)
         board.equal("  its exit codes", seen, {0})
@@ -235,7 +237,7 @@ def quarantined(cluster, board, hooks):
         wait_until(lambda: node.get("/api/gpu/slurm")["gpus"][0]["rule"], "an alert of the GPU that hangs")
         found = timed(cluster, [one for _ in range(FAULTY_ROUNDS) for one in hooks.planned("begin", "end")])
         for hook, (times, seen) in found.items():
-            board.most(f"{hook}, of a GPU that is in quarantine (max of {FAULTY_ROUNDS})", max(times), 250, "ms", 1)
+            board.most(f"{hook}, of a GPU in quarantine (max of {FAULTY_ROUNDS})", max(times), 250, "ms", 1)
             board.equal("  its exit codes", seen, {1} if hook == "begin" else {0})
         board.equal("  the node is drained", node.state(), "IDLE+DRAIN")
 
@@ -269,7 +271,7 @@ def load():
 
 def joules(board, asked):
     board.section(f"joules of {asked.jobs} random jobs on four nodes, seed {asked.seed}; {load()}")
-    with cluster_on_disk(nodes=4, load="steady:0.5", health_interval=INTERVAL) as cluster:
+    with cluster_on_disk(nodes=4, health_interval=INTERVAL, settings=SOON_AGAIN) as cluster:
         judge(board, run_jobs(cluster, asked.jobs, asked.seed))
 
 
@@ -299,11 +301,10 @@ class Story:
         return done.stdout
 
     def slurm(self, *words):
-        shown = " ".join(f"'{word}'" if " " in word else word for word in words)
-        return self._told(shown, self.cluster.run(*words))
+        return self._told(shlex.join(words), self.cluster.run(*words))
 
-    def gpuyard(self, *words, user="root"):
-        return self._told(" ".join(("gpuyard", *words)), self.node.gpuyard(*words, user=user))
+    def gpuyard(self, *words):
+        return self._told(shlex.join(("gpuyard", *words)), self.node.gpuyard(*words, user="root"))
 
     def holds(self, what, value):
         self.board.note(what, "yes" if value else "no", bool(value), "yes")
@@ -343,7 +344,7 @@ def transcript(board, _):
         said = float(comment.split("joules: ")[1].split(",")[0])
         used = mine[0]["energy_kwh"] * 3.6e6
         board.equal("  its joules are those of its AdminComment", f"{said:.1f}", f"{used:.1f}")
-        story.slurm("sacct", "-X", "-o", "JobID,State,AdminComment%95")
+        story.slurm("sacct", "-X", "-o", "JobID,State,AdminComment%110")
         resumed(story, node)
 
 

@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
 #include "cli/slurm/controller.h"
 #include "cli/slurm/hooks.h"
 #include "cli/source.h"
@@ -38,11 +40,26 @@ struct JobUse {
   }
 };
 
+// A lease that ended long before this hook began is of an earlier run, which was requeued.
+bool is_of_earlier_run(const protocol::Lease& lease) {
+  constexpr auto kOtherClock = std::chrono::minutes(1);
+  const auto ended = lease.ended ? from_rfc3339(*lease.ended) : std::nullopt;
+  static const WallTime began = wall_now();
+  return ended && *ended + kOtherClock < began;
+}
+
 JobUse use_of(const protocol::Lease& lease) {
   constexpr double kMillijoules = 1000;
   JobUse use;
+  if (is_of_earlier_run(lease)) {
+    use.whole = false;
+    return use;
+  }
   use.gpus = lease.gpus.size();
-  use.whole = lease.use && lease.use->settled && lease.use->energy_mj;
+  // A daemon that is restarted in between misses some milliseconds.
+  constexpr double kMissed = 1;
+  use.whole = lease.use && lease.use->settled && lease.use->energy_mj &&
+              lease.use->energy_unknown_s < kMissed;
   if (!lease.use) return use;
   use.joules = static_cast<double>(lease.use->energy_mj.value_or(0)) / kMillijoules;
   use.seconds = lease.use->held_s * static_cast<double>(use.gpus);
@@ -121,16 +138,45 @@ Result<JobUse> ask_all(const SlurmVerb& verb, const std::string& job) {
   return sum;
 }
 
-// slurmdbd may hear of the job's end later than we do.
-Result<std::string> write_comment(const std::string& text) {
-  constexpr auto kAgain = std::chrono::seconds(1);
+// What the accounting has of a job: how many GPUs it had, if it counts them, and the comment.
+struct Accounted {
+  std::optional<std::size_t> gpus = {};
+  std::string comment = {};
+};
+
+Result<Accounted> ask_accounting() {
+  constexpr std::string_view kGpus = "gres/gpu=";
+  const auto text =
+      ask_slurm({"sacct", "-X", "-n", "-P", "-o", "AllocTRES,AdminComment", "-j", selector()});
+  if (!text) return text.error();
+  const std::size_t bar = text->find('|');
+  if (bar == std::string::npos) return Accounted{};
+  Accounted known{{}, std::string(trimmed(std::string_view(*text).substr(bar + 1)))};
+  for (const std::string& word : split(text->substr(0, bar), ',')) {
+    if (!word.starts_with(kGpus)) continue;
+    known.gpus = number_in<std::size_t>(std::string_view(word).substr(kGpus.size()));
+  }
+  return known;
+}
+
+// Writes the comment, unless the job has one of somebody else's. slurmdbd may hear of the job later
+// than we do, as it does of the tasks of an array.
+Result<void> write_comment(JobUse use) {
+  constexpr auto kAgain = std::chrono::milliseconds(500);
   const TimePoint end = BootClock::now() + kSettles;
   while (true) {
-    auto done = run({"sacctmgr", "-i", "modify", "job", "where", "jobid=" + selector(), "set",
-                     "AdminComment=" + text});
-    const bool unheard =
-        !done && done.error().message.find("Nothing modified") != std::string::npos;
-    if (!unheard || BootClock::now() >= end) return done;
+    if (const auto known = ask_accounting()) {
+      if (!known->comment.empty() && !known->comment.starts_with("{gpuyard:")) {
+        return Error{Errc::conflict, "it has an AdminComment already, which stays"};
+      }
+      // A node that has not heard of the job in time knows nothing of it.
+      use.whole = use.whole && use.gpus >= known->gpus.value_or(use.gpus);
+    }
+    const auto done = ask_slurm({"sacctmgr", "-i", "modify", "job", "where", "jobid=" + selector(),
+                                 "set", "AdminComment=" + text_of(use)});
+    if (done) return {};
+    const bool unheard = done.error().message.find("Nothing modified") != std::string::npos;
+    if (!unheard || BootClock::now() >= end) return done.error();
     std::this_thread::sleep_for(kAgain);
   }
 }
@@ -151,14 +197,9 @@ int comment(const SlurmVerb& verb) {
     return 0;
   }
   if (use->gpus == 0) return 0;
-  const auto there = run({"sacct", "-X", "-n", "-P", "-o", "AdminComment", "-j", selector()});
-  if (there && !there->empty() && !there->starts_with("{gpuyard:")) {
-    say(fmt::format("job {} has an AdminComment already, which stays; it would be {}", job,
-                    text_of(*use)));
-    return 0;
+  if (const auto written = write_comment(*use); !written) {
+    say(fmt::format("job {}: {}; it used {}", job, written.error().message, text_of(*use)));
   }
-  const auto done = write_comment(text_of(*use));
-  if (!done) say(fmt::format("job {}: {}", job, done.error().message));
   return 0;
 }
 

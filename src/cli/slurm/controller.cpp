@@ -1,17 +1,14 @@
 #include "cli/slurm/controller.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/format.h>
 
 #include "base/spawn.h"
 #include "base/text.h"
-#include "cli/shared_options.h"
+#include "cli/screen/terminal.h"
 
 namespace gpuyard::cli::slurm {
 namespace {
@@ -21,125 +18,164 @@ template <class Visit>
 void each_line(std::string_view text, Visit&& visit) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    visit(trimmed(text.substr(0, end)));
+    visit(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
 }
 
-std::optional<std::int64_t> number_in(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  return number;
+// Calls visit(part) for each part between commas that are in no brackets: "a[1,2],b".
+template <class Visit>
+void each_part(std::string_view text, Visit&& visit) {
+  int depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size()) depth += text[i] == '[' ? 1 : text[i] == ']' ? -1 : 0;
+    if (i < text.size() && (text[i] != ',' || depth > 0)) continue;
+    visit(text.substr(begin, i - begin));
+    begin = i + 1;
+  }
+}
+
+// "4" of " Count=4 ..."
+std::string_view word_after(std::string_view line, std::string_view key) {
+  const std::size_t begin = line.find(key);
+  if (begin == line.npos) return {};
+  const std::string_view rest = line.substr(begin + key.size());
+  return rest.substr(0, rest.find(' '));
 }
 
 // Adds the numbers of "0", "0-3" or "3,1,5-7".
 void add_ranges(std::string_view text, std::vector<std::int64_t>& numbers) {
   constexpr std::int64_t kMost = 256;
-  for (const std::string& part : split(text, ',')) {
+  each_part(text, [&](std::string_view part) {
     const std::size_t dash = part.find('-');
-    const auto first = number_in(std::string_view(part).substr(0, dash));
-    const auto last =
-        dash == std::string::npos ? first : number_in(std::string_view(part).substr(dash + 1));
-    if (!first || !last) continue;
+    const auto first = number_in<std::int64_t>(part.substr(0, dash));
+    const auto last = dash == part.npos ? first : number_in<std::int64_t>(part.substr(dash + 1));
+    if (!first || !last) return;
     for (auto n = *first; n <= *last && n < *first + kMost; ++n) numbers.push_back(n);
-  }
+  });
+}
+
+// The numbers of "/dev/nvidia[0-3]", "/dev/nvidia7"; none of other files.
+std::vector<std::int64_t> numbers_of(std::string_view files) {
+  constexpr std::string_view kNvidia = "nvidia";
+  std::vector<std::int64_t> numbers;
+  each_part(files, [&](std::string_view file) {
+    std::string_view name = file.substr(file.rfind('/') + 1);
+    if (!name.starts_with(kNvidia)) return;
+    name.remove_prefix(kNvidia.size());
+    if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
+    add_ranges(name, numbers);
+  });
+  return numbers;
 }
 
 }  // namespace
 
-void set_path() {
+void complete_path() {
+  const std::string path(environment_variable("PATH"));
   ::setenv("PATH",
-           "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/slurm/sbin:"
-           "/opt/slurm/bin",
-           0);
+           fmt::format("{}{}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:"
+                       "/opt/slurm/sbin:/opt/slurm/bin",
+                       path, path.empty() ? "" : ":")
+               .c_str(),
+           1);
 }
 
-Result<std::string> run(const std::vector<std::string>& words, Duration patience) {
-  auto text = run_within({.program = words.front(),
-                          .arguments = {words.begin() + 1, words.end()},
-                          .looks_in_path = true},
-                         patience);
-  if (text) return text;
-  // The last line is the one that says it; those before are of a log.
-  const std::string& all = text.error().message;
-  const std::size_t line = all.rfind('\n');
-  return Error{
-      text.error().code,
-      fmt::format("{}: {}", words.front(),
-                  printable(trimmed(all.substr(line == std::string::npos ? 0 : line + 1))))};
+Result<std::string> ask_slurm(const std::vector<std::string>& words, Duration patience) {
+  const std::string& name = words.front();
+  const auto text = run_within(
+      {.program = name, .arguments = {words.begin() + 1, words.end()}, .looks_in_path = true},
+      patience);
+  if (!text) {
+    // The last line is the one that says it; those before are of a log.
+    const std::string& all = text.error().message;
+    const std::size_t line = all.rfind('\n');
+    return Error{text.error().code,
+                 fmt::format("{}: {}", name,
+                             printable(trimmed(all.substr(line == all.npos ? 0 : line + 1))))};
+  }
+  std::string kept;
+  each_line(*text, [&](std::string_view line) {
+    if (!line.starts_with(name + ": ")) kept.append(line) += '\n';
+  });
+  return kept;
+}
+
+bool NodeState::has(std::string_view flag) const {
+  return fmt::format("+{}", flags).find(fmt::format("+{}", flag)) != std::string::npos;
+}
+
+bool NodeState::out_otherwise() const {
+  return has("down") || has("fail") || has("inval") || has("reboot") || has("power");
 }
 
 Result<NodeState> node_state_in(std::string_view text) {
   std::optional<NodeState> found;
   each_line(text, [&](std::string_view line) {
-    const std::size_t bar = line.find('|');
-    if (bar == line.npos || found) return;
-    found = NodeState{std::string(line.substr(0, bar)), std::string(line.substr(bar + 1))};
+    if (line.size() <= kFlagsWide || found) return;
+    found = NodeState{std::string(trimmed(line.substr(0, kFlagsWide))),
+                      std::string(trimmed(line.substr(kFlagsWide)))};
   });
   if (found) return *std::move(found);
   return Error{Errc::not_found, "sinfo: knows no such node"};
 }
 
 Result<NodeState> ask_node(const std::string& node) {
-  const auto text = run({"sinfo", "-h", "-N", "-n", node, "-o", "%T|%E"});
+  const auto text = ask_slurm({"sinfo", "-h", "-N", "-n", node, "-O",
+                               fmt::format("StateComplete:{},Reason:1000", kFlagsWide)});
   if (!text) return text.error();
   return node_state_in(*text);
 }
 
 Result<void> drain(const std::string& node, const std::string& reason) {
   const auto done =
-      run({"scontrol", "update", "NodeName=" + node, "State=DRAIN", "Reason=" + reason});
+      ask_slurm({"scontrol", "update", "NodeName=" + node, "State=DRAIN", "Reason=" + reason});
   if (!done) return done.error();
   return {};
 }
 
 Result<void> resume(const std::string& node) {
-  const auto done = run({"scontrol", "update", "NodeName=" + node, "State=RESUME"});
+  const auto done = ask_slurm({"scontrol", "update", "NodeName=" + node, "State=RESUME"});
   if (!done) return done.error();
   return {};
 }
 
-Result<std::set<std::string>> jobs_on(const std::string& node) {
-  const auto text = run({"squeue", "-h", "-w", node, "-o", "%A"});
+// Asked for one job, a controller need not send all that it has.
+Result<bool> is_running(const std::string& job) {
+  const auto text = ask_slurm({"squeue", "-h", "-j", job, "-o", "%T"});
+  if (!text && text.error().message.find("Invalid job id") != std::string::npos) return false;
   if (!text) return text.error();
-  std::set<std::string> jobs;
-  each_line(*text, [&](std::string_view line) { jobs.emplace(line); });
-  return jobs;
+  const std::string_view state = trimmed(*text);
+  return !state.empty() && state != "PENDING";
 }
 
 std::vector<std::int64_t> minors_in(std::string_view text) {
   std::vector<std::int64_t> minors;
   each_line(text, [&](std::string_view line) {
-    constexpr std::string_view kFile = "File=";
-    const std::size_t begin = line.find(kFile);
-    if (line.find("Gres Name=gpu ") == line.npos || begin == line.npos) return;
-    std::string_view file = line.substr(begin + kFile.size());
-    file = file.substr(0, file.find(' '));
-    if (file.ends_with(']')) {
-      const std::size_t open = file.rfind('[');
-      if (open != file.npos) {
-        add_ranges(file.substr(open + 1, file.size() - open - 2), minors);
-      }
-      return;
-    }
-    const std::size_t digits = file.find_last_not_of("0123456789") + 1;
-    add_ranges(file.substr(digits), minors);
+    constexpr std::int64_t kMost = 256;
+    if (line.find("Gres Name=gpu ") == line.npos || line.find("File") == line.npos) return;
+    const auto count = std::clamp<std::int64_t>(
+        number_in<std::int64_t>(word_after(line, " Count=")).value_or(1), 0, kMost);
+    auto numbers = numbers_of(word_after(line, " File="));
+    if (std::ssize(numbers) != count) numbers.assign(static_cast<std::size_t>(count), kNoGpu);
+    minors.insert(minors.end(), numbers.begin(), numbers.end());
   });
   return minors;
 }
 
-Result<std::vector<std::int64_t>> ask_minors(const std::string& node, const std::string& file) {
-  constexpr Duration kShort = std::chrono::seconds(2);
-  std::vector<std::string> words = {"slurmd", "-G", "-N", node};
-  if (::access(file.c_str(), R_OK) == 0) words.insert(words.end(), {"-f", file});
-  const auto text = run(words, kShort);
-  if (!text) return text.error();
+Result<std::vector<std::int64_t>> ask_minors(const std::string& node, const std::string& file,
+                                             Duration patience) {
+  std::vector<std::string> words = {"-G", "-N", node};
+  if (!file.empty()) words.insert(words.end(), {"-f", file});
+  const auto text = run_within(
+      {.program = "slurmd", .arguments = std::move(words), .looks_in_path = true}, patience);
+  if (!text) return Error(text.error()).in("slurmd -G");
   return minors_in(*text);
 }
 
 Result<std::vector<std::string>> hosts_in(const std::string& nodes) {
-  const auto text = run({"scontrol", "show", "hostnames", nodes});
+  const auto text = ask_slurm({"scontrol", "show", "hostnames", nodes});
   if (!text) return text.error();
   std::vector<std::string> hosts;
   each_line(*text, [&](std::string_view line) { hosts.emplace_back(line); });

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,34 +14,43 @@ namespace gpuyard::cli::slurm {
 
 inline constexpr Duration kPatience = std::chrono::seconds(5);
 
-// Slurm gives its hooks no PATH; without one its commands are looked for where they usually are.
-void set_path();
+// Slurm gives its hooks no PATH; its commands are looked for where they usually are, too.
+void complete_path();
 
-// Runs one of Slurm's commands; returns what it printed. The error begins with its name.
-Result<std::string> run(const std::vector<std::string>& words, Duration patience = kPatience);
+// Runs one of Slurm's commands; returns what it printed, without what it remarked under its own
+// name. The error begins with that name.
+Result<std::string> ask_slurm(const std::vector<std::string>& words, Duration patience = kPatience);
 
 struct NodeState {
-  std::string state;   // "idle", "mixed", "drained*", ...
+  std::string flags;   // "idle", "mixed+drain", "down+not_responding", ...
   std::string reason;  // "none": there is none
 
-  bool drained() const { return state.starts_with("drain"); }
+  bool has(std::string_view flag) const;  // one that begins so
+  bool drained() const { return has("drain"); }
+  // Whether more than a drain keeps the node out, which is nobody's to undo but who did that.
+  bool out_otherwise() const;
   friend bool operator==(const NodeState&, const NodeState&) = default;
 };
 
-// Reads a line of `sinfo -o '%T|%E'`.
+// Reads a line of sinfo: the flags in kFlagsWide columns, then the reason.
+inline constexpr std::size_t kFlagsWide = 100;
 Result<NodeState> node_state_in(std::string_view text);
 Result<NodeState> ask_node(const std::string& node);
 Result<void> drain(const std::string& node, const std::string& reason);
 Result<void> resume(const std::string& node);
 
-// Returns the numbers of the jobs that have this node.
-Result<std::set<std::string>> jobs_on(const std::string& node);
+// Whether Slurm still has the job, and not only in its queue.
+Result<bool> is_running(const std::string& job);
+
+// A place in Slurm's list that is no GPU of its own, as an instance of MIG, or not known.
+inline constexpr std::int64_t kNoGpu = -1;
 
 // Reads what `slurmd -G` prints: the device files of the GPUs, in the order in which
 // SLURM_JOB_GPUS counts them. Returns the numbers in their names; empty: Slurm has no files.
 std::vector<std::int64_t> minors_in(std::string_view text);
-// `file`: slurm.conf; one that is not there is looked for where Slurm usually does.
-Result<std::vector<std::int64_t>> ask_minors(const std::string& node, const std::string& file);
+// `file`: slurm.conf; empty: where Slurm looks for it.
+Result<std::vector<std::int64_t>> ask_minors(const std::string& node, const std::string& file,
+                                             Duration patience);
 
 // "n[1-3]" as names.
 Result<std::vector<std::string>> hosts_in(const std::string& nodes);

@@ -4,13 +4,12 @@
 #include <syslog.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <functional>
 #include <thread>
 
 #include <fmt/format.h>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "cli/lease/lease_text.h"
 #include "cli/screen/terminal.h"
@@ -24,10 +23,11 @@
 namespace gpuyard::cli::slurm {
 namespace {
 
-using protocol::JobWish;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
 
 // How long the daemon may take. It answers from memory, also while a driver hangs.
-constexpr Duration kAnswer = std::chrono::milliseconds(200);
+constexpr Duration kAnswer = milliseconds(200);
 
 // slurmd shows nobody what a hook prints.
 void report(const std::string& text) {
@@ -38,6 +38,10 @@ void report(const std::string& text) {
 
 std::string variable(const char* name) {
   return std::string(environment_variable(name));
+}
+
+std::int64_t unix_now() {
+  return wall_now().time_since_epoch() / seconds(1);
 }
 
 // One run of a hook.
@@ -60,7 +64,7 @@ class Hook {
     return client::call(*daemon_, route, parameters, body, kAnswer);
   }
 
-  // Tells the daemon what keeps us from our work, so that an alert fires until it is over.
+  // Tells the daemon what keeps us from our work, so that an alert fires until a check goes well.
   void tell_trouble(const std::string& text) {
     report(text);
     Told told = spool_.told().value_or(Told{});
@@ -69,7 +73,10 @@ class Hook {
     static_cast<void>(ask(protocol::kCheckSlurm, {}, {told.trouble}).ok());
   }
 
-  Result<std::vector<std::int64_t>> minors();
+  enum class Age : std::uint8_t { any, young };
+  Result<std::vector<std::int64_t>> minors(Duration patience, Age);
+  Result<protocol::SlurmBegun> tell_begin(const std::string& job, const JobNote&,
+                                          Duration patience);
   std::optional<std::string> review(const protocol::SlurmNode&, bool anew);
   void deliver();
   void end_forgotten(const protocol::SlurmNode&);
@@ -81,102 +88,130 @@ class Hook {
   std::optional<http::Endpoint> daemon_;
 };
 
-// Names Slurm's files and when each was changed: until one is, its GPUs are the same. A health
-// check is not told which they are; a prolog that was has kept it.
-std::string configuration_now(const std::optional<Devices>& known) {
+// Slurm's file. A health check is not told which it is; a prolog that was has kept it.
+std::string configuration_file(const std::optional<Devices>& known) {
   std::string file = variable("SLURM_CONF");
-  if (file.empty() && known) file = known->configuration.substr(0, known->configuration.find(' '));
-  if (file.empty()) file = "/etc/slurm/slurm.conf";
-  std::string text = file;
+  if (file.empty() && known) file = known->file;
+  if (!file.empty()) return file;
+  for (const char* usual : {"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf"}) {
+    if (::access(usual, R_OK) == 0) return usual;
+  }
+  return "";
+}
+
+std::string times_of(const std::string& file) {
+  std::string text;
   for (const std::string& one : {file, parent_directory(file) + "/gres.conf"}) {
     struct stat facts{};
     if (::stat(one.c_str(), &facts) != 0) continue;
-    text += fmt::format(" {}.{:09}", facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
+    text += fmt::format("{}.{:09} ", facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
   }
   return text;
 }
 
-// The GPUs that Slurm hands out, in its order.
-Result<std::vector<std::int64_t>> Hook::minors() {
+// The GPUs that Slurm hands out, in its order. A file that others include may change unseen.
+Result<std::vector<std::int64_t>> Hook::minors(Duration patience, Age age) {
+  constexpr std::int64_t kYoung = 10 * 60;  // seconds
   const auto known = spool_.devices();
-  const std::string configuration = configuration_now(known);
-  if (known && known->configuration == configuration) return known->minors;
-  auto found = ask_minors(node_, configuration.substr(0, configuration.find(' ')));
-  if (found) spool_.keep({configuration, *found});
+  const std::string file = configuration_file(known);
+  const std::string changed = times_of(file);
+  const bool same = known && known->file == file && known->changed == changed;
+  if (same && (age == Age::any || unix_now() - known->asked_at < kYoung)) return known->minors;
+  auto found = ask_minors(node_, file, patience);
+  if (found) spool_.keep({file, changed, unix_now(), *found});
   return found;
+}
+
+// Errc::unavailable: the daemon is to be told again.
+Result<protocol::SlurmBegun> Hook::tell_begin(const std::string& job, const JobNote& note,
+                                              Duration patience) {
+  const auto minors = this->minors(patience, Age::any);
+  if (!minors) return Error{Errc::unavailable, minors.error().message};
+  protocol::JobWish wish{note.uid, {}, note.note};
+  for (const std::uint32_t place : note.places) {
+    if (!minors->empty() && place >= minors->size()) {
+      spool_.keep({});  // Slurm's list is another by now
+      return Error{Errc::unavailable, fmt::format("Slurm's list has no GPU {}", place)};
+    }
+    // Without device files in its configuration Slurm counts as the driver does.
+    const std::int64_t minor = minors->empty() ? place : (*minors)[place];
+    if (minor != kNoGpu) wish.minors.push_back(minor);
+  }
+  if (wish.minors.empty()) return protocol::SlurmBegun{};  // instances of MIG alone
+  return ask(protocol::kBeginJob, {job}, wish);
 }
 
 // Drains or resumes the node if that is due. `anew`: asks Slurm although it was told already.
 // Returns what went wrong.
 std::optional<std::string> Hook::review(const protocol::SlurmNode& node, bool anew) {
-  const auto minors = this->minors();
+  constexpr Duration kPatient = seconds(2);
+  const auto minors = this->minors(kPatient, Age::young);
   const std::string reason = reason_for(node, minors ? *minors : std::vector<std::int64_t>());
-  std::optional<std::string> trouble;
-  if (!minors) trouble = minors.error().message;
-  const auto before = spool_.told();
-  if (before && before->reason == reason && !anew) return trouble;
+  const std::string trouble = minors ? "" : minors.error().message;
+  const auto wrong = [](const std::string& what) {
+    return what.empty() ? std::nullopt : std::optional(what);
+  };
+  Told told = spool_.told().value_or(Told{});
+  if (told.reason == reason && !anew) return wrong(trouble);
   const auto now = ask_node(node_);
   if (!now) return now.error().message;
-  const Step step = step_for(*now, reason);
+  const Step step = step_for(*now, reason, told.refused);
   // A controller may do it after we have given up waiting: until it has answered, Slurm is asked
   // anew each time.
-  Told told = before.value_or(Told{});
   told.trouble = "Slurm has not answered";
   if (step != Step::nothing) spool_.tell(told);
   Result<void> done;
   if (step == Step::drain) done = drain(node_, reason);
   if (step == Step::resume) done = resume(node_);
   if (!done) return done.error().message;
-  told = {reason, trouble.value_or(""), told.jobs_asked_at};
+  told.trouble = trouble;
+  told.reason = is_ours(*now, step) ? reason : "";
+  told.refused = told.refused && step == Step::nothing && !reason.empty();
   spool_.tell(told);
   if (step == Step::drain) report(fmt::format("{} is drained: {}", node_, reason));
   if (step == Step::resume) report(fmt::format("{} is resumed: its GPUs are well", node_));
-  return trouble;
+  return wrong(trouble);
 }
 
-// Tells the daemon of jobs that it could not hear of earlier.
+bool is_to_be_told_again(const Error& error) {
+  return client::passes(error) || error.code == Errc::conflict;
+}
+
+// Tells the daemon of jobs that it could not hear of earlier: first of those that are over.
 void Hook::deliver() {
-  for (const std::string& job : spool_.begun()) {
-    const auto wish = spool_.begin_of(job);
-    const auto heard = ask(protocol::kBeginJob, {job}, wish.value_or(JobWish{}));
-    if (!heard && client::passes(heard.error())) return;
-    spool_.drop_begin(job);
-  }
+  constexpr Duration kPatient = seconds(2);
   for (const std::string& job : spool_.ended()) {
     const auto heard = ask(protocol::kEndJob, {job});
     if (!heard && client::passes(heard.error())) return;
     spool_.drop_end(job);
   }
-}
-
-// Ends the leases of jobs that Slurm does not know any more: their epilog never ran.
-void Hook::end_forgotten(const protocol::SlurmNode& node) {
-  constexpr double kIdle = 600;                  // seconds
-  constexpr std::int64_t kAskedEvery = 10 * 60;  // seconds
-  const auto may_be_over = [](const protocol::SlurmJob& job) {
-    return job.state == lease::State::held && job.idle_s.value_or(0) >= kIdle;
-  };
-  const std::int64_t now = wall_now().time_since_epoch() / std::chrono::seconds(1);
-  Told told = spool_.told().value_or(Told{});
-  if (std::ranges::none_of(node.jobs, may_be_over) || now - told.jobs_asked_at < kAskedEvery)
-    return;
-  told.jobs_asked_at = now;
-  spool_.tell(told);
-  const auto running = jobs_on(node_);
-  if (!running) return;  // the controller is away; the next time is soon enough
-  for (const protocol::SlurmJob& job : node.jobs) {
-    if (!may_be_over(job) || running->contains(job.job)) continue;
-    static_cast<void>(ask(protocol::kEndJob, {job.job}).ok());
+  for (const std::string& job : spool_.begun()) {
+    const auto note = spool_.begin_of(job);
+    const auto heard = tell_begin(job, note.value_or(JobNote{}), kPatient);
+    if (!heard && is_to_be_told_again(heard.error())) continue;
+    // Its epilog may have run meanwhile, and have found no lease.
+    if (!spool_.drop_begin(job) && heard) static_cast<void>(ask(protocol::kEndJob, {job}).ok());
   }
 }
 
-// A variable of Slurm's that is a number.
-Result<std::uint32_t> number_in(const std::string& text, std::string_view name) {
-  std::uint32_t number = 0;
-  const char* const last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, number);
-  if (error == std::errc() && end == last) return number;
-  return Error{Errc::invalid, fmt::format("{} is \"{}\", and no number", name, printable(text))};
+// Ends the leases of jobs that Slurm does not run any more: their epilog never ran. While all of
+// them do, it is asked ever more rarely.
+void Hook::end_forgotten(const protocol::SlurmNode& node) {
+  constexpr std::int64_t kIdle = 10 * 60;  // seconds; also the shortest time between questions
+  constexpr std::int64_t kRarely = 2 * 60 * 60;
+  const auto may_be_over = [](const protocol::SlurmJob& job) {
+    return job.state == lease::State::held && job.idle_s.value_or(0) >= kIdle;
+  };
+  const auto job = std::ranges::find_if(node.jobs, may_be_over);
+  Told told = spool_.told().value_or(Told{});
+  const std::int64_t now = unix_now();
+  if (job == node.jobs.end() || now - told.jobs_asked_at < told.jobs_again_s) return;
+  const auto running = is_running(job->job);
+  if (!running) return;  // the controller is away; the next time is soon enough
+  told.jobs_asked_at = now;
+  told.jobs_again_s = *running ? std::clamp(2 * told.jobs_again_s, kIdle, kRarely) : 0;
+  spool_.tell(told);
+  if (!*running) static_cast<void>(ask(protocol::kEndJob, {job->job}).ok());
 }
 
 std::optional<std::string> job_of_hook() {
@@ -186,40 +221,41 @@ std::optional<std::string> job_of_hook() {
   return std::nullopt;
 }
 
-Result<JobWish> wish_of_job(Hook& hook) {
-  const auto uid = number_in(variable("SLURM_JOB_UID"), "SLURM_JOB_UID");
+Result<JobNote> note_of_job() {
+  const auto number_of = [](const std::string& text, const char* name) -> Result<std::uint32_t> {
+    if (const auto number = number_in<std::uint32_t>(text)) return *number;
+    return Error{Errc::invalid, fmt::format("{} is \"{}\", and no number", name, printable(text))};
+  };
+  constexpr std::size_t kMostOfName = 64;
+  JobNote note;
+  const auto uid = number_of(variable("SLURM_JOB_UID"), "SLURM_JOB_UID");
   if (!uid) return uid.error();
-  const auto minors = hook.minors();
-  if (!minors) return minors.error();
-  JobWish wish;
-  wish.uid = *uid;
+  note.uid = *uid;
   for (const std::string& word : split(variable("SLURM_JOB_GPUS"), ',')) {
-    const auto place = number_in(word, "a GPU in SLURM_JOB_GPUS");
+    const auto place = number_of(word, "a GPU in SLURM_JOB_GPUS");
     if (!place) return place.error();
-    // Without device files in its configuration Slurm counts as the driver does.
-    wish.minors.push_back(*place < minors->size() ? (*minors)[*place] : *place);
+    note.places.push_back(*place);
   }
-  wish.note = fmt::format("Slurm job {} of {}", variable("SLURM_JOB_ID"),
-                          printable(variable("SLURM_JOB_USER")).substr(0, 64));
-  return wish;
+  note.note = fmt::format("Slurm job {} of {}", variable("SLURM_JOB_ID"),
+                          printable(variable("SLURM_JOB_USER")).substr(0, kMostOfName));
+  return note;
 }
 
 // Beginnings that wait for the daemon are of jobs before this one, if they have a GPU of it.
-void forget_earlier(const Spool& spool, const JobWish& wish) {
-  for (const std::string& job : spool.begun()) {
-    const auto other = spool.begin_of(job);
+void forget_earlier(const Spool& spool, const std::string& job, const JobNote& note) {
+  for (const std::string& other : spool.begun()) {
+    const auto before = spool.begin_of(other);
     const bool shares =
-        other && std::ranges::find_first_of(other->minors, wish.minors) != other->minors.end();
-    if (!other || shares) spool.drop_begin(job);
+        before && std::ranges::find_first_of(before->places, note.places) != before->places.end();
+    if (other == job || !before || shares) spool.drop_begin(other);
   }
 }
 
-// What is left of a job that is over; "": nothing, or it cannot be told.
+// Waits until what the job has left is gone. Returns what is still there; "": nothing, or it cannot
+// be told.
 std::string wait_until_gone(Hook& hook, const std::string& job) {
-  using std::chrono::milliseconds;
   constexpr Duration kUsual = milliseconds(120);  // what a driver needs to notice
-  constexpr Duration kPatient = std::chrono::seconds(2);
-  constexpr auto kLook = milliseconds(5);
+  auto look = milliseconds(1);
   const TimePoint begin = BootClock::now();
   while (true) {
     const auto node = hook.ask(protocol::kSlurm);
@@ -227,10 +263,28 @@ std::string wait_until_gone(Hook& hook, const std::string& job) {
     const auto same = std::ranges::find(node->jobs, job, &protocol::SlurmJob::job);
     if (same == node->jobs.end() || same->state != lease::State::draining) return "";
     const Duration waited = BootClock::now() - begin;
-    if (waited >= kPatient) return same->left;
-    if (waited >= kUsual && same->left.empty()) return "";
-    std::this_thread::sleep_for(kLook);
+    if (same->draining_s.value_or(0) >= to_seconds(kLeaves)) return same->left;
+    if (waited >= 2 * kLeaves || (waited >= kUsual && same->left.empty())) return "";
+    std::this_thread::sleep_for(look);
+    look = std::min(2 * look, milliseconds(50));
   }
+}
+
+// The GPU for which the job must not begin. A driver that hangs drains the node at the next check;
+// that is no reason to hold a job, whose GPU may answer in a moment.
+const protocol::SlurmGpu* bar_to(const protocol::SlurmBegun& begun) {
+  const auto bars = [](const auto& gpu) { return gpu.rule != "gpu-unresponsive"; };
+  const auto found = std::ranges::find_if(begun.sick, bars);
+  return found == begun.sick.end() ? nullptr : &*found;
+}
+
+// Drains the node, if nobody else looks after it just now.
+void review_at_once(Hook& hook) {
+  const auto lock = hook.spool().lock(seconds(1));
+  if (!lock) return;  // a health check runs; the next one will see what this one does not
+  const auto node = hook.ask(protocol::kSlurm);
+  if (!node) return;
+  if (const auto trouble = hook.review(*node, true)) hook.tell_trouble(*trouble);
 }
 
 }  // namespace
@@ -239,10 +293,11 @@ int health(const SlurmVerb& verb) {
   Hook hook(verb);
   if (hook.node().empty()) {
     return complain({Errc::invalid,
-                     "SLURMD_NODENAME is not set: Slurm runs this as its "
-                     "HealthCheckProgram, see docs/slurm.md"});
+                     "SLURMD_NODENAME is not set: Slurm runs this as its HealthCheckProgram, see "
+                     "docs/slurm.md"});
   }
-  const auto lock = hook.spool().lock();
+  // Slurm begins the next check though the last has not ended.
+  const auto lock = hook.spool().lock(Duration::zero());
   if (!lock && lock.error().code == Errc::conflict) return 0;
   const auto before = hook.spool().told();
   const auto node = hook.ask(protocol::kCheckSlurm);
@@ -251,8 +306,9 @@ int health(const SlurmVerb& verb) {
     return 0;
   }
   hook.deliver();
-  const auto trouble = hook.review(*node, !before || !before->trouble.empty());
+  auto trouble = hook.review(*node, !before || !before->trouble.empty() || before->refused);
   hook.end_forgotten(*node);
+  if (!lock) trouble = lock.error().message;
   if (trouble) {
     hook.tell_trouble(*trouble);
   } else if (!node->trouble.empty() || (before && !before->trouble.empty())) {
@@ -265,34 +321,43 @@ int health(const SlurmVerb& verb) {
 }
 
 int begin(const SlurmVerb& verb) {
+  constexpr Duration kShort = milliseconds(150);
   const auto job = job_of_hook();
   if (!job || variable("SLURM_JOB_GPUS").empty()) return 0;
   Hook hook(verb);
-  const auto wish = wish_of_job(hook);
-  if (!wish) {
-    hook.tell_trouble(fmt::format("job {} is not counted: {}", *job, wish.error().message));
+  const auto note = note_of_job();
+  if (!note) {
+    hook.tell_trouble(fmt::format("job {} is not counted: {}", *job, note.error().message));
     return 0;
   }
-  const auto begun = hook.ask(protocol::kBeginJob, {*job}, *wish);
-  if (!begun && client::passes(begun.error())) {
-    hook.spool().note_begin(*job, *wish);
-    report(fmt::format("job {} is not counted yet: {}", *job, begun.error().message));
+  // An end that the daemon has not heard of is that of the job's run before.
+  if (hook.spool().drop_end(*job)) static_cast<void>(hook.ask(protocol::kEndJob, {*job}).ok());
+  forget_earlier(hook.spool(), *job, *note);
+  const auto begun = hook.tell_begin(*job, *note, kShort);
+  if (!begun && is_to_be_told_again(begun.error())) {
+    hook.spool().note_begin(*job, *note);
+    const std::string text =
+        fmt::format("job {} is not counted yet: {}", *job, begun.error().message);
+    if (begun.error().code == Errc::conflict) {
+      hook.tell_trouble(text);
+    } else {
+      report(text);
+    }
     return 0;
   }
-  if (!begun) {
-    hook.tell_trouble(fmt::format("job {} is not counted: {}", *job, begun.error().message));
-    return 0;
+  if (!begun || !begun->unknown.empty()) {
+    hook.tell_trouble(begun
+                          ? fmt::format("job {} has /dev/nvidia{}, for which the driver has no GPU",
+                                        *job, begun->unknown.front())
+                          : fmt::format("job {} is not counted: {}", *job, begun.error().message));
   }
-  forget_earlier(hook.spool(), *wish);
-  if (!begun->unknown.empty()) {
-    hook.tell_trouble(fmt::format("job {} has /dev/nvidia{}, for which the driver has no GPU", *job,
-                                  begun->unknown.front()));
-  }
-  if (begun->sick.empty()) return 0;
-  report(fmt::format("job {} is not begun: {}", *job, sick_text(begun->sick.front())));
-  if (const auto node = hook.ask(protocol::kSlurm)) {
-    if (const auto trouble = hook.review(*node, true)) report(*trouble);
-  }
+  const protocol::SlurmGpu* const sick = begun ? bar_to(*begun) : nullptr;
+  if (sick == nullptr) return 0;
+  report(fmt::format("job {} is not begun: {}", *job, sick_text(*sick)));
+  Told told = hook.spool().told().value_or(Told{});
+  told.refused = true;
+  hook.spool().tell(told);
+  review_at_once(hook);
   return 1;
 }
 
@@ -309,9 +374,7 @@ int end(const SlurmVerb& verb) {
   } else if (!over && over.error().code != Errc::not_found) {
     hook.tell_trouble(fmt::format("job {} is not ended: {}", *job, over.error().message));
   } else if (over && !wait_until_gone(hook, *job).empty()) {
-    const auto node = hook.ask(protocol::kSlurm);
-    const auto trouble = node ? hook.review(*node, true) : std::nullopt;
-    if (trouble) hook.tell_trouble(*trouble);
+    review_at_once(hook);
   }
   return 0;
 }

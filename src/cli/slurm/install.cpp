@@ -1,15 +1,18 @@
 // gpuyard slurm install: the scripts that Slurm runs, and the lines of slurm.conf that name them.
 // Slurm's own files are the site's: they are looked at, and never written.
+#include <glob.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/files.h"
 #include "base/text.h"
 #include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
 #include "cli/slurm/controller.h"
 #include "cli/slurm/hooks.h"
 
@@ -53,21 +56,33 @@ Result<void> write_scripts(const std::string& directory) {
   return {};
 }
 
-// The value of a key in `scontrol show config`; "" where it has none.
-std::string value_of(std::string_view config, std::string_view key) {
-  const std::string begin = fmt::format("\n{} ", key);
-  const std::string all = fmt::format("\n{}", config);
-  const std::size_t at = all.find(begin);
-  if (at == std::string::npos) return "";
-  const std::size_t equals = all.find('=', at);
-  const std::size_t end = all.find('\n', at + 1);
-  if (equals == std::string::npos || equals > end) return "";
-  const std::string value(trimmed(std::string_view(all).substr(equals + 1, end - equals - 1)));
-  return value == "(null)" ? "" : value;
+// The values of a key in `scontrol show config`, which newer ones number: "Prolog[0] = /a".
+std::vector<std::string> values_of(std::string_view config, std::string_view key) {
+  std::vector<std::string> values;
+  for (const std::string& line : split(config, '\n')) {
+    const std::size_t equals = line.find('=');
+    if (!line.starts_with(key) || equals == std::string::npos) continue;
+    const std::string_view rest =
+        trimmed(std::string_view(line).substr(key.size(), equals - key.size()));
+    const std::string value(trimmed(std::string_view(line).substr(equals + 1)));
+    if ((rest.empty() || rest.starts_with('[')) && value != "(null)") values.push_back(value);
+  }
+  return values;
+}
+
+// The files that a pattern of slurm.conf means.
+std::vector<std::string> files_of(const std::string& pattern) {
+  glob_t found{};
+  std::vector<std::string> files;
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) {
+    files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  }
+  ::globfree(&found);
+  return files;
 }
 
 // Whether the hook is ours, or a site's own that runs ours.
-bool runs(const std::string& file, const Script& script) {
+bool is_hook(const std::string& file, const Script& script) {
   constexpr std::size_t kMost = std::size_t{256} * 1024;
   const auto text = read_file(file, kMost);
   return text && (text->find(fmt::format("slurm {}", script.verb)) != std::string::npos ||
@@ -82,18 +97,28 @@ struct Checked {
 
 Checked check(std::string_view config, const Script& script, const std::string& directory) {
   Checked checked{fmt::format("{}={}/{}", script.key, directory, script.name), "", script.needed};
-  const std::string value = value_of(config, script.key);
-  if (runs(value, script)) checked.line = fmt::format("{}={}", script.key, value);
-  if (value.empty()) {
-    checked.problem =
-        script.needed ? "is missing" : "is missing; it is for `sacct -o AdminComment`";
-  } else if (!runs(value, script)) {
-    checked.problem =
-        fmt::format("is {}, which does not run `gpuyard slurm {}`: let it", value, script.verb);
-  } else if (auto trusted = check_trusted_by_root(value); !trusted) {
-    checked.problem = trusted.error().message;
+  const auto values = values_of(config, script.key);
+  for (const std::string& value : values) {
+    for (const std::string& file : files_of(value)) {
+      if (!is_hook(file, script)) continue;
+      checked.line = fmt::format("{}={}", script.key, value);
+      if (auto trusted = check_trusted_by_root(file); !trusted) {
+        checked.problem = trusted.error().message;
+      }
+      return checked;
+    }
   }
+  checked.problem =
+      values.empty() ? fmt::format("is missing{}", script.needed ? "" : "; it is for AdminComment")
+                     : fmt::format("is {}, which does not run `gpuyard slurm {}`: let it",
+                                   fmt::join(values, ", "), script.verb);
   return checked;
+}
+
+// The first value of a key; "" where it has none.
+std::string value_of(std::string_view config, std::string_view key) {
+  const auto values = values_of(config, key);
+  return values.empty() ? "" : values.front();
 }
 
 Checked check_interval(std::string_view config) {
@@ -124,7 +149,7 @@ int install(const SlurmVerb& verb) {
     if (auto written = write_scripts(verb.into); !written) return complain(written.error());
     print(fmt::format("The hooks are in {}; every node needs them there.\n", verb.into));
   }
-  const auto config = run({"scontrol", "show", "config"});
+  const auto config = ask_slurm({"scontrol", "show", "config"});
   std::vector<Checked> lines;
   for (const Script& script : kScripts) {
     lines.push_back(check(config ? *config : "", script, directory));

@@ -1,45 +1,78 @@
 #include "cli/slurm/node.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 
 namespace gpuyard::cli::slurm {
-namespace {
-
-// The GPUs that Slurm hands out, and the driver does not have. With MIG the devices are others.
-std::vector<std::string> missing_files(const protocol::SlurmNode& node,
-                                       const std::vector<std::int64_t>& minors) {
-  std::vector<std::string> files;
-  for (const std::int64_t minor : minors) {
-    if (std::ranges::find(node.gpus, minor, &protocol::SlurmGpu::minor) != node.gpus.end())
-      continue;
-    files.push_back(fmt::format("/dev/nvidia{}", minor));
-  }
-  return files;
-}
-
-std::string share_text(const protocol::SlurmNode& node) {
-  const auto well = std::ranges::count_if(node.gpus, [](const auto& gpu) { return !gpu.rule; });
-  return fmt::format(" ({} of {} GPUs are well)", well, node.gpus.size());
-}
-
-}  // namespace
 
 std::string sick_text(const protocol::SlurmGpu& gpu) {
   return fmt::format("{}{} {}", gpu.why, gpu.why.ends_with('.') ? "" : ".", gpu.advice);
 }
 
-std::string reason_for(const protocol::SlurmNode& node, const std::vector<std::int64_t>& minors) {
-  std::vector<std::string> reasons;
+namespace {
+
+using Minors = std::vector<std::int64_t>;
+
+bool contains(const Minors& minors, std::int64_t minor) {
+  return std::ranges::find(minors, minor) != minors.end();
+}
+
+bool is_handed_out(const protocol::SlurmGpu& gpu, const Minors& minors) {
+  return minors.empty() || !gpu.minor || contains(minors, *gpu.minor);
+}
+
+// The GPUs that Slurm hands out, and the driver does not have.
+std::vector<std::string> missing_files(const protocol::SlurmNode& node, const Minors& minors) {
+  Minors known;
   for (const protocol::SlurmGpu& gpu : node.gpus) {
-    if (gpu.rule) reasons.push_back(sick_text(gpu));
+    if (!gpu.minor) return {};  // it may be the one
+    known.push_back(*gpu.minor);
   }
-  if (!reasons.empty()) reasons.back() += share_text(node);
-  if (node.driver_down) {
+  std::vector<std::string> files;
+  for (const std::int64_t minor : minors) {
+    if (minor == kNoGpu || contains(known, minor)) continue;
+    files.push_back(fmt::format("/dev/nvidia{}", minor));
+  }
+  return files;
+}
+
+// A sentence for each rule that has tripped, and how many GPUs are well.
+std::vector<std::string> sick_texts(const protocol::SlurmNode& node, const Minors& minors) {
+  std::map<std::string, std::vector<const protocol::SlurmGpu*>> sick;
+  std::size_t all = 0;
+  std::size_t well = 0;
+  for (const protocol::SlurmGpu& gpu : node.gpus) {
+    if (!is_handed_out(gpu, minors)) continue;
+    ++all;
+    if (gpu.rule) {
+      sick[*gpu.rule].push_back(&gpu);
+    } else {
+      ++well;
+    }
+  }
+  std::vector<std::string> texts;
+  for (const auto& [rule, gpus] : sick) {
+    texts.push_back(sick_text(*gpus.front()));
+    std::vector<std::uint32_t> others;
+    for (std::size_t i = 1; i < gpus.size(); ++i) others.push_back(gpus[i]->index);
+    if (others.empty()) continue;
+    texts.back() += fmt::format(" The same on GPU {}.", fmt::join(others, ", "));
+  }
+  if (!texts.empty()) texts.back() += fmt::format(" ({} of {} GPUs are well)", well, all);
+  return texts;
+}
+
+}  // namespace
+
+std::string reason_for(const protocol::SlurmNode& node, const Minors& minors) {
+  std::vector<std::string> reasons = sick_texts(node, minors);
+  if (node.driver_down && !minors.empty()) {
     reasons.push_back("no driver: " + node.driver_error.value_or("it does not answer"));
   } else if (!node.driver_error) {
     if (const auto files = missing_files(node, minors); !files.empty()) {
@@ -49,7 +82,7 @@ std::string reason_for(const protocol::SlurmNode& node, const std::vector<std::i
     }
   }
   for (const protocol::SlurmJob& job : node.jobs) {
-    if (job.left.empty()) continue;
+    if (job.left.empty() || job.draining_s.value_or(0) < to_seconds(kLeaves)) continue;
     reasons.push_back(fmt::format("job {} of {} is over, and {}", job.job,
                                   job.user.value_or(fmt::format("uid {}", job.uid)), job.left));
   }
@@ -62,14 +95,18 @@ std::string reason_for(const protocol::SlurmNode& node, const std::vector<std::i
   return printable(text.substr(0, kLongestReason));
 }
 
-Step step_for(const NodeState& now, std::string_view reason) {
+Step step_for(const NodeState& now, std::string_view reason, bool refused) {
   const bool ours = now.reason.starts_with(kOurs);
-  if (reason.empty()) return now.drained() && ours ? Step::resume : Step::nothing;
-  if (now.state.starts_with("down") && !ours) return Step::nothing;
-  if (!now.drained()) return Step::drain;
-  // Slurm writes these itself, when a hook of ours has failed for the same GPU.
-  const bool of_slurm = now.reason == "Prolog error" || now.reason == "Epilog error";
-  return of_slurm || (ours && now.reason != reason) ? Step::drain : Step::nothing;
+  if (reason.empty()) {
+    return now.drained() && ours && !now.out_otherwise() ? Step::resume : Step::nothing;
+  }
+  if (!now.drained()) return now.out_otherwise() ? Step::nothing : Step::drain;
+  const bool of_our_prolog = refused && now.reason == "Prolog error";
+  return of_our_prolog || (ours && now.reason != reason) ? Step::drain : Step::nothing;
+}
+
+bool is_ours(const NodeState& before, Step step) {
+  return step == Step::drain || (before.drained() && before.reason.starts_with(kOurs));
 }
 
 }  // namespace gpuyard::cli::slurm

@@ -1,5 +1,6 @@
 #include "cli/slurm/node.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,14 +10,13 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::StartsWith;
 
 protocol::SlurmNode node_with(unsigned gpus) {
   protocol::SlurmNode node;
   for (unsigned i = 0; i < gpus; ++i) {
     protocol::SlurmGpu gpu;
     gpu.index = i;
-    gpu.minor = i;
+    gpu.minor = static_cast<std::int64_t>(i);
     node.gpus.push_back(gpu);
   }
   return node;
@@ -31,27 +31,45 @@ TEST(SlurmNode, AReasonNamesTheGpuWhatItHasAndWhatToDo) {
   node.gpus[2].advice = "Reset it.";
   EXPECT_EQ(reason_for(node, {0, 1, 2, 3}),
             "gpuyard: GPU 2: Xid 79. Reset it. (3 of 4 GPUs are well)");
+  node.gpus[3].rule = "xid-fatal";
+  EXPECT_EQ(reason_for(node, {0, 1, 2, 3}),
+            "gpuyard: GPU 2: Xid 79. Reset it. The same on GPU 3. (2 of 4 GPUs are well)");
+}
+
+TEST(SlurmNode, AGpuThatSlurmDoesNotHandOutIsNoReason) {
+  auto node = node_with(3);
+  node.gpus[2].rule = "memory";
+  node.gpus[2].why = "GPU 2: Xid 79.";
+  EXPECT_EQ(reason_for(node, {0, 1}), "");
+  node.gpus[2].minor.reset();
+  EXPECT_THAT(reason_for(node, {0, 1}), HasSubstr("Xid 79")) << "it may be one of them";
 }
 
 TEST(SlurmNode, AGpuThatSlurmHandsOutAndTheDriverHasNotIsAReason) {
   auto node = node_with(3);
   EXPECT_THAT(reason_for(node, {0, 1, 2, 3}), HasSubstr("/dev/nvidia3"));
   EXPECT_EQ(reason_for(node, {0, 1}), "") << "it need not hand out all";
+  EXPECT_EQ(reason_for(node, {0, kNoGpu}), "") << "an instance of MIG";
+  node.gpus[1].minor.reset();
+  EXPECT_EQ(reason_for(node, {0, 1, 2, 3}), "") << "which one it is, is not known";
   node.driver_error = "not asked yet";
   node.gpus.clear();
   EXPECT_EQ(reason_for(node, {0, 1}), "") << "it may come yet";
   node.driver_down = true;
   EXPECT_EQ(reason_for(node, {0, 1}), "gpuyard: no driver: not asked yet");
+  EXPECT_EQ(reason_for(node, {}), "") << "a node without GPUs needs no driver";
 }
 
-TEST(SlurmNode, WhatAJobLeftIsAReason) {
+TEST(SlurmNode, WhatAJobLeftIsAReasonOnceItHadTimeToGo) {
   auto node = node_with(1);
   protocol::SlurmJob job;
   job.job = "17";
   job.user = "alice";
+  job.left = "pid 4711 (python) still uses GPU-0";
+  job.draining_s = 0.5;
   node.jobs = {job};
   EXPECT_EQ(reason_for(node, {0}), "");
-  node.jobs[0].left = "pid 4711 (python) still uses GPU-0";
+  node.jobs[0].draining_s = 2.5;
   EXPECT_EQ(reason_for(node, {0}),
             "gpuyard: job 17 of alice is over, and pid 4711 (python) still uses GPU-0");
 }
@@ -61,30 +79,46 @@ TEST(SlurmNode, NobodyElsesDrainIsChangedOrUndone) {
   struct Case {
     NodeState now;
     const char* reason;
+    bool refused;
     Step step;
   };
-  for (const auto& [now, reason, step] : {
-           Case{{"idle", "none"}, "", Step::nothing},
-           Case{{"idle", "none"}, kReason, Step::drain},
-           Case{{"mixed*", "none"}, kReason, Step::drain},
-           Case{{"drained", kReason}, kReason, Step::nothing},
-           Case{{"draining", "gpuyard: another"}, kReason, Step::drain},
-           Case{{"drained", "Prolog error"}, kReason, Step::drain},
-           Case{{"drained", "Prolog error"}, "", Step::nothing},
-           Case{{"drained", kReason}, "", Step::resume},
-           Case{{"draining*", kReason}, "", Step::resume},
-           Case{{"drained", "new fan"}, "", Step::nothing},
-           Case{{"drained", "new fan"}, kReason, Step::nothing},
-           Case{{"down*", "Not responding"}, kReason, Step::nothing},
-           Case{{"idle", kReason}, "", Step::nothing},
+  for (const auto& [now, reason, refused, step] : {
+           Case{{"idle", "none"}, "", false, Step::nothing},
+           Case{{"idle", "none"}, kReason, false, Step::drain},
+           Case{{"mixed+not_responding", "none"}, kReason, false, Step::drain},
+           Case{{"idle+drain", kReason}, kReason, false, Step::nothing},
+           Case{{"mixed+drain", "gpuyard: another"}, kReason, false, Step::drain},
+           Case{{"idle+drain", "Prolog error"}, kReason, true, Step::drain},
+           Case{{"idle+drain", "Prolog error"}, kReason, false, Step::nothing},
+           Case{{"idle+drain", "Prolog error"}, "", true, Step::nothing},
+           Case{{"idle+drain", "Epilog error"}, kReason, true, Step::nothing},
+           Case{{"idle+drain", kReason}, "", false, Step::resume},
+           Case{{"idle+drain+not_responding", kReason}, "", false, Step::resume},
+           Case{{"idle+drain", "new fan"}, "", false, Step::nothing},
+           Case{{"idle+drain", "new fan"}, kReason, false, Step::nothing},
+           Case{{"down+not_responding", "Not responding"}, kReason, false, Step::nothing},
+           Case{{"down+drain", kReason}, "", false, Step::nothing},
+           Case{{"idle+fail", "bad fan"}, kReason, false, Step::nothing},
+           Case{{"idle+drain+reboot_requested", kReason}, "", false, Step::nothing},
+           Case{{"inval+drain", "gres/gpu count too low"}, kReason, false, Step::nothing},
+           Case{{"idle", kReason}, "", false, Step::nothing},
        }) {
-    EXPECT_EQ(step_for(now, reason), step) << now.state << " " << now.reason << " / " << reason;
+    EXPECT_EQ(step_for(now, reason, refused), step)
+        << now.flags << " " << now.reason << " / " << reason;
   }
+  EXPECT_TRUE(is_ours({"idle", "none"}, Step::drain));
+  EXPECT_TRUE(is_ours({"idle+drain", kReason}, Step::nothing));
+  EXPECT_FALSE(is_ours({"idle+drain", "new fan"}, Step::nothing));
 }
 
 TEST(SlurmController, ReadsALineOfSinfo) {
-  EXPECT_EQ(node_state_in("mixed|none\n")->state, "mixed");
-  EXPECT_EQ(node_state_in("drained|gpuyard: a | b")->reason, "gpuyard: a | b");
+  const auto line = [](const std::string& flags, const std::string& reason) {
+    return fmt::format("{:<{}}{}   \n", flags, kFlagsWide, reason);
+  };
+  EXPECT_EQ(node_state_in(line("mixed", "none"))->flags, "mixed");
+  EXPECT_EQ(node_state_in(line("idle+drain", "gpuyard: a | b"))->reason, "gpuyard: a | b");
+  EXPECT_TRUE(node_state_in(line("idle+drain", "x"))->drained());
+  EXPECT_FALSE(node_state_in(line("idle+planned", "x"))->drained());
   EXPECT_FALSE(node_state_in(""));
   EXPECT_FALSE(node_state_in("sinfo: error: no controller"));
 }
@@ -99,9 +133,17 @@ TEST(SlurmController, ReadsDevicesInTheOrderThatSlurmCountsThem) {
                         "slurmd: debug2: Gres Name\n"
                         "slurmd: Gres Name=gpu Type=b Count=3 ID=7 File=/dev/nvidia[5,1-2] (null)"),
               ElementsAre(3, 5, 1, 2));
+  EXPECT_THAT(minors_in("slurmd: Gres Name=gpu Count=2 ID=7 File=/dev/nvidia0,/dev/nvidia1 (null)"),
+              ElementsAre(0, 1));
+  EXPECT_THAT(minors_in("slurmd: Gres Name=gpu Type=a Count=1 ID=7 File=/dev/nvidia4 (null)\n"
+                        "slurmd: Gres Name=gpu Type=m Count=2 ID=7 "
+                        "File=/dev/nvidia-caps/nvidia-cap[12,15] (null)\n"
+                        "slurmd: Gres Name=gpu Type=a Count=1 ID=7 File=/dev/nvidia5 (null)"),
+              ElementsAre(4, kNoGpu, kNoGpu, 5))
+      << "an instance of MIG has a place, too";
   EXPECT_THAT(minors_in("slurmd: Can not stat gres.conf file, using slurm.conf data\n"), IsEmpty());
-  EXPECT_THAT(minors_in("slurmd: Gres Name=gpu File=/dev/x[9999999999999999999] (null)\n"),
-              IsEmpty());
+  EXPECT_THAT(minors_in("slurmd: Gres Name=gpu Count=1 File=/dev/x[9999999999999999999] (null)\n"),
+              ElementsAre(kNoGpu));
 }
 
 }  // namespace

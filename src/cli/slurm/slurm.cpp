@@ -22,7 +22,7 @@ std::string text_of(const protocol::SlurmNode& node, const Screen& screen) {
   FittedTable gpus{{{"GPU", true}, {"device"}, {"state"}, {"why", false, 1}}};
   for (const protocol::SlurmGpu& gpu : node.gpus) {
     gpus.add({{std::to_string(gpu.index)},
-              {fmt::format("/dev/nvidia{}", gpu.minor)},
+              {gpu.minor ? fmt::format("/dev/nvidia{}", *gpu.minor) : "-"},
               gpu.rule ? Cell{"sick", Tone::bad} : Cell{"well", Tone::good},
               {gpu.rule ? printable(gpu.why) : ""}});
   }
@@ -82,7 +82,7 @@ Options add_slurm(Options program, SlurmVerb& verb) {
 }
 
 int run(const SlurmVerb& verb) {
-  slurm::set_path();
+  slurm::complete_path();
   switch (verb.action) {
     case Action::status:
       return show_status(verb);

@@ -3,7 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <ranges>
+#include <thread>
+#include <utility>
 
 #include "base/files.h"
 #include "base/json_reader.h"
@@ -39,19 +43,28 @@ bool Spool::drop(const std::string& name) const {
 }
 
 std::vector<std::string> Spool::noted(const std::string& prefix) const {
-  std::vector<std::string> jobs;
+  std::vector<std::pair<std::filesystem::file_time_type, std::string>> jobs;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(directory_, none)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with(prefix)) jobs.push_back(name.substr(prefix.size()));
+    if (!name.starts_with(prefix) || name.ends_with(".new")) continue;
+    jobs.emplace_back(entry.last_write_time(none), name.substr(prefix.size()));
   }
   std::ranges::sort(jobs);
-  return jobs;
+  const auto names = std::views::values(jobs);
+  return {names.begin(), names.end()};
 }
 
-Result<UniqueFd> Spool::lock() const {
+Result<UniqueFd> Spool::lock(Duration patience) const {
+  constexpr auto kLook = std::chrono::milliseconds(20);
   if (auto made = make_private_directory(directory_); !made) return made.error();
-  return lock_file(path("lock"));
+  const TimePoint end = BootClock::now() + patience;
+  while (true) {
+    auto lock = lock_file(path("lock"));
+    const bool taken = !lock && lock.error().code == Errc::conflict;
+    if (!taken || BootClock::now() >= end) return lock;
+    std::this_thread::sleep_for(kLook);
+  }
 }
 
 std::optional<Told> Spool::told() const {
@@ -70,16 +83,16 @@ void Spool::keep(const Devices& devices) const {
   write("devices", json::to_json(devices));
 }
 
-void Spool::note_begin(const std::string& job, const protocol::JobWish& wish) const {
-  if (begun().size() < kMostNotes) write("begin-" + job, json::to_json(wish));
+void Spool::note_begin(const std::string& job, const JobNote& note) const {
+  if (begun().size() < kMostNotes) write("begin-" + job, json::to_json(note));
 }
 
 void Spool::note_end(const std::string& job) const {
   if (ended().size() < kMostNotes) write("end-" + job, "");
 }
 
-std::optional<protocol::JobWish> Spool::begin_of(const std::string& job) const {
-  return read_as<protocol::JobWish>(read("begin-" + job));
+std::optional<JobNote> Spool::begin_of(const std::string& job) const {
+  return read_as<JobNote>(read("begin-" + job));
 }
 
 }  // namespace gpuyard::cli::slurm

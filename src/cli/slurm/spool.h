@@ -10,48 +10,59 @@
 
 #include <boost/describe.hpp>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "protocol/slurm.h"
 
 namespace gpuyard::cli::slurm {
 
-// What Slurm was told of the node.
+// What Slurm was told of the node. Times are Unix seconds.
 struct Told {
-  std::string reason;              // that the node was drained for by us; "": it is not
-  std::string trouble;             // what kept the last check from its work
-  std::int64_t jobs_asked_at = 0;  // when Slurm was last asked which jobs run, Unix seconds
+  std::string reason;              // of ours that Slurm has; "": none
+  std::string trouble;             // what keeps a check from its work: Slurm is asked anew
+  bool refused = false;            // a prolog has failed because of us
+  std::int64_t jobs_asked_at = 0;  // when Slurm was last asked which jobs run
+  std::int64_t jobs_again_s = 0;   // how long after that it is asked again
 };
-BOOST_DESCRIBE_STRUCT(Told, (), (reason, trouble, jobs_asked_at))
+BOOST_DESCRIBE_STRUCT(Told, (), (reason, trouble, refused, jobs_asked_at, jobs_again_s))
 
-// The GPUs that Slurm hands out, in its order, and the files that said so.
+// The GPUs that Slurm hands out, in its order.
 struct Devices {
-  std::string configuration;  // its files and when each was changed
+  std::string file;           // slurm.conf; "": where Slurm looks for it
+  std::string changed;        // when its files were changed
+  std::int64_t asked_at = 0;  // Unix seconds
   std::vector<std::int64_t> minors;
 };
-BOOST_DESCRIBE_STRUCT(Devices, (), (configuration, minors))
+BOOST_DESCRIBE_STRUCT(Devices, (), (file, changed, asked_at, minors))
+
+// A job as its prolog sees it.
+struct JobNote {
+  std::uint32_t uid = 0;
+  std::vector<std::uint32_t> places;  // in Slurm's list of GPUs
+  std::string note;                   // for people
+};
+BOOST_DESCRIBE_STRUCT(JobNote, (), (uid, places, note))
 
 class Spool {
  public:
-  static constexpr std::size_t kMostNotes = 256;  // of jobs; further ones are lost
+  static constexpr std::size_t kMostNotes = 256;  // of beginnings, and of ends; more are lost
 
   explicit Spool(std::string directory) : directory_(std::move(directory)) {}
 
-  // For the one health check that may run at a time: Slurm begins the next one though the last has
-  // not ended. Errc::conflict: one runs.
-  Result<UniqueFd> lock() const;
+  // Held by who changes what Slurm was told. Errc::conflict: another hook has it for so long.
+  Result<UniqueFd> lock(Duration patience) const;
 
   std::optional<Told> told() const;
   void tell(const Told&) const;
   std::optional<Devices> devices() const;
   void keep(const Devices&) const;
 
-  // The jobs whose beginning, or end, the daemon has not heard of.
-  void note_begin(const std::string& job, const protocol::JobWish&) const;
+  // The jobs whose beginning, or end, the daemon has not heard of, the oldest first.
+  void note_begin(const std::string& job, const JobNote&) const;
   void note_end(const std::string& job) const;
   std::vector<std::string> begun() const { return noted("begin-"); }
   std::vector<std::string> ended() const { return noted("end-"); }
-  std::optional<protocol::JobWish> begin_of(const std::string& job) const;
+  std::optional<JobNote> begin_of(const std::string& job) const;
   // Each returns whether there was such a note.
   bool drop_begin(const std::string& job) const { return drop("begin-" + job); }
   bool drop_end(const std::string& job) const { return drop("end-" + job); }

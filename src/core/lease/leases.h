@@ -215,6 +215,7 @@ class Leases {
   Terms terms_of(std::uint32_t uid, const Wish&) const;
   std::optional<Error> closed_to_changes() const;
   std::optional<Error> observed() const;
+  void end_waiting();
   std::string new_job_id(const std::string& name) const;
   void refuse(const Error&, const Answer&);
   void answer_when_kept(const std::string& id, const Answer&);

@@ -28,6 +28,10 @@ void Leases::release(const Caller& caller, const std::string& id, const Release&
   if (how.force && !caller.admin) {
     return refuse({Errc::denied, "only root and gpuyard's own user may force it"}, answer);
   }
+  if (lease.wish.binding == Binding::job && !caller.admin) {
+    return refuse({Errc::denied, "it lasts as long as its job of Slurm: `scancel` ends that"},
+                  answer);
+  }
   const bool others = lease.uid != caller.uid && lease.wish.binding != Binding::job;
   const Ending ending = how.force || others ? Ending::forced : Ending::released;
   if (how.signal != 0 && lease.state != State::ended) {

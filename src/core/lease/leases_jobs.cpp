@@ -13,12 +13,16 @@ void Leases::observe_only() {
   if (policy_.mode == Mode::grant || gpus_.observes_only()) return;
   gpus_.observe_only();
   log::info("leases: Slurm hands out the GPUs of this machine; gpuyard only watches them");
+  end_waiting();
+  for (const DeviceId& gpu : gpus_.ids()) refresh(gpu);
+}
+
+void Leases::end_waiting() {
   std::vector<std::string> waiting;
   for (const auto& [ticket, claim] : core_.waiting()) waiting.push_back(by_ticket_.at(ticket));
   for (const std::string& id : waiting) {
     end(*journal_.find(id), Ending::cancelled, "Slurm", observed()->message);
   }
-  for (const DeviceId& gpu : gpus_.ids()) refresh(gpu);
 }
 
 std::optional<Error> Leases::observed() const {

@@ -56,6 +56,15 @@ TEST(Jobs, AJobHasTheGpusThatSlurmGaveItUntilSlurmSaysThatItIsOver) {
   EXPECT_EQ(yard.end_job("slurm-17").error().code, Errc::not_found) << "an end without a beginning";
 }
 
+TEST(Jobs, WhoseJobItIsEndsItWithSlurmAlone) {
+  SlurmYard yard(1);
+  const auto held = yard.begin_job("slurm-17", {"GPU-0"});
+  ASSERT_TRUE(held);
+  EXPECT_EQ(yard.release(10, held->id).error().code, Errc::denied);
+  EXPECT_EQ(yard.state(held->id), State::held);
+  EXPECT_TRUE(yard.release(kRoot, held->id)) << "an administrator may";
+}
+
 TEST(Jobs, ABeginningThatIsToldTwiceIsOne) {
   SlurmYard yard;
   const auto first = yard.begin_job("slurm-17", {"GPU-0"});
@@ -149,8 +158,13 @@ TEST(Jobs, AnAdministratorMaySayWhoHandsOut) {
   SlurmYard grants(2, Mode::grant);
   ASSERT_TRUE(grants.begin_job("slurm-17", {"GPU-0"}));
   EXPECT_EQ(grants.claim(10, "a")->gpus, std::vector<DeviceId>{"GPU-1"});
-  SlurmYard observes(2, Mode::observe);
-  EXPECT_FALSE(observes.claim(10, "a"));
+  grants.ground.start(11);
+  EXPECT_EQ(grants.claim(11, "b")->state, State::waiting);
+  grants.kill();
+  grants.policy.mode = Mode::observe;
+  grants.begin();
+  EXPECT_EQ(grants.leases->find("b")->ending, Ending::cancelled) << "nobody waits for ever";
+  EXPECT_FALSE(grants.claim(11, "c"));
 }
 
 TEST(Jobs, ARestartInTheMiddleOfAJobChangesNothing) {

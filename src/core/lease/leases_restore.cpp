@@ -169,6 +169,7 @@ void Leases::open_if_ready() {
   opened_ = loop_.now();
   if (trouble_) log::info("leases: the journal can be read and written again");
   trouble_.reset();
+  if (gpus_.observes_only()) end_waiting();
   follow(core_.open(loop_.now()));
   look_at_new();
   drain();

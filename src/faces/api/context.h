@@ -106,6 +106,7 @@ struct Context {
       [](std::uint32_t, const auto& told) { told(false); };
   std::uint64_t lease_changes = 0;  // counted by LeaseNews
   std::string slurm_trouble = {};   // what keeps a hook of Slurm from its work
+  std::map<DeviceId, std::int64_t> minors = {};  // as they were last read
   RenderedOnce metrics = {};
   RenderedOnce openmetrics = {};
   RenderedOnce snapshot = {};

@@ -1,5 +1,7 @@
 // The routes of Slurm's hooks: which GPUs are sick, and which jobs have GPUs here.
 #include <algorithm>
+#include <map>
+#include <ranges>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,19 +19,23 @@ using protocol::LeaseAnswer;
 using protocol::SlurmGpu;
 using protocol::SlurmNode;
 
-// A driver that tells no minor numbers has them in the order of its indexes. Nothing: it may tell
-// one, but has not been asked yet.
-std::optional<std::int64_t> minor_of(const DeviceState& gpu) {
+// A driver that tells no minor numbers has them in the order of its indexes. A GPU that does not
+// answer any more has the one that it had. Nothing: not known.
+std::optional<std::int64_t> minor_of(Context& context, const DeviceState& gpu) {
   const Reading* const reading = gpu.sample.find(Metric::minor_number);
-  if (reading != nullptr && reading->number() != nullptr) return *reading->number();
-  const bool asked = reading != nullptr && reading->missing() != nullptr &&
-                     reading->missing()->reason != MissingReason::not_ready;
-  return asked ? std::optional<std::int64_t>(gpu.info.index) : std::nullopt;
+  if (reading != nullptr && reading->number() != nullptr) {
+    context.minors.insert_or_assign(gpu.info.id, *reading->number());
+  }
+  const auto known = context.minors.find(gpu.info.id);
+  if (known != context.minors.end()) return known->second;
+  const bool never = reading != nullptr && reading->missing() != nullptr &&
+                     reading->missing()->reason == MissingReason::not_supported;
+  return never ? std::optional<std::int64_t>(gpu.info.index) : std::nullopt;
 }
 
-SlurmGpu gpu_of(const Context& context, const DeviceState& gpu) {
+SlurmGpu gpu_of(Context& context, const DeviceState& gpu) {
   SlurmGpu view{gpu.info.index,
-                minor_of(gpu).value_or(gpu.info.index),
+                minor_of(context, gpu),
                 gpu.info.uuid,
                 gpu.info.pci_address,
                 gpu.info.name,
@@ -57,11 +63,12 @@ protocol::SlurmJob job_of(const Context& context, const lease::Lease& lease) {
   }
   job.since = to_rfc3339(lease.asked_wall);
   if (context.leases.left_something(lease.id)) job.left = lease.why;
+  if (lease.let_go_wall) job.draining_s = to_seconds(context.loop.wall() - *lease.let_go_wall);
   if (const auto use = context.lease_use(lease)) job.idle_s = use->idle_s;
   return job;
 }
 
-SlurmNode node_of(const Context& context) {
+SlurmNode node_of(Context& context) {
   const telemetry::SnapshotPtr snapshot = context.telemetry.latest();
   SlurmNode node;
   node.simulated = snapshot->driver.info.simulated;
@@ -124,28 +131,28 @@ struct JobGpus {
 };
 
 // Errors: unavailable, not_found.
-Result<JobGpus> gpus_with(const gpuyard::Snapshot& snapshot,
-                          const std::vector<std::int64_t>& minors) {
-  if (!snapshot.driver.initialised) return Error{Errc::unavailable, snapshot.driver.why};
+Result<JobGpus> gpus_with(Context& context, const std::vector<std::int64_t>& minors) {
+  const telemetry::SnapshotPtr snapshot = context.telemetry.latest();
+  if (!snapshot->driver.initialised) return Error{Errc::unavailable, snapshot->driver.why};
   JobGpus gpus;
-  std::vector<std::int64_t> all;
-  for (const DeviceState& gpu : snapshot.devices) {
-    const auto minor = minor_of(gpu);
-    if (!minor) return Error{Errc::unavailable, "the GPUs were not all read yet"};
-    all.push_back(*minor);
+  std::map<std::int64_t, DeviceId> all;
+  for (const DeviceState& gpu : snapshot->devices) {
+    if (const auto minor = minor_of(context, gpu)) all.emplace(*minor, gpu.info.id);
   }
   for (const std::int64_t minor : minors) {
-    const auto place = std::ranges::find(all, minor);
-    if (place == all.end()) {
-      gpus.unknown.push_back(minor);
+    if (const auto found = all.find(minor); found != all.end()) {
+      gpus.ids.push_back(found->second);
     } else {
-      gpus.ids.push_back(snapshot.devices[place - all.begin()].info.id);
+      gpus.unknown.push_back(minor);
     }
+  }
+  if (!gpus.unknown.empty() && all.size() < snapshot->devices.size()) {
+    return Error{Errc::unavailable, "the numbers of the GPUs' device files are not all known yet"};
   }
   if (!gpus.ids.empty()) return gpus;
   return Error{Errc::not_found,
                fmt::format("the driver has no GPU for /dev/nvidia{}; it has those with {}",
-                           fmt::join(minors, ", "), fmt::join(all, ", "))};
+                           fmt::join(minors, ", "), fmt::join(all | std::views::keys, ", "))};
 }
 
 void begin_job(Context& context, const Asked& asked, const JobName& named,
@@ -156,7 +163,7 @@ void begin_job(Context& context, const Asked& asked, const JobName& named,
   if (auto fits = protocol::check_length("body: /note", note, protocol::kLongestNote); !fits) {
     return respond(std::move(fits).error());
   }
-  auto gpus = gpus_with(*context.telemetry.latest(), body.minors);
+  auto gpus = gpus_with(context, body.minors);
   if (!gpus) return respond(gpus.error());
   context.leases.begin_job(caller_of(asked), {*name, body.uid, gpus->ids, note},
                            [&context, viewer = viewer_of(asked.principal), unknown = gpus->unknown,

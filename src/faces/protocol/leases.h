@@ -178,7 +178,7 @@ GPUYARD_ABOUT(Squatter, {"resolve", "The command that makes a lease of what the 
 struct Withheld {
   std::uint32_t index = 0;
   std::string uuid;
-  // "cordoned", "lost", "mig_enabled", "new", "squatted", "unknown_process", "in_use"
+  // "cordoned", "lost", "mig_enabled", "new", "squatted", "unknown_process", "in_use", "observed"
   std::string why;
   std::string text;
   std::optional<std::string> by;

@@ -24,7 +24,7 @@ BOOST_DESCRIBE_STRUCT(JobName, (), (job))
 
 struct SlurmGpu {
   std::uint32_t index = 0;
-  std::int64_t minor = 0;
+  std::optional<std::int64_t> minor;
   std::string uuid;
   std::string pci_address;
   std::string name;
@@ -33,7 +33,7 @@ struct SlurmGpu {
   std::string advice;
 };
 BOOST_DESCRIBE_STRUCT(SlurmGpu, (), (index, minor, uuid, pci_address, name, rule, why, advice))
-GPUYARD_ABOUT(SlurmGpu, {"minor", "The N of its device file /dev/nvidiaN."},
+GPUYARD_ABOUT(SlurmGpu, {"minor", "The N of its device file /dev/nvidiaN; null: not known."},
               {"rule", "The rule whose alert keeps it in quarantine; null: it gets work."})
 
 struct SlurmJob {
@@ -45,10 +45,13 @@ struct SlurmJob {
   std::vector<std::uint32_t> gpus;  // indexes
   std::string since;                // RFC 3339
   std::string left;
+  std::optional<double> draining_s;
   std::optional<double> idle_s;
 };
-BOOST_DESCRIBE_STRUCT(SlurmJob, (), (job, lease, state, uid, user, gpus, since, left, idle_s))
+BOOST_DESCRIBE_STRUCT(SlurmJob, (),
+                      (job, lease, state, uid, user, gpus, since, left, draining_s, idle_s))
 GPUYARD_ABOUT(SlurmJob, {"left", "What the job, which is over, left on its GPUs; else empty."},
+              {"draining_s", "How long it has been over; null: it is not."},
               {"idle_s", "How long all its GPUs have been idle; 0: one is busy."})
 
 struct SlurmNode {

@@ -1,0 +1,453 @@
+"""What goes wrong between Slurm, the hooks and the daemon: no job is hurt, and what was not told at once is told
+later, so that jobs and leases agree.
+
+Slurm itself runs no health check here: each test runs its own, as Slurm would.
+"""
+
+import contextlib
+import time
+
+import pytest
+
+from asking import (NEVER, STAYS, acknowledge, begun, cancel, check, done, drained, ended, environment, firing,
+                    gpus_of, held_by_slurm, joules_of, known_jobs, lease_is_over, lease_of, make_sick, put_right,
+                    run_hook, running, spooled, start_hook, started, state_of, trouble, uses_joules, verb)
+from hooks import NOTHING
+from jobs import JOBS
+from program import PATIENCE, wait_until
+from rig import Cluster
+from slurm_conf import PLACE
+
+QUICK = 0.6  # seconds: 250 ms of the hook's own, and what the rig's shell takes on a machine that is busy
+GO = f"{JOBS}/go"  # what a job or a hook waits for
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(nodes=2, gpus=4, accounting=False, health_interval=NEVER, hooks={"epilog-ctld": NOTHING}) as one:
+        for node in one.nodes:
+            check(node)
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def as_it_was(request):
+    yield
+    if "cluster" in request.fixturenames:
+        one = request.getfixturevalue("cluster")
+        one.enclosure.outside(GO).unlink(missing_ok=True)
+        put_right(one)
+        assert not any(spooled(node) or trouble(node) for node in one.nodes)
+
+
+@pytest.fixture
+def node(cluster):
+    return cluster.nodes[0]
+
+
+def quiet(run):
+    """A hook that had nothing to complain of."""
+    return (run.status, run.out, run.err) == (0, "", "")
+
+
+def go(cluster):
+    cluster.enclosure.write(GO, "")
+
+
+# A daemon that does not answer.
+
+
+@pytest.mark.parametrize("fault", ["killed", "hanging"])
+def test_a_daemon_that_does_not_answer_hurts_no_job(cluster, node, fault, record_property):
+    record_property("contract", "S3")
+    away = getattr(node.daemon, fault)
+    with away():
+        job = cluster.submit(STAYS, gpus=2, on="n1", user="bob")
+        begin, health = begun(node, job), check(node)
+        started(cluster, job)
+        assert (begin.status, health.status) == (0, 0) and max(begin.seconds, health.seconds) < QUICK
+        assert f"job {job} is not counted yet: " in begin.err and "the node is not checked: " in health.err
+        assert spooled(node) == [f"begin-{job}"] and node.state() == "MIXED"
+    assert quiet(check(node))
+    assert state_of(node, job) == "held" and gpus_of(node, job) == [0, 1] and lease_of(node, job)["uid"] == 1001
+    with away():
+        cluster.cancel(job)
+        end = ended(node, job)
+        assert end.status == 0 and end.seconds < QUICK and f"the end of job {job} waits: " in end.err
+        assert spooled(node) == [f"end-{job}"]
+        cluster.wait_for_job(job)
+    assert quiet(check(node))
+    lease_is_over(node, job)
+
+
+def test_a_driver_that_hangs_hurts_no_job(cluster, node, record_property):
+    record_property("contract", "S3")
+    node.world.hang_driver()
+    try:
+        wait_until(lambda: node.get("/api/gpu/alerts")["pending"], "the daemon to notice that the driver hangs")
+        with running(node, gpus=1) as job:
+            begin, health = begun(node, job), check(node)
+            assert quiet(begin) and quiet(health) and max(begin.seconds, health.seconds) < QUICK
+            assert state_of(node, job) == "held"
+        end = ended(node, job)
+        assert quiet(end) and end.seconds < QUICK
+        assert state_of(node, job) in ("draining", "ended") and not drained(node)
+    finally:
+        node.world.heal_all()
+    lease_is_over(node, job)
+
+
+def test_a_job_that_the_daemon_never_heard_of_leaves_nothing(cluster, node, record_property):
+    record_property("contract", "S3")
+    with node.daemon.killed():
+        job = done(node)
+        assert spooled(node) == [f"end-{job}"]
+    assert quiet(check(node)) and lease_of(node, job) is None
+
+
+def test_a_daemon_that_is_not_there_at_boot_hears_of_jobs_later(cluster, record_property):
+    record_property("contract", "S4")
+    node = cluster.nodes[1]
+    node.daemon.stop()
+    cluster.enclosure.must("rm", "-r", node.spool, f"{node.place}/state")
+    first = check(node)
+    assert first.status == 0 and "the node is not checked: nothing answers" in first.err
+    job = cluster.submit(STAYS, gpus=2, on="n2")
+    assert begun(node, job).status == 0
+    started(cluster, job)
+    done(node, user="bob")
+    node.daemon.start()
+    assert quiet(check(node))
+    assert known_jobs(node) == {job: [0, 1]} and not spooled(node)
+    cancel(cluster, job)
+    assert quiet(ended(node, job))
+    lease_is_over(node, job)
+
+
+# What one of the two does not hear of.
+
+
+def test_a_lease_goes_on_in_the_next_daemon(cluster, node, record_property):
+    record_property("contract", "S4")
+    with running(node) as job:
+        uses_joules(node, job, 50)
+        lease, before = lease_of(node, job)["id"], joules_of(node, job)
+        with node.daemon.away():
+            pass
+        assert (lease_of(node, job)["id"], state_of(node, job)) == (lease, "held")
+        assert joules_of(node, job) >= before
+        uses_joules(node, job, before + 50)
+        # What was used since it was last kept is lost in a crash, and told.
+        with node.daemon.killed():
+            pass
+        assert (lease_of(node, job)["id"], state_of(node, job)) == (lease, "held")
+        uses_joules(node, job, joules_of(node, job) + 50)
+    assert quiet(ended(node, job))
+    wait_until(lambda: (lease_of(node, job)["use"] or {}).get("settled"), "all of it to be counted")
+    assert lease_of(node, job)["ending"] == "released" and lease_of(node, job)["id"] == lease
+
+
+def test_a_beginning_without_an_end_is_taken_over(cluster, node, record_property):
+    record_property("contract", "S4")
+    with cluster.hook("end", NOTHING):
+        first = done(node, gpus=2)
+    assert state_of(node, first) == "held"
+    with running(node, gpus=1, user="bob") as job:
+        assert gpus_of(node, job) == [0] and known_jobs(node) == {job: [0]}
+    lease = lease_of(node, first)
+    assert (lease["state"], lease["ending"], lease["why"]) == ("ended", "taken_over", f"slurm-{job} has its GPUs")
+
+
+def test_an_end_without_a_beginning_is_nothing(cluster, node, record_property):
+    record_property("contract", "S4")
+    with cluster.hook("begin", NOTHING):
+        job = done(node)
+    assert quiet(ended(node, job)) and lease_of(node, job) is None
+    assert quiet(run_hook(node, "end", 4000)) and not spooled(node)
+
+
+def test_a_number_that_comes_again_is_another_job(node, record_property):
+    record_property("contract", "S4")
+    assert quiet(run_hook(node, "begin", 4001, "0,1"))
+    first = lease_of(node, 4001)
+    assert quiet(run_hook(node, "begin", 4001, "0,1")) and lease_of(node, 4001)["id"] == first["id"]
+    assert quiet(run_hook(node, "begin", 4001, "2", uid=1001, user="bob"))
+    second = lease_of(node, 4001)
+    assert second["user"] == "bob" and second["id"] > first["id"] and known_jobs(node) == {4001: [2]}
+    over = node.get(f"/api/gpu/leases/{first['id']}")["lease"]
+    assert (over["state"], over["ending"]) == ("ended", "taken_over")
+    # Slurm does not name the GPUs in an epilog that it runs after its controller was away.
+    assert quiet(run_hook(node, "end", 4001))
+    assert lease_is_over(node, 4001) == "released"
+    assert quiet(run_hook(node, "begin", 4001, "2", uid=1001, user="bob"))
+    assert lease_of(node, 4001)["id"] > second["id"]
+    assert quiet(run_hook(node, "end", 4001))
+
+
+def test_hooks_at_once_do_not_get_into_each_others_way(node, record_property):
+    record_property("contract", "S4")
+    jobs = {4010 + gpu: gpu for gpu in range(4)}
+    for name in ("begin", "end"):
+        started = [start_hook(node, name, job, str(gpu)) for job, gpu in jobs.items()]
+        started += [start_hook(node, "health") for _ in range(3)]
+        assert [one.wait(PATIENCE) for one in started] == [0] * 7
+        known = {job: [gpu] for job, gpu in jobs.items()} if name == "begin" else {}
+        wait_until(lambda known=known: known_jobs(node) == known, lambda: f"other jobs: {known_jobs(node)}")
+    # Two jobs on one GPU: the later one has it.
+    started = [start_hook(node, "begin", job, "3") for job in jobs]
+    assert [one.wait(PATIENCE) for one in started] == [0] * 4
+    (job, gpus), = known_jobs(node).items()
+    assert gpus == [3]
+    assert quiet(run_hook(node, "end", job))
+
+
+def test_slurmd_that_is_killed_in_a_prolog_leaves_jobs_and_leases_agreeing(cluster, node, record_property):
+    record_property("contract", "S4")
+    with cluster.hook("begin", f"until [ -e {GO} ]; do sleep 0.05; done\n{verb(cluster, 'begin')}"):
+        job = cluster.submit(STAYS, gpus=1, on="n1")
+        wait_until(lambda: node.hook_runs("begin", job), "the prolog to begin")
+        with node.slurmd.killed():
+            pass
+        go(cluster)
+        assert quiet(begun(node, job))
+    assert known_jobs(node) == {job: [0]} and not drained(node)
+    # Slurm never learns that the prolog is over.
+    cancel(cluster, job)
+    assert quiet(ended(node, job))
+    lease_is_over(node, job)
+
+
+def test_a_controller_that_is_away_when_a_job_ends_costs_no_lease(cluster, node, record_property):
+    record_property("contract", "S4")
+    job = cluster.submit(f"echo $$; until [ -e {GO} ]; do sleep 0.05; done", gpus=1, on="n1")
+    pid = started(cluster, job)
+    with cluster.controller.away():
+        go(cluster)
+        wait_until(lambda: cluster.enclosure.run("kill", "-0", pid).returncode != 0, "the job to end")
+        assert quiet(check(node)) and known_jobs(node) == {job: [0]}
+    cluster.wait_for_nodes()
+    end = ended(node, job)
+    assert quiet(end) and "SLURM_JOB_GPUS" not in end.environment
+    lease_is_over(node, job)
+    cluster.wait_for_job(job)
+
+
+# Nodes that must be drained.
+
+
+def test_a_job_that_gets_a_sick_gpu_is_held_and_its_node_drained(cluster, node, record_property):
+    record_property("contract", "S4")
+    with running(node, user="bob") as other:
+        make_sick(node, 1)
+        job = cluster.submit(STAYS, gpus=2, on="n1")
+        begin = begun(node, job)
+        assert begin.status == 1 and f"job {job} is not begun: GPU 1: Xid 79." in begin.err
+        wait_until(lambda: held_by_slurm(cluster, job), lambda: f"the job to be held: {cluster.job(job)}")
+        assert drained(node) and node.reason().startswith("gpuyard: GPU 1: Xid 79.")
+        assert quiet(ended(node, job))
+        wait_until(lambda: known_jobs(node) == {other: [0]}, "the lease of the job that was held to be over")
+        assert cluster.job(other)["JobState"] == "RUNNING"
+        acknowledge(node)
+        assert check(node).status == 0 and not drained(node)
+        cluster.release(job)
+        started(cluster, job)
+        assert cluster.job(other)["JobState"] == "RUNNING"
+        cancel(cluster, job)
+
+
+def test_what_a_job_leaves_on_its_gpu_drains_the_node_until_it_is_gone(cluster, node, record_property):
+    record_property("contract", "S4")
+    job = cluster.submit(f"sleep 900 & echo $!; until [ -e {GO} ]; do sleep 0.05; done", gpus=1, on="n1")
+    pid = int(started(cluster, job))
+    node.world.attach(gpus_of(node, job)[0], pid)
+    go(cluster)
+    end = ended(node, job)
+    assert end.status == 0 and end.seconds < 5
+    assert drained(node)
+    assert node.reason().startswith(f"gpuyard: job {job} of alice is over, and pid {pid} (sleep) still uses GPU-")
+    assert f"pid {pid} (sleep) still uses" in node.must("slurm", "status")
+    assert cluster.wait_for_job(job) == "COMPLETED"
+    assert quiet(check(node)) and drained(node)
+    cluster.enclosure.must("kill", str(pid))
+    wait_until(lambda: not known_jobs(node), "the daemon to see that it is gone")
+    assert check(node).status == 0 and not drained(node)
+    lease_is_over(node, job)
+
+
+@pytest.fixture(scope="module")
+def odd():
+    """A node whose gres.conf has the GPUs in another order. Slurm counts by type, as slurm.conf has them:
+    nvidia3, 2, 1, 0, 4."""
+    gres = ("Name=gpu Type=b File={dev}/nvidia0\nName=gpu Type=a File={dev}/nvidia3\n"
+            "Name=gpu Type=b File={dev}/nvidia4\nName=gpu Type=a File={dev}/nvidia[2,1]\n")
+    with Cluster(nodes=1, gpus=5, accounting=False, health_interval=NEVER, hooks={"epilog-ctld": NOTHING},
+                 gres=gres, gres_of_node="gpu:a:3,gpu:b:2") as one:
+        yield one
+
+
+def other_gpus(node, count):
+    """The machine was started anew, with so many GPUs."""
+    node.daemon.stop()
+    node.world.end()
+    node.world.start("--gpus", str(count), "--machine", node.name)
+    node.daemon.start()
+
+
+def test_a_job_has_the_gpus_that_slurm_means(odd, record_property):
+    record_property("contract", "S4")
+    node, wanted = odd.nodes[0], {"a": [3, 2, 1], "b": [0, 4]}
+    jobs = [(odd.submit(STAYS, f"--gres=gpu:{kind}:1"), gpu)
+            for kind, gpus in wanted.items() for gpu in gpus]
+    for place, (job, gpu) in enumerate(jobs):
+        assert begun(node, job).environment["SLURM_JOB_GPUS"] == str(place)
+        assert gpus_of(node, job) == [gpu]
+    for job, _ in jobs:
+        started(odd, job)
+    cancel(odd, *(job for job, _ in jobs))
+    wait_until(lambda: known_jobs(node) == {}, "all leases to be over")
+
+
+def test_a_gpu_that_slurm_hands_out_and_the_driver_has_not_drains_the_node(odd, record_property):
+    record_property("contract", "S4")
+    node = odd.nodes[0]
+    other_gpus(node, 4)
+    job = odd.submit(STAYS, "--gres=gpu:b:2")
+    begin = begun(node, job)
+    assert begin.status == 0 and f"job {job} has /dev/nvidia4, for which the driver has no GPU" in begin.err
+    assert gpus_of(node, job) == [0]
+    assert check(node).status == 0 and drained(node)
+    assert node.reason() == "gpuyard: Slurm hands out /dev/nvidia4, for which the driver has no GPU; it has 4"
+    assert odd.job(job)["JobState"] == "RUNNING"
+    started(odd, job)
+    cancel(odd, job)
+    other_gpus(node, 5)
+    assert check(node).status == 0 and not drained(node)
+
+
+# Slurm itself does not answer.
+
+
+@contextlib.contextmanager
+def no_programs(cluster):
+    with cluster.hook("health", verb(cluster, "health", "/nowhere")):
+        yield
+
+
+@contextlib.contextmanager
+def refused(cluster):
+    program = "#!/bin/sh\necho 'slurm_update error: Invalid user id' >&2\nexit 1\n"
+    cluster.enclosure.write(f"{PLACE}/refuses/scontrol", program, 0o755)
+    with cluster.hook("health", verb(cluster, "health", f"{PLACE}/refuses:/usr/bin:/usr/sbin")):
+        yield
+
+
+@contextlib.contextmanager
+def no_munge(cluster):
+    with cluster.munge.killed():
+        yield
+
+
+@pytest.mark.parametrize(("fault", "said"), [
+    (no_programs, "sinfo: "), (refused, "scontrol: slurm_update error: Invalid user id"), (no_munge, "sinfo: ")])
+def test_a_check_that_slurm_does_not_answer_is_an_alert(cluster, node, fault, said, record_property):
+    record_property("contract", "S4")
+    make_sick(node, 3)
+    with fault(cluster):
+        began = time.monotonic()
+        health = check(node)
+        assert health.status == 0 and said in health.err and time.monotonic() - began < 20
+        assert said in trouble(node) and f"A hook has trouble: {said}" in node.must("slurm", "status")
+        wait_until(lambda: firing(node, "slurm-hook"), "the alert to fire")
+    cluster.wait_for_nodes()
+    assert not drained(node)
+    assert check(node).status == 0 and drained(node) and trouble(node) == ""
+    wait_until(lambda: not firing(node, "slurm-hook"), "the alert to be over")
+    acknowledge(node)
+    assert check(node).status == 0 and not drained(node)
+
+
+def test_a_prolog_that_cannot_drain_keeps_the_job_out_all_the_same(cluster, node, record_property):
+    record_property("contract", "S4")
+    make_sick(node, 0)
+    with cluster.hook("begin", verb(cluster, "begin", "/nowhere")):
+        job = cluster.submit(STAYS, gpus=1, on="n1")
+        assert begun(node, job).status == 1
+        wait_until(lambda: held_by_slurm(cluster, job), lambda: f"the job to be held: {cluster.job(job)}")
+    assert node.reason() == "Prolog error"
+    assert check(node).status == 0 and node.reason().startswith("gpuyard: GPU 0: Xid 79.")
+    acknowledge(node)
+    assert check(node).status == 0 and not drained(node)
+    cancel(cluster, job)
+
+
+@contextlib.contextmanager
+def full(cluster, folder):
+    """A disk without room, mounted there."""
+    cluster.enclosure.must("mount", "-t", "tmpfs", "-o", "size=4k,mode=0700", "tmpfs", folder)
+    try:
+        cluster.enclosure.must("dd", "if=/dev/zero", f"of={folder}/full", "bs=4k", "count=1", "status=none")
+        yield
+    finally:
+        cluster.enclosure.must("umount", folder)
+
+
+def test_a_spool_without_room_loses_notes_and_hurts_no_job(cluster, node, record_property):
+    record_property("contract", "S4")
+    with full(cluster, node.spool):
+        with node.daemon.killed():
+            job = cluster.submit(STAYS, gpus=1, on="n1")
+            assert begun(node, job).status == 0
+            started(cluster, job)
+        assert check(node).status == 0 and known_jobs(node) == {}
+        with running(node) as other:
+            assert quiet(begun(node, other)) and known_jobs(node) == {other: gpus_of(node, other)}
+            make_sick(node, 3)
+            assert check(node).status == 0 and drained(node)
+            acknowledge(node)
+            assert check(node).status == 0 and not drained(node)
+        cancel(cluster, job)
+        assert quiet(ended(node, job))
+    assert check(node).status == 0
+
+
+# By hand.
+
+
+def by_hand(node, name, given):
+    """A hook with these variables alone."""
+    done = node.enclosure.run(node.program, "slurm", name, "--socket", node.daemon_socket, "--spool", node.spool,
+                              net=node.name, env=given)
+    return done.returncode, done.stderr
+
+
+def test_hooks_by_hand_say_what_they_miss(node, record_property):
+    record_property("contract", "S4")
+    assert by_hand(node, "health", {}) == (2, "gpuyard: SLURMD_NODENAME is not set: Slurm runs this as its "
+                                              "HealthCheckProgram, see docs/slurm.md\n")
+    unset = "gpuyard: SLURM_JOB_ID is not set: Slurm runs this"
+    for name in ("begin", "end"):
+        assert by_hand(node, name, {}) == (0, f"{unset}, see docs/slurm.md\n")
+    assert by_hand(node, "begin", environment(node, 4020)) == (0, "")  # a job without GPUs
+    comment = node.enclosure.run(node.program, "slurm", "epilog-ctld", net=node.name, env={})
+    assert comment.returncode == 2 and f"{unset} as its EpilogSlurmctld" in comment.stderr
+    not_root = node.gpuyard("slurm", "begin", user="bob", **environment(node, 4020, "0", 1001, "bob"))
+    assert not_root.returncode == 0 and "ask an administrator of this machine" in not_root.stderr
+    assert known_jobs(node) == {}
+
+
+@pytest.mark.parametrize(("wrong", "said"), [
+    ({"SLURM_JOB_UID": "alice"}, "no number"),
+    ({"SLURM_JOB_UID": ""}, "no number"),
+    ({"SLURM_JOB_GPUS": "17"}, "the driver has no GPU for /dev/nvidia17"),
+    ({"SLURM_JOB_GPUS": "all"}, "no number"),
+    ({"SLURM_JOB_ID": "../4"}, "job ../4 is not counted"),
+    ({"SLURM_JOB_UID": "9" * 30}, "no number"),
+    ({"SLURM_JOB_UID": str(2**32)}, "no number")])
+def test_nonsense_is_an_alert_and_no_job_is_hurt(node, wrong, said, record_property):
+    record_property("contract", "S4")
+    try:
+        status, text = by_hand(node, "begin", environment(node, 4021, "0") | wrong)
+        assert status == 0 and said in text and said in trouble(node) and known_jobs(node) == {}
+    finally:
+        by_hand(node, "end", environment(node, 4021))
+        assert check(node).status == 0 and trouble(node) == ""
