@@ -2778,8 +2778,8 @@ class SlurmGpu(Model):
     """SlurmGpu of the API."""
 
     index: int
-    # The N of its device file /dev/nvidiaN.
-    minor: int
+    # The N of its device file /dev/nvidiaN; null: not known.
+    minor: Optional[int]
     uuid: str
     pci_address: str
     name: str
@@ -2790,7 +2790,7 @@ class SlurmGpu(Model):
 
     _shape: ClassVar[Shape] = (
         ("index", "i", "1", False),
-        ("minor", "i", "1", False),
+        ("minor", "i", "1", True),
         ("uuid", "s", "1", False),
         ("pci_address", "s", "1", False),
         ("name", "s", "1", False),
@@ -2813,6 +2813,8 @@ class SlurmJob(Model):
     since: str
     # What the job, which is over, left on its GPUs; else empty.
     left: str
+    # How long it has been over; null: it is not.
+    draining_s: Optional[float]
     # How long all its GPUs have been idle; 0: one is busy.
     idle_s: Optional[float]
 
@@ -2825,6 +2827,7 @@ class SlurmJob(Model):
         ("gpus", "i", "n", False),
         ("since", "s", "1", False),
         ("left", "s", "1", False),
+        ("draining_s", "n", "1", True),
         ("idle_s", "n", "1", True),
     )
 
