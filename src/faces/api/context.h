@@ -104,8 +104,8 @@ struct Context {
   // Tells, perhaps inside the call, whether a user is now of the group that may control.
   std::function<void(std::uint32_t uid, std::function<void(bool)> told)> ask_member =
       [](std::uint32_t, const auto& told) { told(false); };
-  std::uint64_t lease_changes = 0;  // counted by LeaseNews
-  std::string slurm_trouble = {};   // what keeps a hook of Slurm from its work
+  std::uint64_t lease_changes = 0;               // counted by LeaseNews
+  std::string slurm_trouble = {};                // what keeps a hook of Slurm from its work
   std::map<DeviceId, std::int64_t> minors = {};  // as they were last read
   RenderedOnce metrics = {};
   RenderedOnce openmetrics = {};
