@@ -6,6 +6,7 @@ from program import wait_until
 from slurm_conf import HOOK_FOLDER
 
 NEVER = 3600  # a HealthCheckInterval: a test runs each check itself
+BY_HAND = {"BY_HAND": "yes"}  # in the environment of a hook that Slurm has not started
 
 
 # Hooks.
@@ -14,7 +15,7 @@ def environment(node, job=None, gpus=None, uid=1000, user="alice"):
     """What Slurm gives to a hook, in so far as it matters; `gpus` as in SLURM_JOB_GPUS."""
     of_job = {} if job is None else {"SLURM_JOB_ID": str(job), "SLURM_JOB_UID": str(uid),
                                      "SLURM_JOB_USER": user, "SLURM_CONF": "/etc/slurm/slurm.conf"}
-    return {"SLURMD_NODENAME": node.name} | of_job | ({} if gpus is None else {"SLURM_JOB_GPUS": gpus})
+    return BY_HAND | {"SLURMD_NODENAME": node.name} | of_job | ({} if gpus is None else {"SLURM_JOB_GPUS": gpus})
 
 
 def start_hook(node, name, *job, **options):
@@ -42,11 +43,10 @@ def check_until(node, reached, what):
     return wait_until(checked, what, every=0.2)
 
 
-def verb(cluster, name, path=None):
-    """The commands of a hook that runs the program's verb, with another PATH if one is named."""
+def verb(cluster, name, before=""):
+    """The commands of a hook that runs the program's verb; `before` is what the shell does first."""
     place = "/run/slurm/$SLURMD_NODENAME"
-    before = "" if path is None else f"PATH={path} "
-    return (f'{before}exec {cluster.program} slurm {name} --socket "{place}/gpuyard.sock" '
+    return (f'{before}\nexec {cluster.program} slurm {name} --socket "{place}/gpuyard.sock" '
             f'--spool "{place}/spool"')
 
 
@@ -174,10 +174,14 @@ def trouble(node):
 
 
 def put_right(cluster):
-    """Ends what a test that has failed may have left: jobs, and GPUs in quarantine."""
+    """Ends what a test that has failed may have left: jobs, GPUs in quarantine, somebody's drain."""
     cluster.must("scancel", "--partition=main")
     for node in cluster.nodes:
         acknowledge(node)
+        if node.state() == "IDLE" and not known_jobs(node):
+            continue
+        if not (node.reason() or "gpuyard: ").startswith("gpuyard: "):
+            node.resume()
         check_until(node, lambda node=node: node.state() == "IDLE" and not known_jobs(node),
                     lambda node=node: f"{node.name} to be as it was: {node.state()}, {known_jobs(node)}")
 
