@@ -97,7 +97,10 @@ def test_real_answers_fit_their_schemas_and_look_like_their_examples(daemon, tmp
                       body={"power_limit_mw": 300000}).json()["changes"][0]
     lease = yard.get("/api/gpu/leases", unix=True, method="POST",
                      body={"binding": "detached", "ttl_s": 60}).json()["lease"]["id"]
-    real = {"/api/gpu/leases/{lease}": f"/api/gpu/leases/{lease}",
+    assert 200 in [yard.get("/api/gpu/slurm/jobs/17", unix=True, method="PUT",
+                            body={"uid": 1000, "minors": [minor]}).status for minor in (0, 1)]
+    real = {"/api/gpu/slurm/jobs/{job}": "/api/gpu/slurm/jobs/17",
+            "/api/gpu/leases/{lease}": f"/api/gpu/leases/{lease}",
             "/api/gpu/devices/{id}/history": "/api/gpu/devices/0/history?metric=power_draw",
             "/api/gpu/manage/operations/{operation}":
                 f"/api/gpu/manage/operations/{change['operation']}",

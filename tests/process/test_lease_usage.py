@@ -197,8 +197,9 @@ def test_a_lease_is_told_what_its_gpu_used_while_it_ran(daemon, world):
     assert abs(joules_of(yard, "job") - use["energy_mj"] / 1000) < EXACT
 
 
-def test_a_lease_that_is_over_before_the_second_reading_has_its_use_told(daemon):
-    yard = daemon("--simulate", "1", "--interval", "10s")
+def test_a_lease_that_is_over_before_the_second_reading_has_its_use_told(daemon, world):
+    world.start("--gpus", "1", "--load", "idle")
+    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
     claim(yard, "hasty")
     release(yard, "hasty")
     assert lease(yard, "hasty")["use"]["held_s"] > 0

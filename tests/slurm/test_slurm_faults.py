@@ -485,4 +485,6 @@ def test_a_gpu_that_is_not_in_slurms_list_may_come_yet(node, record_property):
     status, text = by_hand(node, "begin", environment(node, 4022, "17"))
     assert (status, text) == (0, "gpuyard: job 4022 is not counted yet: Slurm's list has no GPU 17\n")
     assert check(node).status == 0 and spooled(node) == ["begin-4022"]
+    assert trouble(node) == "job 4022 is not counted: Slurm's list has no GPU 17"
     assert by_hand(node, "end", environment(node, 4022)) == (0, "") and not spooled(node)
+    assert check(node).status == 0 and not trouble(node)

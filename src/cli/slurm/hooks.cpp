@@ -78,7 +78,7 @@ class Hook {
   Result<protocol::SlurmBegun> tell_begin(const std::string& job, const JobNote&,
                                           Duration patience);
   std::optional<std::string> review(const protocol::SlurmNode&, bool anew);
-  void deliver();
+  std::optional<std::string> deliver();
   void end_forgotten(const protocol::SlurmNode&);
 
  private:
@@ -122,7 +122,8 @@ Result<std::vector<std::int64_t>> Hook::minors(Duration patience, Age age) {
   return found;
 }
 
-// Errc::unavailable: the daemon is to be told again.
+// Errc::unavailable: the daemon is to be told again; so it is after Errc::conflict, which somebody
+// has to look at.
 Result<protocol::SlurmBegun> Hook::tell_begin(const std::string& job, const JobNote& note,
                                               Duration patience) {
   const auto minors = this->minors(patience, Age::any);
@@ -131,7 +132,7 @@ Result<protocol::SlurmBegun> Hook::tell_begin(const std::string& job, const JobN
   for (const std::uint32_t place : note.places) {
     if (!minors->empty() && place >= minors->size()) {
       spool_.keep({});  // Slurm's list is another by now
-      return Error{Errc::unavailable, fmt::format("Slurm's list has no GPU {}", place)};
+      return Error{Errc::conflict, fmt::format("Slurm's list has no GPU {}", place)};
     }
     // Without device files in its configuration Slurm counts as the driver does.
     const std::int64_t minor = minors->empty() ? place : (*minors)[place];
@@ -177,21 +178,27 @@ bool is_to_be_told_again(const Error& error) {
   return client::passes(error) || error.code == Errc::conflict;
 }
 
-// Tells the daemon of jobs that it could not hear of earlier: first of those that are over.
-void Hook::deliver() {
+// Tells the daemon of jobs that it could not hear of earlier: first of those that are over. Returns
+// why one of them cannot be counted.
+std::optional<std::string> Hook::deliver() {
   constexpr Duration kPatient = seconds(2);
+  std::optional<std::string> wrong;
   for (const std::string& job : spool_.ended()) {
     const auto heard = ask(protocol::kEndJob, {job});
-    if (!heard && client::passes(heard.error())) return;
+    if (!heard && client::passes(heard.error())) return wrong;
     spool_.drop_end(job);
   }
   for (const std::string& job : spool_.begun()) {
     const auto note = spool_.begin_of(job);
     const auto heard = tell_begin(job, note.value_or(JobNote{}), kPatient);
+    if (!heard && heard.error().code == Errc::conflict) {
+      wrong = fmt::format("job {} is not counted: {}", job, heard.error().message);
+    }
     if (!heard && is_to_be_told_again(heard.error())) continue;
     // Its epilog may have run meanwhile, and have found no lease.
     if (!spool_.drop_begin(job) && heard) static_cast<void>(ask(protocol::kEndJob, {job}).ok());
   }
+  return wrong;
 }
 
 // Ends the leases of jobs that Slurm does not run any more: their epilog never ran. While all of
@@ -305,9 +312,10 @@ int health(const SlurmVerb& verb) {
     report("the node is not checked: " + node.error().message);
     return 0;
   }
-  hook.deliver();
+  const auto undelivered = hook.deliver();
   auto trouble = hook.review(*node, !before || !before->trouble.empty() || before->refused);
   hook.end_forgotten(*node);
+  if (!trouble) trouble = undelivered;
   if (!lock) trouble = lock.error().message;
   if (trouble) {
     hook.tell_trouble(*trouble);

@@ -53,7 +53,7 @@ Result<std::string> job_named(std::string_view number) {
   if (digits && !number.empty() && number.size() <= kMostDigits) {
     return std::string(kJobPrefix).append(number);
   }
-  return Error{Errc::invalid, "a job of Slurm is named by its number"};
+  return Error{Errc::not_found, "a job of Slurm is named by its number"};
 }
 
 std::string_view job_of(const Lease& lease) {

@@ -114,7 +114,7 @@ struct Job {
 };
 
 inline constexpr std::string_view kJobPrefix = "slurm-";
-// Returns the name of a job by its number, which has digits only. Errc::invalid.
+// Returns the name of a job by its number, which has digits only. Errc::not_found.
 Result<std::string> job_named(std::string_view number);
 // Returns the name of the job that a lease is of; "" for other leases.
 std::string_view job_of(const Lease&);

@@ -42,7 +42,7 @@ TEST_F(Slurm, AGpuIsNamedByItsDeviceFileOnceThatIsKnown) {
   EXPECT_THAT(early->message(), HasSubstr("not all known yet"));
   for (const char* path : {"/api/gpu/slurm/jobs/x", "/api/gpu/slurm/jobs/17-2"}) {
     EXPECT_EQ(ask(http::Method::put, path, R"({"uid":0,"minors":[0]})", local_user(0))->status(),
-              400);
+              404);
   }
 }
 
