@@ -19,6 +19,7 @@
 #include "protocol/alerts.h"
 #include "protocol/control.h"
 #include "protocol/leases.h"
+#include "protocol/slurm.h"
 #include "protocol/tokens.h"
 #include "sim/world_status.h"
 

@@ -111,7 +111,7 @@ std::string times_of(const std::string& file) {
 
 // The GPUs that Slurm hands out, in its order. A file that others include may change unseen.
 Result<std::vector<std::int64_t>> Hook::minors(Duration patience, Age age) {
-  constexpr std::int64_t kYoung = 10 * 60;  // seconds
+  constexpr std::int64_t kYoung = 600;  // seconds
   const auto known = spool_.devices();
   const std::string file = configuration_file(known);
   const std::string changed = times_of(file);
@@ -204,8 +204,8 @@ std::optional<std::string> Hook::deliver() {
 // Ends the leases of jobs that Slurm does not run any more: their epilog never ran. While all of
 // them do, it is asked ever more rarely.
 void Hook::end_forgotten(const protocol::SlurmNode& node) {
-  constexpr std::int64_t kIdle = 10 * 60;  // seconds; also the shortest time between questions
-  constexpr std::int64_t kRarely = 2 * 60 * 60;
+  constexpr std::int64_t kIdle = 600;  // seconds; also the shortest time between questions
+  constexpr std::int64_t kRarely = 7200;
   const auto may_be_over = [](const protocol::SlurmJob& job) {
     return job.state == lease::State::held && job.idle_s.value_or(0) >= kIdle;
   };
@@ -222,7 +222,7 @@ void Hook::end_forgotten(const protocol::SlurmNode& node) {
 }
 
 std::optional<std::string> job_of_hook() {
-  const std::string job = variable("SLURM_JOB_ID");
+  std::string job = variable("SLURM_JOB_ID");
   if (!job.empty()) return job;
   complain({Errc::invalid, "SLURM_JOB_ID is not set: Slurm runs this, see docs/slurm.md"});
   return std::nullopt;
