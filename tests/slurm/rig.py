@@ -87,6 +87,9 @@ class Cluster(Control, Jobs):
 
     def _write_machine(self, gpus):
         """What all nodes have in common: the users, the names, the device files."""
+        # A machine without Slurm has no /etc/slurm that something could be mounted on.
+        self.enclosure.outside(f"{PLACE}/over/slurm").mkdir(parents=True)
+        self.enclosure.must("mount", "-t", "overlay", "-o", f"lowerdir={PLACE}/over:/etc", "overlay", "/etc")
         hosts = [CONTROLLER, *self._names]
         files = FILES | {"hosts": f"127.0.0.1 localhost\n{ADDRESS} {' '.join(hosts)}\n"}
         for name, text in files.items():

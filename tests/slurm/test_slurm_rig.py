@@ -122,7 +122,7 @@ def test_gpus_can_be_in_another_order():
 
 
 def test_nothing_is_left_of_a_cluster_that_was_killed():
-    settings = os.listdir("/etc/slurm")
+    settings = os.listdir("/etc")
     words = SHORT_LIFE.format(path=[str(Path(__file__).parent), *sys.path], hooks=list(TRIVIAL))
     one = subprocess.Popen([sys.executable, "-c", words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                            text=True)
@@ -136,6 +136,6 @@ def test_nothing_is_left_of_a_cluster_that_was_killed():
     wait_until(lambda: not any(map(runs, pids)), "every process of it to end")
     left = subprocess.run(["lsns", "-no", "NS"], capture_output=True, text=True, check=True).stdout
     assert not any(re.search(r"\d+", space).group() in left.split() for space in spaces)
-    assert os.listdir("/etc/slurm") == settings and not os.path.exists("/run/slurm")
+    assert os.listdir("/etc") == settings and not os.path.exists("/run/slurm")
     assert "/run/slurm" not in Path("/proc/mounts").read_text()
     assert "alice" not in Path("/etc/passwd").read_text()
