@@ -26,7 +26,7 @@ from house import ROOT
 OURS = ("src/", "simulator/", "tests/", "fuzz/")
 RULES = (".clang-tidy", "tools/check/requirements.txt")  # what is looked for, and by which version
 KNOWN = "tools/check/clean_sources.txt"
-LIMIT = 420  # sources; the metric catalog, which most see, has a new row
+LIMIT = 200  # sources
 TIDY = ("build/lint-venv/bin/clang-tidy", "--quiet", "--extra-arg=-Wno-unknown-warning-option")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]', re.MULTILINE)
 # Strings are matched so that what looks like a comment in one is none.
