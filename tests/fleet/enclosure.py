@@ -11,6 +11,7 @@ outside: poll(), kill() and /proc work as usual.
 import contextlib
 import ctypes
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from program import PATIENCE, children
+from program import PATIENCE, children, runs, wait_until
 
 CLONE_NEWUTS = 0x04000000
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -160,3 +161,14 @@ class Enclosure:
         self._unshare.wait(PATIENCE)
         self._unshare.stdout.close()
         self._unshare.stderr.close()
+
+
+def nothing_is_left(one, pids):
+    """Kills the process `one`, which holds an enclosure with these processes, and looks for what stays."""
+    spaces = {os.readlink(f"/proc/{pids[0]}/ns/{kind}") for kind in ("net", "mnt", "pid")}
+    one.kill()
+    one.communicate()
+    wait_until(lambda: not any(map(runs, pids)), "every process of it to end")
+    left = subprocess.run(["lsns", "-no", "NS"], capture_output=True, text=True, check=True).stdout
+    assert not any(re.search(r"\d+", space).group() in left.split() for space in spaces)
+    assert "alice" not in Path("/etc/passwd").read_text()

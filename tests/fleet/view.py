@@ -20,6 +20,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "process")]
 
 from asking import answered, hang_up, logins, names  # noqa: E402
+from board import Board  # noqa: E402
 from free_rounds import MODELS, Rounds  # noqa: E402
 from program import UnixConnection, wait_until  # noqa: E402
 from rig import QUICK, SHARED, Fleet  # noqa: E402
@@ -44,28 +45,6 @@ sys.stderr.write("\\n" + json.dumps(cost) + "\\n")
 
 # What people write today, with 64 at a time as gpuyard does.
 LOOP = "printf '%s\\n' {names} | xargs -P 64 -I@ ssh {options} @ gpuyard devices --json >/dev/null"
-
-
-class Board:
-    def __init__(self):
-        self.missed = []
-
-    def section(self, text):
-        print(f"\n== {text}", flush=True)
-
-    def note(self, what, found, holds=True, bar=""):
-        print(f"{'ok' if holds else 'MISSED':7} {what:50} {found:>16}{f'   bar {bar}' if bar else ''}", flush=True)
-        if not holds:
-            self.missed.append(what)
-
-    def most(self, what, value, most, unit, digits=2):
-        self.note(what, f"{value:.{digits}f} {unit}", value <= most, f"{most} {unit}")
-
-    def equal(self, what, value, wanted):
-        self.note(what, str(value), value == wanted, str(wanted))
-
-    def plain(self, what, text):
-        self.note(what, text)
 
 
 def measured(fleet, *words, code=0):

@@ -23,6 +23,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "process")]
 
+from board import Board  # noqa: E402
 from program import wait_until  # noqa: E402
 from random_jobs import SOON_AGAIN, judge, run_jobs  # noqa: E402
 from rig import Cluster  # noqa: E402
@@ -59,31 +60,7 @@ for path in files:
 """
 
 
-class Board:
-    def __init__(self):
-        self.missed = []
-
-    def section(self, text):
-        print(f"\n== {text}", flush=True)
-
-    def note(self, what, found, holds=True, bar=""):
-        print(f"{'ok' if holds else 'MISSED':7} {what:58} {found:>22}{f'   bar {bar}' if bar else ''}",
-              flush=True)
-        if not holds:
-            self.missed.append(what)
-
-    def most(self, what, value, most, unit, digits=2):
-        self.note(what, f"{value:.{digits}f} {unit}", value <= most, f"{most} {unit}")
-
-    def least(self, what, value, least):
-        self.note(what, str(value), value >= least, f"at least {least}")
-
-    def equal(self, what, value, wanted):
-        self.note(what, str(value), value == wanted, str(wanted))
-
-    def plain(self, what, text):
-        self.note(what, text)
-
+class HookBoard(Board):
     def spread(self, what, milliseconds, most=None):
         """The median and the highest but 1 %, which is the one that has a bar."""
         high = percentile(milliseconds, 0.99)
@@ -367,7 +344,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=sorted(SUITES))
     asked = parser.parse_args()
-    board, began = Board(), time.monotonic()
+    board, began = HookBoard(), time.monotonic()
     for name, suite in SUITES.items():
         if asked.only in (None, name):
             suite(board, asked)

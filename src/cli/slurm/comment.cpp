@@ -41,17 +41,16 @@ struct JobUse {
 };
 
 // A lease that ended long before this hook began is of an earlier run, which was requeued.
-bool is_of_earlier_run(const protocol::Lease& lease) {
+bool is_of_earlier_run(const protocol::Lease& lease, WallTime began) {
   constexpr auto kOtherClock = std::chrono::minutes(1);
   const auto ended = lease.ended ? from_rfc3339(*lease.ended) : std::nullopt;
-  static const WallTime began = wall_now();
   return ended && *ended + kOtherClock < began;
 }
 
-JobUse use_of(const protocol::Lease& lease) {
+JobUse use_of(const protocol::Lease& lease, WallTime began) {
   constexpr double kMillijoules = 1000;
   JobUse use;
-  if (is_of_earlier_run(lease)) {
+  if (is_of_earlier_run(lease, began)) {
     use.whole = false;
     return use;
   }
@@ -70,14 +69,14 @@ JobUse use_of(const protocol::Lease& lease) {
 
 // A node without a lease of the job has had no GPU for it. A daemon that cannot be asked is given
 // up soon: until then the job is shown as completing.
-Result<JobUse> ask_use(const http::Endpoint& daemon, const std::string& job) {
+Result<JobUse> ask_use(const http::Endpoint& daemon, const std::string& job, WallTime began) {
   constexpr auto kLook = std::chrono::milliseconds(500);
   const TimePoint begin = BootClock::now();
   while (true) {
     const auto answer = client::call(daemon, protocol::kSlurmJob, {job});
     const Duration waited = BootClock::now() - begin;
-    if (answer && answer->lease.use && answer->lease.use->settled) return use_of(answer->lease);
-    if (answer && waited >= kSettles) return use_of(answer->lease);
+    const bool settled = answer && answer->lease.use && answer->lease.use->settled;
+    if (settled || (answer && waited >= kSettles)) return use_of(answer->lease, began);
     if (!answer && answer.error().code == Errc::not_found) return JobUse{};
     if (!answer && waited >= kPatience) return answer.error();
     std::this_thread::sleep_for(kLook);
@@ -118,6 +117,7 @@ std::string selector() {
 }
 
 Result<JobUse> ask_all(const SlurmVerb& verb, const std::string& job) {
+  const WallTime began = wall_now();
   const auto nodes = hosts_in(std::string(environment_variable("SLURM_JOB_NODELIST")));
   if (!nodes) return nodes.error();
   const auto hosts = hosts_of_nodes(verb, *nodes);
@@ -126,7 +126,7 @@ Result<JobUse> ask_all(const SlurmVerb& verb, const std::string& job) {
   manner.keys = client::keys_of(Environment::of_process());
   manner.keys.ssh = {.guarded = true, .patience = kPatience};
   fleet::Survey<JobUse> survey(*hosts, manner,
-                               [&](const auto& daemon) { return ask_use(daemon, job); });
+                               [&](const auto& daemon) { return ask_use(daemon, job, began); });
   survey.crew().finish();
   JobUse sum;
   for (const auto& heard : survey.heard()) {

@@ -201,24 +201,31 @@ std::optional<std::string> Hook::deliver() {
   return wrong;
 }
 
-// Ends the leases of jobs that Slurm does not run any more: their epilog never ran. While all of
-// them do, it is asked ever more rarely.
+// Ends the leases of jobs that Slurm does not run any more: their epilog never ran. It is asked
+// ever more rarely.
 void Hook::end_forgotten(const protocol::SlurmNode& node) {
   constexpr std::int64_t kIdle = 600;  // seconds; also the shortest time between questions
   constexpr std::int64_t kRarely = 7200;
   const auto may_be_over = [](const protocol::SlurmJob& job) {
     return job.state == lease::State::held && job.idle_s.value_or(0) >= kIdle;
   };
-  const auto job = std::ranges::find_if(node.jobs, may_be_over);
   Told told = spool_.told().value_or(Told{});
   const std::int64_t now = unix_now();
-  if (job == node.jobs.end() || now - told.jobs_asked_at < told.jobs_again_s) return;
-  const auto running = is_running(job->job);
-  if (!running) return;  // the controller is away; the next time is soon enough
+  const bool any = std::ranges::any_of(node.jobs, may_be_over);
+  if (!any && told.jobs_again_s > 0) {
+    told.jobs_again_s = 0;
+    spool_.tell(told);
+  }
+  if (!any || now - told.jobs_asked_at < told.jobs_again_s) return;
+  for (const protocol::SlurmJob& job : node.jobs) {
+    if (!may_be_over(job)) continue;
+    const auto running = is_running(job.job);
+    if (!running) return;  // the controller is away; the next time is soon enough
+    if (!*running) static_cast<void>(ask(protocol::kEndJob, {job.job}).ok());
+  }
   told.jobs_asked_at = now;
-  told.jobs_again_s = *running ? std::clamp(2 * told.jobs_again_s, kIdle, kRarely) : 0;
+  told.jobs_again_s = std::clamp(2 * told.jobs_again_s, kIdle, kRarely);
   spool_.tell(told);
-  if (!*running) static_cast<void>(ask(protocol::kEndJob, {job->job}).ok());
 }
 
 std::optional<std::string> job_of_hook() {

@@ -1,11 +1,7 @@
 #include "fleet/masters.h"
 
 #include <dirent.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,26 +41,15 @@ bool listens(const std::string& socket) {
   return ::connect(fd.get(), address->get(), address->length) == 0 || errno == EAGAIN;
 }
 
-// Waits for a child; kills it at the deadline.
-void wait_for(pid_t child, TimePoint deadline) {
-  // glibc has a wrapper for this system call only since 2.36.
-  const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - BootClock::now());
-  pollfd entry{handle.get(), POLLIN, 0};
-  if (::poll(&entry, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) != 1) {
-    ::kill(child, SIGKILL);
-  }
-  ::waitpid(child, nullptr, 0);
-}
-
 // Whether the master is gone. ssh wants a host's name, and looks at the path alone.
 bool ends(const std::string& socket) {
   const TimePoint deadline = BootClock::now() + kHangUpPatience;
-  const auto child = spawn({.program = "ssh",
-                            .arguments = {"-F/dev/null", "-oControlPath=" + socket, "-Oexit", "x"},
-                            .looks_in_path = true,
-                            .keeps_stderr = false});
-  if (child) wait_for(*child, deadline);
+  static_cast<void>(
+      run_within({.program = "ssh",
+                  .arguments = {"-F/dev/null", "-oControlPath=" + socket, "-Oexit", "x"},
+                  .looks_in_path = true},
+                 kHangUpPatience)
+          .ok());
   while (listens(socket)) {
     if (BootClock::now() >= deadline) return false;
     constexpr auto kLook = std::chrono::milliseconds(5);
