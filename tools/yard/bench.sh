@@ -16,6 +16,6 @@ yard_bench() {
   build release pipeline event_stream bench_control andon_bench lease_bench bench_lease_socket bench_crowd
   prepare_venv build/bench-venv bench/peers/requirements.txt
   # Without zeusd its row says so.
-  tools/clients_zeusd.sh || (($? == 3))
+  tools/clients_zeusd.sh --optimised || (($? == 3))
   exec python3 bench/run.py "$@"
 }

@@ -122,7 +122,7 @@ TEST(ConfigFile, BrokenTextIsAnErrorOrAConfigurationThatReadsBackTheSame) {
   const std::string good = values_of(applied("server.listen = [\"a\", \"b\"]"));
   std::mt19937 random(1);
   int accepted = 0;
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 1000; ++i) {
     std::string text = good;
     for (auto changes = 1 + random() % 3; changes > 0; --changes) {
       text[random() % text.size()] = kPieces[random() % kPieces.size()];
@@ -132,7 +132,7 @@ TEST(ConfigFile, BrokenTextIsAnErrorOrAConfigurationThatReadsBackTheSame) {
     ++accepted;
     ASSERT_EQ(values_of(applied(values_of(config))), values_of(config)) << text;
   }
-  EXPECT_GT(accepted, 100);
+  EXPECT_GT(accepted, 30);
 }
 
 TEST(Keys, EveryKeyHasAHelpTextAndANameOfItsOwn) {
