@@ -4,7 +4,7 @@
 yard_build() {
   local preset=${1:-release}
   install_packages build
-  if [[ $preset == tsan || $preset == fuzz ]]; then
+  if [[ $preset == asan || $preset == tsan || $preset == fuzz ]]; then
     install_packages check # they compile with clang
   fi
   prepare_web

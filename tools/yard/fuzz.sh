@@ -2,7 +2,7 @@
 # The fuzz stage of ./yard check: every target of fuzz/CMakeLists.txt runs for a while on its corpus
 # and on what earlier runs found. A finding is an input in build/fuzz/findings.
 
-readonly fuzz_seconds=20
+readonly fuzz_seconds=10
 
 fuzz_targets() {
   sed -n 's/^gpuyard_fuzz(\([a-z0-9_]*\).*/\1/p' fuzz/CMakeLists.txt
