@@ -128,10 +128,17 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
-class Daemon:
-    """A `gpuyard serve` with its own state, socket and free TCP port."""
+def plain_world(arguments):
+    """The arguments of `serve` for simulated GPUs that only a test changes: from four GPUs on they would
+    be a demo, with processes and leases of its own."""
+    named = {"--load", "--scenario"} & set(arguments)
+    return [*arguments, "--load", "mixed"] if "--simulate" in arguments and not named else [*arguments]
 
-    def __init__(self, directory, *arguments, program=PROGRAM, preexec_fn=None, **environment):
+
+class Daemon:
+    """A `gpuyard serve` with its own state, socket and free TCP port; `demo`: as a newcomer has it."""
+
+    def __init__(self, directory, *arguments, program=PROGRAM, preexec_fn=None, demo=False, **environment):
         self.directory = directory
         self.state = str(directory / "state")
         self.socket = str(directory / "gpuyard.sock")
@@ -139,7 +146,7 @@ class Daemon:
         self.environment = clean_environment(directory, **environment)
         self.process = subprocess.Popen(
             [program, "serve", "--listen", "127.0.0.1:0", "--socket", self.socket,
-             "--state", self.state, *arguments],
+             "--state", self.state, *(arguments if demo else plain_world(arguments))],
             env=self.environment, stdout=open(directory / "daemon.out", "w"),
             stderr=open(self.log_path, "w"), preexec_fn=preexec_fn)
 

@@ -35,6 +35,11 @@ def test_the_schema_refuses(wrong):
     assert done.returncode != 0 and "schema" in done.stderr, done.stderr
 
 
+def test_simulated_gpus_are_a_demo_only_on_request():
+    assert "mixed" in rendered("--set", "simulate=4")
+    assert "mixed" not in rendered("--set", "simulate=4,demo=true")
+
+
 def test_the_manifest_is_what_the_chart_makes():
     made = run(KUBERNETES / "render.sh", env=os.environ | {"HELM": tool("helm")}).stdout
     assert made == (KUBERNETES / "daemonset.yaml").read_text(encoding="utf-8"), "run packaging/kubernetes/render.sh"

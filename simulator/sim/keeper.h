@@ -35,6 +35,9 @@ struct WorldOptions {
   bool stepped = false;                    // only step_world() advances time
   // A file (sim/scenario.h) that replaces all of the above, except `gpus` where it is given.
   std::string scenario = {};
+  // The world is a demo: a few processes of its own use some of its GPUs (sim/demo.h). The text is
+  // the Unix socket of the daemon that leases GPUs to them; "" where there is none.
+  std::optional<std::string> demo = {};
   // The directory belongs to this world alone: it is removed when the keeper ends, however the
   // creator ended.
   bool private_directory = false;
@@ -112,6 +115,9 @@ struct ProcessDemand {
   std::uint64_t vram_bytes = std::uint64_t{1} << 30;
   double load = 1.0;  // 0 to 1
 };
+
+// What the keeper keeps of a process with this demand. Errc::invalid: the load is not from 0 to 1.
+Result<ProcessRecord> record_of(const ProcessDemand&);
 
 // Puts a process on the GPU until it dies. Attaching it again replaces its demand. Errc::not_found:
 // no such process or GPU. Errc::conflict: the GPU lacks the memory, or its compute mode forbids it.

@@ -99,6 +99,8 @@ Command command_for(Verb verb, int gpu, std::string_view text = {}) {
 }
 
 // The load is the share of time in kernels; the memory load is a large part of it.
+}  // namespace
+
 Result<ProcessRecord> record_of(const ProcessDemand& demand) {
   if (!(demand.load >= 0.0 && demand.load <= 1.0)) {
     return Error{Errc::invalid, "a load is from 0 to 1"};
@@ -111,8 +113,6 @@ Result<ProcessRecord> record_of(const ProcessDemand& demand) {
       .load_permille = static_cast<std::uint32_t>(std::lround(permille)),
       .memory_load_permille = static_cast<std::uint32_t>(std::lround(permille * kMemoryShare))};
 }
-
-}  // namespace
 
 Result<void> stop_keeper(const std::string& directory) {
   auto lock = KeeperLock::open(directory);

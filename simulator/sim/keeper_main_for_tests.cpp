@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/demo.h"
 #include "sim/run_keeper.h"
 
 int main(int count, char** arguments) {
@@ -12,6 +13,7 @@ int main(int count, char** arguments) {
   const std::vector<std::string> given(arguments + 1, arguments + count);
   if (given.empty()) return 2;
   if (given[0] == "sim-keeper") return keeper_main(std::span(given).subspan(1));
+  if (given[0] == kDemoVerb) return demo_main(std::span(given).subspan(1));
   // create DIRECTORY [private]
   if (given[0] != "create" || given.size() < 2) return 2;
   const WorldOptions options{

@@ -189,6 +189,8 @@ Result<void> take(KeeperOptions& options, const std::string& name, const std::st
     options.world.load = *load;
   } else if (name == "--missing") {
     options.world.missing.push_back(value);
+  } else if (name == "--demo") {
+    options.world.demo = value;
   } else if (name == "--scenario") {
     options.world.scenario = value;
   } else if (name == "--driver") {
@@ -225,6 +227,7 @@ std::vector<std::string> keeper_arguments(const KeeperOptions& options) {
   give("--process-entries", fmt::to_string(world.process_entry_bytes));
   for (const std::string& function : world.missing) give("--missing", function);
   if (!world.machine.empty()) give("--machine", world.machine);
+  if (world.demo) give("--demo", *world.demo);
   if (!world.scenario.empty()) give("--scenario", world.scenario);
   if (!world.driver_version.empty()) give("--driver", world.driver_version);
   if (world.gpus) give("--gpus", fmt::to_string(*world.gpus));

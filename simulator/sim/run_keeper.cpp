@@ -16,6 +16,7 @@
 
 #include "base/files.h"
 #include "sim/command_server.h"
+#include "sim/demo.h"
 #include "sim/gpu_changes.h"
 #include "sim/half_library.h"
 #include "sim/keeper_lock.h"
@@ -92,6 +93,13 @@ Result<Scenario> scenario_of(const WorldOptions& options) {
   Scenario scenario;
   scenario.world = options;
   scenario.warm_up = kWarmUp;
+  if (!options.demo) return scenario;
+  auto fleet = parse_fleet(options.model, options.gpus);
+  if (!fleet) return std::move(fleet).error();
+  // A demo warms up with the work that its processes then take over.
+  for (const DemoRole& role : demo_roles(fleet->size())) {
+    scenario.loads.push_back(load_command(static_cast<int>(role.gpu), role.workload));
+  }
   return scenario;
 }
 
@@ -129,6 +137,7 @@ Result<World> world_of(const Scenario& scenario) {
     }
   }
   while (world.elapsed < scenario.warm_up) step(world, kStep);
+  if (options.demo) heat_demo_gpu(world);
   world.began = world.elapsed;
   if (!options.driver_version.empty()) world.driver.version = options.driver_version;
   world.process_entry_bytes = options.process_entry_bytes;
@@ -172,7 +181,8 @@ bool creator_is_gone(pid_t creator, short lifeline_events) {
   return creator != 0 && (lifeline_events != 0 || ::getppid() != creator);
 }
 
-void keep(WorldKeeper& keeper, CommandServer& server, const UniqueFd& signals, pid_t creator) {
+void keep(WorldKeeper& keeper, CommandServer& server, std::optional<Demo>& demo,
+          const UniqueFd& signals, pid_t creator) {
   const UniqueFd timer = every(kStep);
   TimePoint look_around = BootClock::now() + kLookAround;
   std::vector<pollfd> polled;
@@ -192,6 +202,7 @@ void keep(WorldKeeper& keeper, CommandServer& server, const UniqueFd& signals, p
     server.serve(std::span(polled).subspan(own), now);
     if (now < look_around) continue;
     if (!keeper.can_be_found()) return;
+    if (demo) demo->go_on();
     look_around = now + kLookAround;
   }
 }
@@ -217,8 +228,10 @@ Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
       options.world.directory,
       [&](const Command& command, const Peer& peer) { return keeper.execute(command, peer); });
   if (!server) return std::move(server).error();
+  std::optional<Demo> demo;
+  if (options.world.demo) demo.emplace(keeper, *options.world.demo);
   ready.tell("ready");
-  keep(keeper, *server, signals, options.creator);
+  keep(keeper, *server, demo, signals, options.creator);
   return {};
 }
 

@@ -235,13 +235,16 @@ Result<void> admits(const Gpu& gpu, std::size_t processes_after) {
 Result<void> WorldKeeper::attach(Gpu& gpu, const ProcessRecord& asked) {
   ProcessRecord process = asked;
   process.since_ns = boot_time_ns();
-  // Attaching a process again replaces its demand.
+  // Attaching a process again replaces its demand; it has used the GPU since it came.
   const auto same = [&](const ProcessRecord& other) {
     return other.pid == process.pid && other.start_time == process.start_time;
   };
   if (is_synthetic(process)) return Error{Errc::invalid, "not the pid of a process"};
   std::vector<ProcessRecord> after = gpu.processes.list();
-  std::erase_if(after, same);
+  if (const auto before = std::ranges::find_if(after, same); before != after.end()) {
+    process.since_ns = before->since_ns;
+    after.erase(before);
+  }
   after.push_back(process);
   if (auto watched = watch_.watch({process.pid, process.start_time}); !watched) return watched;
   return put_processes(gpu, std::move(after));

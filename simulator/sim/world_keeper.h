@@ -29,6 +29,7 @@ class WorldKeeper {
   int watch_fd() const { return watch_.fd(); }
   void remove_dead();
 
+  const World& world() const { return world_; }
   bool stopping() const { return stopping_; }
   bool can_be_found() const { return writer_.still_named(); }
 

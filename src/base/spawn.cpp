@@ -96,15 +96,18 @@ class Words {
   Words& operator=(const Words&) = delete;
 
   char* const* get() const { return pointers_.data(); }
-  const std::string& first() const { return texts_.front(); }
 
  private:
   std::vector<std::string> texts_;
   std::vector<char*> pointers_;
 };
 
+std::string path_of(const SpawnPlan& plan) {
+  return plan.program.empty() ? program_path() : plan.program;
+}
+
 std::vector<std::string> command_line(const SpawnPlan& plan) {
-  std::vector<std::string> words = {plan.program.empty() ? program_path() : plan.program};
+  std::vector<std::string> words = {plan.shown_as.empty() ? path_of(plan) : plan.shown_as};
   words.insert(words.end(), plan.arguments.begin(), plan.arguments.end());
   return words;
 }
@@ -221,7 +224,7 @@ Result<pid_t> spawn(const SpawnPlan& plan) {
   const auto start = plan.looks_in_path ? &::posix_spawnp : &::posix_spawn;
   pid_t child = 0;
   errno = start(&child, program, actions.get(), attributes.get(), words.get(), variables.get());
-  if (errno != 0) return system_error("starting " + words.first());
+  if (errno != 0) return system_error("starting " + path_of(plan));
   return child;
 }
 

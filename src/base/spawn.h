@@ -19,6 +19,7 @@ inline constexpr int kFirstGivenFd = 3;
 struct SpawnPlan {
   // Empty: the running program itself, even if its file was replaced or removed after the start.
   std::string program = {};
+  std::string shown_as = {};                // the name in `ps`; empty: the path of the program
   std::vector<std::string> arguments = {};  // without the program's own name
   bool looks_in_path = false;               // for a program without a slash
   // Added to our own environment; replaces a variable that exists.

@@ -1,4 +1,4 @@
-// The program. Three hidden verbs are for children that the program starts itself. They come before
+// The program. Four hidden verbs are for children that the program starts itself. They come before
 // the command line is parsed, because they take no words from users.
 #include <fcntl.h>
 #include <unistd.h>
@@ -13,6 +13,7 @@
 #include "cli/screen/terminal.h"
 #include "client/hosts.h"
 #include "library/driver_source.h"
+#include "sim/demo.h"
 #include "sim/run_keeper.h"
 #include "sim/world_file.h"
 
@@ -35,6 +36,7 @@ int run(int argc, char** argv) {
   const std::vector<std::string> words(argv + (argc > 1 ? 2 : argc), argv + argc);
   if (verb == "driver-host") library::run_driver_host(words, sim::simulated_nvml_path());
   if (verb == "sim-keeper") return sim::keeper_main(words);
+  if (verb == sim::kDemoVerb) return sim::demo_main(words);
   if (verb == client::kWithParent) return cli::run_with_parent(words);
   // The program alone shows the GPUs, if somebody looks. A script that forgot the verb hears so.
   const bool watched = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;

@@ -28,6 +28,7 @@ struct ServeVerb {
   std::string log_level;
   std::optional<int> simulate;
   std::string model = "h100";  // of the simulated GPUs
+  std::string load;            // of each simulated GPU; empty: a demo, from four GPUs on
   std::string scenario;        // of the simulated GPUs, too
   bool greet = false;
   std::string replay;  // a recording to serve instead of GPUs

@@ -13,7 +13,7 @@ import pytest
 
 SIMULATED = """[Service]
 ExecStart=
-ExecStart=/usr/bin/gpuyard serve --simulate 8
+ExecStart=/usr/bin/gpuyard serve --simulate 8 --load mixed
 WatchdogSec=4
 """
 CONFIGURATION = "[control]\nenabled = true\n"

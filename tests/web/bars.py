@@ -87,7 +87,7 @@ def first_paint(browser, url, slower=1):
 def measure(program):
     """Rows: what, figure, unit, bar or None."""
     for gpus, bars in ((8, {"cpu": 1, "bytes": 0.4}), (64, {"cpu": 3, "bytes": 2})):
-        with Yard(program, "--simulate", str(gpus)) as yard, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        with Yard(program, "--simulate", str(gpus), "--load", "mixed") as yard, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
             with Chromium(Path(place)) as browser:
                 if gpus == 8:
                     yield "first paint, 8 GPUs", first_paint(browser, yard.url + "/"), "ms", 100
@@ -182,7 +182,7 @@ def as_others_see(browser, url, path, name, into):
 
 def pictures(program, into):
     into.mkdir(parents=True, exist_ok=True)
-    with Yard(program, "--simulate", "8") as yard, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+    with Yard(program, "--simulate", "8", "--load", "mixed") as yard, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         time.sleep(70)
         yard.run("lease", "take", "-n", "2", "--ttl", "1h")
         yard.run("cordon", "6", "--reason", "its fan is replaced")
@@ -200,7 +200,7 @@ def pictures(program, into):
             time.sleep(5)
             show(browser, yard.url, "/?gpu=3", "lost", into)
     for gpus in (1, 64):
-        with Yard(program, "--simulate", str(gpus)) as yard, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        with Yard(program, "--simulate", str(gpus), "--load", "mixed") as yard, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
             time.sleep(5)
             with Chromium(Path(place)) as browser:
                 show(browser, yard.url, "/", f"{gpus}_gpus", into)

@@ -15,6 +15,7 @@
 #include "client/local.h"
 #include "device/device.h"
 #include "device/error.h"
+#include "sim/demo.h"
 #include "sim/world_file.h"
 
 namespace gpuyard::cli {
@@ -42,11 +43,12 @@ TemporaryDirectory::~TemporaryDirectory() {
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
-Result<PrivateWorld> PrivateWorld::start(int gpus) {
+Result<PrivateWorld> PrivateWorld::start(int gpus, Simulated what) {
   auto directory = TemporaryDirectory::make();
   if (!directory) return std::move(directory).error();
-  const sim::WorldOptions options{
+  sim::WorldOptions options{
       .directory = directory->path(), .gpus = gpus, .private_directory = true};
+  if (what == Simulated::demo) sim::make_demo(options);
   auto world = sim::start_keeper(options, sim::KeeperLifetime::with_creator);
   if (!world) return std::move(world).error().in("simulating");
   ::setenv("GPUYARD_SIM_WORLD", directory->path().c_str(), 1);
@@ -67,10 +69,10 @@ SourceOptions source_options(const SourceFlags& flags) {
   return options;
 }
 
-Result<OpenSource> open_source(const SourceFlags& flags) {
+Result<OpenSource> open_source(const SourceFlags& flags, Simulated what) {
   OpenSource open;
   if (flags.simulate) {
-    auto world = PrivateWorld::start(*flags.simulate);
+    auto world = PrivateWorld::start(*flags.simulate, what);
     if (!world) return std::move(world).error();
     open.world.emplace(*std::move(world));
   }
@@ -95,8 +97,7 @@ Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_
 namespace {
 
 std::string advice_for(const Error& error) {
-  const std::string_view reason = init_failure_reason(error);
-  if (reason == error.message) {
+  if (!is_of_driver(error)) {
     return "  `gpuyard serve` starts a daemon. Without --socket and GPUYARD_SOCKET the driver "
            "itself "
            "is asked.";
@@ -107,8 +108,8 @@ std::string advice_for(const Error& error) {
         "runs.",
         world);
   }
-  std::string advice =
-      advice_on_driver(reason, "--nvml PATH, or nvml under [driver] for the daemon");
+  std::string advice = advice_on_driver(init_failure_reason(error),
+                                        "--nvml PATH, or nvml under [driver] for the daemon");
   if (!advice.empty()) advice += '\n';
   return advice +
          "`gpuyard doctor` looks closer; to look around without a GPU, try: gpuyard devices "
@@ -143,8 +144,15 @@ Error no_driver(const protocol::Snapshot& snapshot) {
   return init_failed(snapshot.driver_error.value_or("unknown reason"));
 }
 
+// A daemon names the driver's reason alone, without the words before it.
+bool is_of_driver(const Error& error) {
+  const std::string_view reason = init_failure_reason(error);
+  return reason != error.message || !advice_on_driver(reason, "").empty();
+}
+
 // An error on the way to another machine has its own advice.
 int complain_about_daemon(const Error& error, std::string_view advice) {
+  if (is_of_driver(error)) return complain_about_source(error);
   const bool of_this_machine =
       error.code == Errc::unavailable && !client::mentions_elsewhere(error.message);
   return complain(error, of_this_machine ? advice : "");

@@ -32,11 +32,15 @@ class TemporaryDirectory {
   std::string path_;  // empty after a move
 };
 
+// What the GPUs of --simulate do. A command that runs until it is stopped shows a demo
+// (sim/demo.h), from four GPUs on; one that ends at once starts no further process.
+enum class Simulated { load, demo };
+
 // A simulated world for one command, in a directory of its own; the destructor ends both. If the
 // command ends without unwinding (Ctrl-C, a closed pipe, SIGKILL), the world's keeper removes them.
 class PrivateWorld {
  public:
-  static Result<PrivateWorld> start(int gpus);
+  static Result<PrivateWorld> start(int gpus, Simulated what = Simulated::load);
 
  private:
   PrivateWorld(TemporaryDirectory directory, sim::RunningWorld world)
@@ -55,7 +59,7 @@ struct OpenSource {
 // Returns where the flags and the environment say to ask. With --simulate the world must run.
 SourceOptions source_options(const SourceFlags&);
 
-Result<OpenSource> open_source(const SourceFlags&);
+Result<OpenSource> open_source(const SourceFlags&, Simulated what = Simulated::load);
 
 // Returns the daemon, if only a daemon will do: the one that `socket` or the environment names, or
 // else the first that runs here. Errc::unavailable, in the words of `if_none`: none runs.
@@ -71,7 +75,11 @@ Result<protocol::Snapshot> look_at(Source&, std::string_view gpus, ProbeSet want
 // Returns the error for a snapshot whose driver could not be initialised.
 Error no_driver(const protocol::Snapshot&);
 
-// Complains, with `advice` if no daemon runs; returns the exit code.
+// Returns whether an error, also one of a daemon, means that there is no driver.
+bool is_of_driver(const Error&);
+
+// Complains, with advice on the driver if that is the cause, and with `advice` if no daemon runs;
+// returns the exit code.
 int complain_about_daemon(
     const Error&,
     std::string_view advice = "  `gpuyard serve` starts one; `gpuyard doctor` looks closer.");

@@ -187,7 +187,7 @@ int run(const WatchVerb& verb) {
   ProbeSet wanted = verb.json && fields->empty() ? ProbeSet::all() : kTableProbes;
   if (!fields->empty()) wanted = probes_of_fields(*fields);
   Interruptions interruptions;  // before the driver's threads
-  auto open = open_source(verb.source);
+  auto open = open_source(verb.source, verb.count > 0 ? Simulated::load : Simulated::demo);
   if (!open) return complain_about_source(open.error());
   Queries answer = ask(*open->source, verb, wanted);
   if (!answer) return complain_about_source(answer.error());  // a first failure is no interruption

@@ -21,6 +21,7 @@
 #include "daemon/config/keys.h"
 #include "device/error.h"
 #include "library/driver_source.h"
+#include "sim/demo.h"
 #include "sim/keeper.h"
 #include "sim/world_file.h"
 
@@ -52,12 +53,19 @@ Result<config::Config> configuration(const ServeVerb& verb) {
   return loaded;
 }
 
-Result<sim::RunningWorld> start_world(const std::string& state, const ServeVerb& verb) {
+Result<sim::RunningWorld> start_world(const config::Config& config, const ServeVerb& verb) {
   sim::WorldOptions options;
-  options.directory = state + "/world";
+  options.directory = config.state.directory + "/world";
   options.gpus = verb.simulate;
   options.model = verb.model;
   options.scenario = verb.scenario;
+  if (!verb.load.empty()) {
+    const auto load = sim::parse_workload(verb.load);
+    if (!load) return Error(load.error()).in("--load");
+    options.load = *load;
+  } else if (verb.scenario.empty()) {
+    sim::make_demo(options, config.server.socket);
+  }
   auto world = sim::start_keeper(options, sim::KeeperLifetime::with_creator);
   if (!world) return std::move(world).error().in("simulating");
   ::setenv("GPUYARD_SIM_WORLD", options.directory.c_str(), 1);
@@ -115,10 +123,17 @@ Options add_serve(Options program, ServeVerb& verb) {
   serve.option("--log-level", verb.log_level, "debug, info, warning or error");
   const Option simulate = add_simulate(serve, verb.simulate).excludes(nvml);
   const Option model = add_model(serve, verb.model).needs(simulate);
+  const Option load = serve
+                          .option("--load", verb.load,
+                                  "What each simulated GPU does: idle, mixed, "
+                                  "training:0.9:40G; without it a demo from four GPUs on")
+                          .type_name("WORKLOAD")
+                          .needs(simulate);
   serve.option("--scenario", verb.scenario, "File that says what they do and what happens to them")
       .type_name("FILE")
       .needs(simulate)
-      .excludes(model);
+      .excludes(model)
+      .excludes(load);
   const Option replay = serve.option("--replay", verb.replay, "Serve a recording instead of GPUs")
                             .type_name("FILE")
                             .excludes(nvml)
@@ -141,7 +156,7 @@ int run(const ServeVerb& verb) {
 
   std::optional<sim::RunningWorld> world;
   if (verb.simulate) {
-    auto started = start_world(config->state.directory, verb);
+    auto started = start_world(*config, verb);
     if (!started) return complain(started.error());
     world.emplace(*std::move(started));
   }

@@ -103,7 +103,7 @@ Result<std::shared_ptr<Told>> tellers_of(const TopVerb& verb) {
     if (!teller) return std::move(teller).error();
     return std::make_shared<Told>(Told{{}, *std::move(teller)});
   }
-  auto open = open_source(verb.source);
+  auto open = open_source(verb.source, verb.once ? Simulated::load : Simulated::demo);
   if (!open) return std::move(open).error();
   auto told = std::make_shared<Told>(Told{*std::move(open), nullptr});
   told->teller = teller_of(*told->open.source);
