@@ -66,7 +66,8 @@ const Spell* spell_at(const std::vector<Spell>& spells, const DeviceId& gpu, Wal
   const auto found = std::ranges::find_if(spells, [&](const Spell& spell) {
     // What is on is still so between two snapshots.
     const auto beyond = spell.over ? std::chrono::seconds(0) : SpellBook::kLongestGap;
-    return spell.gpu == gpu && spell.first_seen <= at && at < spell.last_seen + beyond;
+    const bool within = spell.first_seen <= at && at < spell.last_seen + beyond;
+    return spell.gpu == gpu && (within || spell.first_seen == at);
   });
   return found != spells.end() ? &*found : nullptr;
 }

@@ -65,7 +65,8 @@ class SpellBook {
   TimePoint all_put_;
 };
 
-// Returns the spell of a GPU at a moment, of the newest first; null: it is not known what was.
+// Returns the spell of a GPU at a moment, of the newest first; null: it is not known what was. The
+// moment of a change belongs to the spell that begins, even if nothing was read after it.
 const Spell* spell_at(const std::vector<Spell>&, const DeviceId&, WallTime at);
 
 // How long each cause lasted within [from, until), of the spells of a GPU, the newest first.

@@ -185,6 +185,16 @@ TEST_F(SpellsTest, AMomentHasTheSpellThatIsNewest) {
   EXPECT_EQ(spell_at(spells, "GPU-2", change), nullptr);
 }
 
+// A daemon that is killed right after a change leaves a spell without a length.
+TEST_F(SpellsTest, SpellWithoutLengthHasItsOwnMoment) {
+  archive_->kept.push_back({"GPU-1", because(none), kBegin, kBegin, false});
+  archive_->kept.push_back({"GPU-1", because(heat, 20), kBegin - seconds(60), kBegin, true});
+  const auto spells = all();
+  EXPECT_EQ(spell_at(spells, "GPU-1", kBegin)->what.cause, none);
+  EXPECT_EQ(spell_at(spells, "GPU-1", kBegin - milliseconds(1))->what.cause, heat);
+  EXPECT_EQ(spell_at(spells, "GPU-1", kBegin + milliseconds(1)), nullptr);
+}
+
 TEST_F(SpellsTest, LengthsAreOfTheRangeThatIsAskedFor) {
   see(because(heat, 20), 20);
   see(because(none), 20);
