@@ -3,35 +3,17 @@ them is missing with a reason, and everything else is there.
 """
 
 import json
-import os
 import re
 import subprocess
 
 import pytest
 
+from half_library import WHOLE, exported, without
 from sim_world import World
 
 
-WHOLE = os.environ.get("GPUYARD_SIM_LIB", "build/release/sim/libnvidia-ml.so.1")
 # Without these there is no list of GPUs at all.
 NEEDED = re.compile(r"nvml(Init.*|Shutdown|ErrorString|DeviceGetCount.*|DeviceGetHandleByIndex.*)")
-
-
-def exported():
-    listing = subprocess.run(["nm", "-D", "--defined-only", WHOLE], capture_output=True, text=True,
-                             check=True).stdout
-    return sorted(line.split()[-1] for line in listing.splitlines() if " T nvml" in line)
-
-
-def without(names, path):
-    """A copy of the simulated library whose dynamic symbols no longer have these names."""
-    library = open(WHOLE, "rb").read()
-    for name in names:
-        old = b"\0" + name.encode() + b"\0"
-        assert library.count(old) >= 1, name
-        library = library.replace(old, b"\0x" + old[2:])
-    path.write_bytes(library)
-    return str(path)
 
 
 @pytest.fixture
@@ -73,7 +55,7 @@ def test_one_missing_function_costs_its_own_readings_only(devices, half, record_
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_with_every_second_function_missing_the_gpus_are_still_listed(devices, half, which):
-    rest = [name for name in exported() if not NEEDED.fullmatch(name)]
+    rest = [name for name in sorted(exported(WHOLE)) if not NEEDED.fullmatch(name)]
     done = devices(half(rest[which::2]))
     assert done.returncode == 0, done.stderr
     listed = json.loads(done.stdout)["devices"]
@@ -84,7 +66,7 @@ def test_with_every_second_function_missing_the_gpus_are_still_listed(devices, h
 
 
 def test_with_nothing_but_the_list_every_reading_is_missing(devices, half):
-    done = devices(half([name for name in exported() if not NEEDED.fullmatch(name)]))
+    done = devices(half([name for name in sorted(exported(WHOLE)) if not NEEDED.fullmatch(name)]))
     assert done.returncode in (0, 5), done.stderr
     for gpu in json.loads(done.stdout)["devices"]:
         assert all(value is None for value in gpu["readings"].values())

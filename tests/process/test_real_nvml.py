@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from nvidia_driver import HAS_DRIVER
 from program import PROGRAM, clean_environment, wait_until
 from proofs import record
 
 NAME = "real NVML"
-HAS_DRIVER = os.path.exists("/dev/nvidiactl")
 if not HAS_DRIVER:
     record(NAME, "skipped (no NVIDIA driver here)")
 

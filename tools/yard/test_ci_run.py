@@ -1,5 +1,6 @@
 """The rules of .ci/run, with a stand-in for ./yard."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,7 +10,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PYPI, REAL, PAGE = "nvidia-ml-py clients", "real NVML", "API page in Chromium"
-HAS_DRIVER = Path("/dev/nvidiactl").exists()
 
 
 @pytest.fixture
@@ -20,14 +20,17 @@ def ci(tmp_path):
     shutil.copy(ROOT / "tools/yard/stages.sh", tmp_path / "tools/yard")
 
     def run(yard: str, clients_venv: str = "exit 0", web_assets: str = "exit 0",
-            contract: str = "pass", **environment: str):
+            contract: str = "pass", driver: bool = False, under=(), **environment: str):
         (tmp_path / "tools/check/contract_rows.py").write_text(contract)
         for name, body in (("yard", "source tools/yard/stages.sh\n" + yard),
                            ("tools/clients_venv.sh", clients_venv),
                            ("tools/web_assets.sh", web_assets)):
             (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
             (tmp_path / name).chmod(0o755)
-        return subprocess.run([tmp_path / ".ci/run"], env={"PATH": "/usr/bin:/bin"} | environment,
+        module = tmp_path / "version"
+        module.touch() if driver else module.unlink(missing_ok=True)
+        environment = {"PATH": "/usr/bin:/bin", "GPUYARD_CI_DRIVER": str(module)} | environment
+        return subprocess.run([*under, tmp_path / ".ci/run"], env=environment,
                               capture_output=True, text=True, stdin=subprocess.DEVNULL)
     return run
 
@@ -35,7 +38,7 @@ def ci(tmp_path):
 WANTED = [line.split("\t")[0] for line in (ROOT / ".ci/proofs.tsv").read_text().splitlines()
           if line and not line.startswith("#")]
 GOOD = 'record_stage "$1" 75 ok\n' + "".join(
-    f"record_proof '{name}' ran\n" for name in WANTED if name != REAL or HAS_DRIVER)
+    f"record_proof '{name}' ran\n" for name in WANTED if name != REAL)
 
 
 def test_a_good_run_ends_with_both_tables(ci):
@@ -48,8 +51,7 @@ def test_a_good_run_ends_with_both_tables(ci):
     assert re.fullmatch(r"contract \d:\d\d ok", stages[5])
     assert f"{PYPI} ran" in lines
     assert lines[-1] == "ci: passed"
-    if not HAS_DRIVER:
-        assert f"{REAL} skipped (no NVIDIA driver here)" in lines
+    assert f"{REAL} skipped (no NVIDIA driver here)" in lines
 
 
 def test_yard_runs_without_input_and_as_ci(ci):
@@ -96,6 +98,27 @@ def test_a_skip_fails_when_pypi_answers(ci):
     assert "but that is not so" in run.stdout
 
 
+def test_with_a_driver_real_nvml_has_to_run(ci):
+    assert f"proof '{REAL}' was neither run nor skipped" in ci(GOOD, driver=True).stdout
+    skipped = GOOD + f"record_proof '{REAL}' 'skipped (no NVIDIA driver here)'"
+    assert "but that is not so" in ci(skipped, driver=True).stdout
+    assert ci(skipped).returncode == 0
+    assert ci(GOOD + f"record_proof '{REAL}' ran", driver=True).returncode == 0
+
+
+OWN_DEV = ROOT / "tests/own_dev.sh"
+
+
+@pytest.mark.skipif(os.path.exists("/proc/driver/nvidia/version"), reason="there is a driver")
+@pytest.mark.skipif(subprocess.run([OWN_DEV, "true"], capture_output=True).returncode != 0,
+                    reason="no mount namespace can be made here")
+def test_a_device_file_alone_is_no_driver(ci):
+    in_own_dev = [OWN_DEV, "sh", "-c", 'touch /dev/nvidiactl; exec "$0"']
+    run = ci(GOOD, under=in_own_dev, GPUYARD_CI_DRIVER="")
+    assert run.returncode == 0, run.stdout
+    assert f"{REAL} skipped (no NVIDIA driver here)" in " ".join(run.stdout.split())
+
+
 def test_the_page_may_be_skipped_only_where_npm_gives_nothing(ci):
     skipped = GOOD + f"record_proof '{PAGE}' 'skipped (no npm, or its registry does not answer)'"
     assert ci(skipped, web_assets="exit 3").returncode == 0
@@ -109,8 +132,33 @@ def test_another_reason_for_a_skip_fails(ci):
     assert f"proof '{PYPI}' may not be skipped (no time)" in run.stdout
 
 
+def test_each_test_runs_in_one_verb(ci, tmp_path):
+    ci(GOOD + 'echo "$*" >>build/verbs')
+    assert (tmp_path / "build/verbs").read_text().splitlines() == [
+        "check", "test --after-check", "clients --changed", "attack --short", "package test"]
+
+
+UNCHANGED = "ran (2026-11-20, unchanged since)"
+
+
+@pytest.mark.parametrize("noted, good", [
+    (f"print('{UNCHANGED}')", True), ("print('ran (2026-11-21, unchanged since)')", False), ("pass", False),
+    ("raise SystemExit(2)", False)])
+def test_an_earlier_run_counts_only_while_unchanged(ci, tmp_path, noted, good):
+    (tmp_path / "tools/yard/client_results.py").write_text(noted)
+    run = ci(GOOD + f"record_proof zeusd '{UNCHANGED}'")
+    assert f"zeusd {UNCHANGED}" in " ".join(run.stdout.split())
+    assert run.returncode == (0 if good else 1)
+    assert good or f"proof 'zeusd': {UNCHANGED}, but that is not so" in run.stdout
+
+
+def test_a_proof_without_a_note_has_to_run(ci):
+    run = ci(GOOD + f"record_proof '{PYPI}' '{UNCHANGED}'")
+    assert f"proof '{PYPI}': {UNCHANGED}, but that is not so" in run.stdout
+
+
 def test_over_the_budget_fails(ci):
-    run = ci(GOOD + "sleep 1", GPUYARD_CI_BUDGET_MINUTES="0")
+    run = ci(GOOD + "[[ $1 != check ]] || sleep 1", GPUYARD_CI_BUDGET_MINUTES="0")
     assert run.returncode == 1
     assert "over the budget of 0 minutes" in run.stdout
 

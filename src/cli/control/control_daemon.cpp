@@ -17,7 +17,6 @@
 #include "cli/read/reading.h"
 #include "cli/screen/terminal.h"
 #include "daemon/config/config.h"
-#include "device/error.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -84,7 +83,7 @@ int complain_about_control(const Error& error, const http::Endpoint& daemon) {
   if (daemon.elsewhere()) return complain(error);
   switch (error.code) {
     case Errc::unavailable:
-      if (init_failure_reason(error) != error.message) return complain_about_source(error);
+      if (is_of_driver(error)) return complain_about_source(error);
       // An error of a daemon that did not answer names the daemon's address; others do not.
       return error.message.find(daemon.text()) != std::string::npos ? complain_without_daemon(error)
                                                                     : complain(error);

@@ -11,7 +11,6 @@
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "client/daemon_client.h"
-#include "device/error.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::cli {
@@ -128,7 +127,6 @@ void say_notes(const std::vector<std::vector<History>>& all) {
 }
 
 int complain_about_history(const Error& error) {
-  if (init_failure_reason(error) != error.message) return complain_about_source(error);
   return complain_about_daemon(error,
                                "  `gpuyard serve` starts a daemon, which remembers from then on.");
 }

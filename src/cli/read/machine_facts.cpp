@@ -147,6 +147,10 @@ std::string likeliest_advice(std::string_view reason, const MachineFacts& facts)
     return "dmesg has what the kernel module says; a reboot or a reload of the driver may help.";
   }
   if (facts.in_container) return advice_in_container(facts);
+  if (facts.gpus_on_pci == 0) {
+    return fmt::format("{} The library is here, but its kernel module has nothing to drive.",
+                       kNoGpu);
+  }
   return "Load the kernel module: modprobe nvidia; dmesg says why if it refuses (Secure Boot wants "
          "it signed).";
 }

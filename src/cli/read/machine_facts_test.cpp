@@ -94,6 +94,8 @@ TEST(Advice, KnowsTheOtherCauses) {
             std::string::npos);
   EXPECT_NE(first_advice("/x.so: cannot open shared object file", facts).find("--nvml"),
             std::string::npos);
+  EXPECT_NE(first_advice("Driver Not Loaded", facts).find("no NVIDIA GPU"), std::string::npos);
+  facts.gpus_on_pci = 1;
   EXPECT_NE(first_advice("Driver Not Loaded", facts).find("modprobe"), std::string::npos);
   MachineFacts in_a_world = facts;
   in_a_world.simulated_world = "/w";

@@ -10,7 +10,6 @@
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "client/daemon_client.h"
-#include "device/error.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::cli {
@@ -39,7 +38,6 @@ std::string text_of(const protocol::Snapshot& snapshot, const Screen& screen) {
 }
 
 int complain_about_why(const Error& error) {
-  if (init_failure_reason(error) != error.message) return complain_about_source(error);
   return complain_about_daemon(error, "  `gpuyard serve` starts one, which judges from then on.");
 }
 
