@@ -151,3 +151,12 @@ def test_world_without_processes_goes_on():
         finally:
             keeper.kill()
             keeper.wait()
+
+
+def test_sim_finds_the_world_of_the_daemon(demo, run):
+    """As the README has it: in a second terminal, without a word about the world."""
+    lost = run("sim", "inject", "--gpu", "3", "--lost", STATE_DIRECTORY=demo.state)
+    assert lost.returncode == 0, lost.stderr
+    wait_until(lambda: any(alert["rule"] == "gpu-lost" for alert in listed(demo, "alerts")["alerts"]), "the alert")
+    stopped = run("sim", "stop", STATE_DIRECTORY=demo.state)
+    assert stopped.returncode == 6 and runs(demo.keeper()), "a daemon's world is not stopped by default"

@@ -10,6 +10,7 @@
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
+#include "daemon/config/config.h"
 #include "sim/apply_setting.h"
 #include "sim/gpu_changes.h"
 #include "sim/keeper.h"
@@ -160,7 +161,18 @@ Result<void> change_driver(const SimVerb& verb) {
 }  // namespace
 
 std::string world_of(const SimVerb& verb) {
-  return verb.world.empty() ? sim::default_world_directory() : verb.world;
+  if (!verb.world.empty()) return verb.world;
+  std::string usual = sim::default_world_directory();
+  using enum SimVerb::Action;
+  const bool own = verb.action == start || verb.action == stop;
+  if (own || !environment_variable("GPUYARD_SIM_WORLD").empty()) return usual;
+  if (const auto status = sim::world_status(usual);
+      status || status.error().code != Errc::not_found) {
+    return usual;
+  }
+  const auto config = config::load(Environment::of_process(), "");
+  std::string of_daemon = config ? config->state.directory + "/world" : usual;
+  return sim::world_status(of_daemon) ? of_daemon : usual;
 }
 
 int run(const SimVerb& verb) {
