@@ -182,7 +182,8 @@ def as_others_see(browser, url, path, name, into):
 
 def pictures(program, into):
     into.mkdir(parents=True, exist_ok=True)
-    with Yard(program, "--simulate", "8", "--load", "mixed") as yard, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+    # The demo, as the README's first commands show it.
+    with Yard(program, "--simulate", "8") as yard, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         time.sleep(70)
         yard.run("lease", "take", "-n", "2", "--ttl", "1h")
         yard.run("cordon", "6", "--reason", "its fan is replaced")
