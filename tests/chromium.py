@@ -22,6 +22,7 @@ FLAGS = ["--headless=new", "--no-sandbox",  # as root there is none
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
          "--disable-default-apps", "--disable-extensions", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 PATIENCE = 60  # seconds for anything a browser is asked to do
+BUSY_MS = 500  # longer than keys take from this process to the page
 
 
 def above_ten(descriptor):
@@ -29,6 +30,15 @@ def above_ten(descriptor):
     moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
     os.close(descriptor)
     return moved
+
+
+def key_commands(name):
+    """The commands that press a key and let it go."""
+    code, text = {"Enter": (13, "\r"), "Tab": (9, ""), "Escape": (27, ""), "Home": (36, "")}.get(
+        name, (ord(name.upper()[0]), name))
+    key = {"key": name, "code": name, "windowsVirtualKeyCode": code}
+    return [("Input.dispatchKeyEvent", {"type": "keyDown", **key, **({"text": text} if text else {})}),
+            ("Input.dispatchKeyEvent", {"type": "keyUp", **key})]
 
 
 class Chromium:
@@ -64,19 +74,26 @@ class Chromium:
         return Page(self, session["sessionId"], url)
 
     def call(self, method, parameters=None, session=None):
-        """The result of a command; events that come meanwhile go to their page."""
-        self._serial += 1
-        wanted = self._serial
-        message = {"id": wanted, "method": method, "params": parameters or {}}
-        if session:
-            message["sessionId"] = session
-        os.write(self._to, json.dumps(message).encode() + b"\0")
+        """The result of a command; events that arrive before it go to their page."""
+        return self.call_all([(method, parameters)], session)[0]
+
+    def call_all(self, commands, session=None):
+        """The results of commands, all of which are sent before the first is answered."""
+        awaited = {}
+        for method, parameters in commands:
+            self._serial += 1
+            awaited[self._serial] = None
+            message = {"id": self._serial, "method": method, "params": parameters or {}}
+            if session:
+                message["sessionId"] = session
+            os.write(self._to, json.dumps(message).encode() + b"\0")
         deadline = time.monotonic() + PATIENCE
-        while True:
+        while None in awaited.values():
             answer = self._receive(deadline)
-            if answer.get("id") == wanted:
+            if answer.get("id") in awaited:
                 assert "error" not in answer, answer["error"]
-                return answer["result"]
+                awaited[answer["id"]] = answer["result"]
+        return list(awaited.values())
 
     def listen(self, seconds):
         deadline = time.monotonic() + seconds
@@ -137,11 +154,15 @@ class Page:
 
     def key(self, name):
         """Presses a key, as the keyboard sends it."""
-        code, text = {"Enter": (13, "\r"), "Tab": (9, ""), "Escape": (27, ""), "Home": (36, "")}.get(
-            name, (ord(name.upper()[0]), name))
-        for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", {"type": kind, "key": name, "code": name, "windowsVirtualKeyCode": code,
-                                                 **({"text": text} if kind == "keyDown" and text else {})})
+        for command in key_commands(name):
+            self.call(*command)
+
+    def keys_while_busy(self, *names):
+        """Presses keys while a script keeps the page busy: all wait when it ends, and no frame is drawn
+        between them."""
+        busy = f"for (const end = performance.now() + {BUSY_MS}; performance.now() < end;); 0"
+        self._browser.call_all([("Runtime.evaluate", {"expression": busy}),
+                                *(command for name in names for command in key_commands(name))], self._session)
 
     def type(self, selector, text):
         """Puts text into a field, as if it was typed."""

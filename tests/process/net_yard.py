@@ -34,7 +34,14 @@ class NetYard(Caller):
     def make_token(self, name, *arguments):
         """The token; also in the file `NAME.token`, which only its user can read."""
         out = self.place / f"{name}.token"
-        self.local("token", "create", name, "--out", str(out), *arguments)
+
+        def made():
+            done = self.go("token", "create", name, "--out", str(out), *arguments, GPUYARD_SOCKET=self.daemon.socket)
+            # A daemon that has just started has not read its tokens yet.
+            assert done.returncode == 0 or "ask again" in done.stderr, done.stderr
+            return done.returncode == 0
+
+        wait_until(made, "the tokens to be read")
         return out.read_text().strip()
 
     def know_host(self, name="dgx1", pin=None, token=None):

@@ -407,6 +407,33 @@ def test_a_gpu_is_capped_with_the_keyboard_alone(https_page):
     assert [one["outcome"] for one in yard.daemon.get("/api/gpu/manage/audit", unix=True).json()["entries"][-2:]] == ["applied", "restored"]
 
 
+def test_every_key_counts_on_a_busy_page(shared, open_page):
+    page = open_page(shared("--simulate", "8"))
+    shows_live(page)
+    page.wait_for("document.querySelectorAll('table.gpus tbody tr').length === 8")
+    page.keys_while_busy(*"jjjjk")
+    assert page.evaluate("location.search") == "?gpu=2"
+    page.keys_while_busy("j", "Enter", "Escape", "j", "j")
+    assert page.evaluate("location.pathname + location.search") == "/?gpu=1"
+
+
+def test_escape_closes_a_plan_not_drawn_yet(https_page):
+    page, _, _ = https_page
+    page.wait_for("document.querySelector('.do > button')")
+    page.evaluate("document.querySelector('.do > button').focus()")
+    page.keys_while_busy("Enter", "Escape")
+    page.wait_for("!document.querySelector('dialog')")
+    page.key("Enter")
+    page.wait_for("document.querySelector('dialog[open]')")
+
+
+def test_steps_into_the_past_wait_for_no_answer(shared, open_page):
+    page = open_page(shared("--simulate", "8"), "/?at=2026-01-07T10:00:00.000Z")
+    page.wait_for("document.querySelector('header .past')")
+    page.keys_while_busy(*"[[[")
+    assert page.evaluate("new URLSearchParams(location.search).get('at')") == "2026-01-07T09:57:00.000Z"
+
+
 def test_only_an_administrator_resets_a_gpu(https_page):
     page, yard, _ = https_page
     lead(page, "/gpu/1")

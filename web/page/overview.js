@@ -1,10 +1,9 @@
 // All GPUs: one row each, the sentence for the chosen one, and what happened. The same view shows a
 // moment of the past.
-import { useEffect } from "preact/hooks";
 import { cap, cordon } from "./acts.js";
 import { FilterError, filter_of } from "./filter.js";
 import { clock, dash, day_and_clock, gib, number, percent, since } from "./format.js";
-import { Command, Do } from "./parts.js";
+import { Command, Do, useKeydown } from "./parts.js";
 import { Spark } from "./spark.js";
 import { go, parameter, set_parameters } from "./url.js";
 import { h } from "./view.js";
@@ -107,19 +106,17 @@ function Filter({ error }) {
 // `at` as the address has it, perhaps "10m"; `moment` as the daemon understood it.
 function Moment({ at, moment }) {
   const move = (ms) => {
-    if (at && !moment) return;
-    const from = at ? Date.parse(moment) : Date.now();
+    // A complete time needs no answer, which may still be on its way when the next key comes.
+    const time = /^\d{4}-\d\d-\d\dT/.test(at) ? at : moment;
+    if (at && !time) return;
+    const from = at ? Date.parse(time) : Date.now();
     set_parameters({ at: new Date(from + ms).toISOString() }, { replace: Boolean(at) });
   };
-  useEffect(() => {
-    const press = (event) => {
-      if (event.target.matches?.("input, select, textarea") || event.ctrlKey || event.metaKey) return;
-      const step = { "[": -kMinute, "]": kMinute, "{": -kHour, "}": kHour }[event.key];
-      if (step && (at || step < 0)) move(step);
-    };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, [at, moment]);
+  useKeydown((event) => {
+    if (event.target.matches?.("input, select, textarea") || event.ctrlKey || event.metaKey) return;
+    const step = { "[": -kMinute, "]": kMinute, "{": -kHour, "}": kHour }[event.key];
+    if (step && (at || step < 0)) move(step);
+  });
   return h`<p class="moment">
     <button type="button" onClick=${() => move(-kHour)}><kbd aria-hidden="true">${"{"}</kbd> 1 h back</button>
     <button type="button" onClick=${() => move(-kMinute)}><kbd aria-hidden="true">[</kbd> 1 min back</button>
@@ -148,18 +145,14 @@ function Events({ events }) {
 // The chosen row is a GPU, not a place: a list that is sorted anew does not move it.
 function useChoice(rows) {
   const chosen = parameter("gpu");
-  useEffect(() => {
-    const press = ({ key, target, ctrlKey, metaKey }) => {
-      if (target.matches?.("input, select, textarea, button, a") || ctrlKey || metaKey) return;
-      const place = rows.findIndex(({ gpu }) => String(gpu) === chosen);
-      const next = { j: place + 1, ArrowDown: place + 1, k: place - 1, ArrowUp: place - 1 }[key];
-      if (next !== undefined && rows[Math.max(0, next)]) {
-        set_parameters({ gpu: String(rows[Math.max(0, next)].gpu) }, { replace: true });
-      }
-      if (key === "Enter" && place >= 0) go(`/gpu/${chosen}`);
-    };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
+  useKeydown(({ key, target, ctrlKey, metaKey }) => {
+    if (target.matches?.("input, select, textarea, button, a") || ctrlKey || metaKey) return;
+    const place = rows.findIndex(({ gpu }) => String(gpu) === chosen);
+    const next = { j: place + 1, ArrowDown: place + 1, k: place - 1, ArrowUp: place - 1 }[key];
+    if (next !== undefined && rows[Math.max(0, next)]) {
+      set_parameters({ gpu: String(rows[Math.max(0, next)].gpu) }, { replace: true });
+    }
+    if (key === "Enter" && place >= 0) go(`/gpu/${chosen}`);
   });
   return chosen;
 }

@@ -8,6 +8,7 @@ import { Gpu } from "./gpu.js";
 import { Help } from "./help.js";
 import { Login } from "./login.js";
 import { Overview } from "./overview.js";
+import { useKeydown } from "./parts.js";
 import { Plans } from "./plan.js";
 import { Queue } from "./queue.js";
 import { go, parameter, set_parameters, useAddress } from "./url.js";
@@ -70,30 +71,26 @@ function view_of(path) {
 
 // Keys do what they do in `gpuyard top`.
 function useKeys(toggle_help) {
-  useEffect(() => {
-    const press = (event) => {
-      const { target, key } = event;
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
-      if (target.matches?.("input, select, textarea")) {
-        if (key === "Escape") target.blur();
-        return;
-      }
-      const place = "12345".indexOf(key);
-      if (place >= 0) return go(kViews[place][0]);
-      const act = {
-        "/": () => document.getElementById("filter")?.focus(),
-        "?": toggle_help,
-        s: copy_link,
-        L: () => set_parameters({ at: "" }),
-        Escape: () => location.pathname.startsWith("/gpu/") && go("/"),
-      }[key];
-      if (!act) return;
-      event.preventDefault();
-      act();
-    };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, []);
+  useKeydown((event) => {
+    const { target, key } = event;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (target.matches?.("input, select, textarea")) {
+      if (key === "Escape") target.blur();
+      return;
+    }
+    const place = "12345".indexOf(key);
+    if (place >= 0) return go(kViews[place][0]);
+    const act = {
+      "/": () => document.getElementById("filter")?.focus(),
+      "?": toggle_help,
+      s: copy_link,
+      L: () => set_parameters({ at: "" }),
+      Escape: () => location.pathname.startsWith("/gpu/") && go("/"),
+    }[key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
 }
 
 // A link to this moment: it shows the same tomorrow.

@@ -1,5 +1,5 @@
 // Small parts that several views draw.
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { may_act } from "./api.js";
 import { open_plan } from "./plan.js";
 import { h } from "./view.js";
@@ -41,14 +41,22 @@ export function Table({ caption, columns, rows, empty, key_of }) {
     </table></div>`;
 }
 
+// Calls the newest `press` with every key, from the first drawing on. It must not wait for an effect: preact
+// runs effects after the next frame, and a key that comes before it would act on the previous state.
+export function useKeydown(press) {
+  const latest = useRef(press);
+  latest.current = press;
+  useLayoutEffect(() => {
+    const listen = (event) => latest.current(event);
+    addEventListener("keydown", listen);
+    return () => removeEventListener("keydown", listen);
+  }, []);
+}
+
 // Whether charts are shown as tables: the key `t`, and a button.
 export function useTableKey() {
   const [as_table, set] = useState(false);
-  useEffect(() => {
-    const press = ({ key, target }) => key === "t" && !target.matches?.("input, select") && set((now) => !now);
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, []);
+  useKeydown(({ key, target }) => key === "t" && !target.matches?.("input, select") && set((now) => !now));
   return [as_table, set];
 }
 

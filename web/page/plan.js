@@ -1,7 +1,7 @@
 // The plan before every change: what it is about, what the daemon says would happen, the command that
 // does the same. Nothing happens before the button; Esc changes nothing. What was done last stands over
 // the page, with what takes it back.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Do } from "./parts.js";
 import { h } from "./view.js";
 
@@ -27,7 +27,8 @@ function Plan({ action, close, finish }) {
   const [planned, set_planned] = useState("");
   const [error, set_error] = useState("");
   const [busy, set_busy] = useState(false);
-  useEffect(() => dialog.current.showModal(), []);
+  // Not in an effect, which runs after the next frame: a key before that belongs to the dialog, too.
+  useLayoutEffect(() => dialog.current.showModal(), []);
   useEffect(() => {
     if (!action.plan) return undefined;
     let wanted = true;

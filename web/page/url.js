@@ -1,6 +1,6 @@
 // What is shown is what the address says: a path for the page, parameters for its state. Links of
 // this page change the address without a new load; Back works.
-import { useEffect, useReducer } from "preact/hooks";
+import { useLayoutEffect, useReducer } from "preact/hooks";
 
 const watchers = new Set();
 const tell = () => watchers.forEach((watcher) => watcher());
@@ -26,7 +26,8 @@ export function set_parameters(values, options) {
 
 export function useAddress() {
   const [, redraw] = useReducer((turn) => turn + 1, 0);
-  useEffect(() => {
+  // An effect would begin to watch after the next frame, and miss what changes before it.
+  useLayoutEffect(() => {
     watchers.add(redraw);
     return () => watchers.delete(redraw);
   }, []);

@@ -1,6 +1,6 @@
 // What the page knows of the machine: one value, filled by the stream and by a few questions, that
 // every view draws from. A moment of the past is the same value with other numbers.
-import { useEffect, useReducer, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useReducer, useState } from "preact/hooks";
 import { ask, has_token } from "./api.js";
 import { follow } from "./feed.js";
 import { is_watching, look_at, look_at_waiting } from "./notify.js";
@@ -40,7 +40,8 @@ function changed() {
 // Draws the component again whenever the yard has changed.
 export function useYard() {
   const [, redraw] = useReducer((turn) => turn + 1, 0);
-  useEffect(() => {
+  // An effect would begin to watch after the next frame, and miss what changes before it.
+  useLayoutEffect(() => {
     watchers.add(redraw);
     return () => watchers.delete(redraw);
   }, []);
