@@ -1,10 +1,13 @@
-"""What the checks share: which files are ours, and how a check reports."""
+"""What the checks share: which files are ours, which of their lines are code, and how a check reports."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+# Strings are matched so that what looks like a comment in one is none.
+COMMENT = re.compile(rb'R"([^()\\\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
 def our_files(root: Path = ROOT) -> list[Path]:
@@ -22,6 +25,16 @@ def text_of(path: Path) -> str | None:
     if b"\0" in content:
         return None
     return content.decode("utf-8", errors="replace")
+
+
+def code_of(text: bytes) -> bytes:
+    """A C++ text without its // comments and blank lines. What a linter reads stays: NOLINT, and the
+    comment /* */ that names an argument.
+    """
+    def judged(found: re.Match) -> bytes:
+        return b"" if found[0].startswith(b"//") and b"NOLINT" not in found[0] else found[0]
+    lines = COMMENT.sub(judged, text).splitlines()
+    return b"\n".join(line.rstrip() for line in lines if line.strip())
 
 
 def report(check: str, problems: list[str], passed: str) -> int:

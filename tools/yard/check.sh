@@ -1,6 +1,13 @@
 # shellcheck shell=bash
 # ./yard check [--all | --lint] - every check, in an order that fails early. A failing stage does
 # not stop the ones after it; the list of failures comes at the end.
+#
+#   --all   lints every source instead of those that differ from a base, and adds what takes long:
+#           fuzzing, and the mistakes of mutants/
+#   --lint  of --all the linter only
+#
+#   GPUYARD_LINT_BASE  the commit from which a source has to differ to be linted; tools/check/lint_files.py
+#                      says what it is where this is not set
 
 # shellcheck source=tools/yard/stages.sh
 source tools/yard/stages.sh
@@ -65,6 +72,7 @@ check_tidy() {
   configure dev
   prepare_venv build/lint-venv tools/check/requirements.txt
   python3 tools/check/lint_files.py build/dev "$(build_jobs)" "$@"
+  record_proof "lint" "ran ($(<build/lint/summary.txt))"
 }
 
 # Builds the programs of tests that mutants/ names.
@@ -82,10 +90,10 @@ check_coroutines() {
 yard_check() {
   case ${1:-} in
     '') check_everything ;;
-    --all) check_everything --record ;;
+    --all) check_everything --all ;;
     --lint)
       shown_stage "check packages" check_packages
-      shown_stage "tidy" check_tidy --record
+      shown_stage "tidy" check_tidy --all
       ;;
     *) die "check takes --all, --lint or nothing" ;;
   esac
@@ -98,15 +106,13 @@ yard_check() {
   printf 'check: all stages passed\n'
 }
 
-# check_everything [--record] - with the word, lints every source and notes those that are clean,
-# and makes the mistakes of mutants/: much time, not for every change.
+# check_everything [--all]
 check_everything() {
   shown_stage "check packages" check_packages
   stage "format" check_format
   stage "shell" check_shell
   stage "words" python3 tools/check/house_words.py
   stage "include direction" python3 tools/check/include_direction.py
-  stage "weight" python3 tools/check/weight.py
   stage "public headers" check_public_headers
   stage "tools" check_tools
   stage "web assets" prepare_web
@@ -118,15 +124,19 @@ check_everything() {
     shown_stage "contract" python3 tools/check/contract_rows.py --partial build/asan/reports
   fi
   build_and_test tsan tsan reports
+  shown_stage "tidy" check_tidy "$@"
+  stage "coroutines" check_coroutines
+  (($# == 0)) || check_slowly
+}
+
+# What a change does not wait for.
+check_slowly() {
   shown_stage "fuzz build" build fuzz fuzz
   if stage_failed "fuzz build"; then
     skip_stage "fuzz" "the build failed"
   else
     shown_stage "fuzz" run_fuzz
   fi
-  shown_stage "tidy" check_tidy "$@"
-  stage "coroutines" check_coroutines
-  (($# > 0)) || return 0
   shown_stage "mutants build" build_mutants
   if stage_failed "mutants build"; then
     skip_stage "mutants" "the build failed"

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# The fuzz stage of ./yard check: every target of fuzz/CMakeLists.txt runs for a while on its corpus
-# and on what earlier runs found. A finding is an input in build/fuzz/findings.
+# The fuzz stage of ./yard check --all: every target of fuzz/CMakeLists.txt runs for a while on its corpus
+# and on what earlier runs found. A finding is an input in build/fuzz/findings; once it is mended, its
+# input belongs into fuzz/corpus, where the tests of preset asan run it (fuzz/replay.cpp).
 
 readonly fuzz_seconds=10
 

@@ -163,6 +163,6 @@ def test_over_the_budget_fails(ci):
     assert "over the budget of 0 minutes" in run.stdout
 
 
-@pytest.mark.parametrize("asked, granted", [("", "60"), ("25", "25"), ("90", "80"), ("many", "80")])
+@pytest.mark.parametrize("asked, granted", [("", "45"), ("25", "25"), ("90", "80"), ("many", "80")])
 def test_the_budget_has_a_ceiling(ci, asked, granted):
     assert f"of {granted}:00 minutes" in ci(GOOD, GPUYARD_CI_BUDGET_MINUTES=asked).stdout

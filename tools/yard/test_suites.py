@@ -1,6 +1,7 @@
 """Which tests run where."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,3 +14,23 @@ def test_every_file_of_tests_is_registered(folder):
     names = set(re.findall(r"\btest_\w+", (ROOT / "tests/CMakeLists.txt").read_text()))
     files = {path.stem for path in (ROOT / "tests" / folder).glob("test_*.py")}
     assert files and not files - names
+
+
+def test_the_readme_names_every_memory_test():
+    listed = re.search(r"set\(memory_tests\s([^)]*)\)", (ROOT / "tests/CMakeLists.txt").read_text())[1].split()
+    section = (ROOT / "tests/README.md").read_text().split("\n## What runs under the sanitizers")[1].split("\n## ")[0]
+    table = [row for row in section.splitlines() if row.startswith("|")]
+    assert sorted(re.findall(r"`(test_\w+)`", "\n".join(table))) == sorted(listed)
+    assert 0 < len(listed) <= 10, "each costs twice as much there"
+
+
+@pytest.mark.parametrize("words, left_out", [
+    ("", "^(compiled-client)$"), ("--after-check", "^(compiled-client|memory)$")])
+def test_memory_tests_run_once_in_ci_and_always_alone(words, left_out):
+    run = subprocess.run(["bash", "-c", f"""set -euo pipefail
+        source tools/yard/test.sh
+        shown_stage() {{ :; }}
+        stage() {{ :; }}
+        build_and_test() {{ printf '%s\\n' "$@"; }}
+        yard_test {words} --repeat x"""], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == ["release", "release", "reports", "--label-exclude", left_out, "--repeat", "x"]

@@ -145,7 +145,7 @@ def test_a_machine_that_reaches_no_registry_builds_without(machine, npm):
     if npm and not shutil.which("npm"):
         pytest.skip("no npm")
     done = machine(npm, npm_config_registry=NOBODY, PIP_INDEX_URL=NOBODY, PIP_CONFIG_FILE="/dev/null",
-                   PIP_FIND_LINKS="", npm_config_cache=str(machine.at / "cache"))
+                   PIP_FIND_LINKS="", npm_config_cache=str(machine.at / "cache"), npm_config_fetch_retry_mintimeout="100")
     assert done.returncode == 3, done.stderr
     assert "built without their files" in done.stderr
 
