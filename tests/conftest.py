@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from program import PATIENCE, PROGRAM, Daemon, clean_environment
+from skipped import pytest_sessionfinish  # noqa: F401  (a hook)
 
 
 # A shell has these ignored in what it runs in the background, and so would every program of a test.

@@ -16,6 +16,7 @@ if not os.environ.get("GPUYARD_TEST_INSTALLED"):
 sys.path[1:1] = [str(ROOT / "tests"), str(ROOT / "tests" / "process")]
 
 from ground import Ground  # noqa: E402  (after the path is set)
+from skipped import pytest_sessionfinish  # noqa: E402, F401  (a hook)
 
 # A shell has this ignored in what it runs in the background, and so would every program of a test.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -68,6 +68,13 @@ def one_after_another(starts):
         finish(process)
 
 
+def need_fleet():
+    """Skips a test where no Fleet can be made."""
+    if not SSHD.exists() or not SSH:
+        pytest.skip("an sshd of a test's own needs openssh-client and tools/clients_sshd.sh")
+    Enclosure().close()
+
+
 class Fleet(Caller):
     """`https`: the daemons listen with TLS, too. `load` is what `gpuyard sim start --load` takes, and
     each of `models` what --model takes; the nodes get them in turn, instead of `gpus`.
@@ -75,8 +82,7 @@ class Fleet(Caller):
 
     def __init__(self, nodes=3, gpus=2, *, https=False, load="idle", models=(), ssh_options=(),
                  program=None, sim_library=None):
-        if os.geteuid() != 0 or not SSHD.exists() or not SSH:
-            pytest.skip("an sshd of a test's own needs root, openssh-client and tools/clients_sshd.sh")
+        need_fleet()
         self.enclosure = Enclosure()
         try:
             self._write_machine(program or PROGRAM, sim_library or os.environ["GPUYARD_SIM_LIB"])

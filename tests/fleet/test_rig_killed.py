@@ -7,7 +7,7 @@ from pathlib import Path
 
 from enclosure import nothing_is_left
 from program import command_line
-from rig import SHARED
+from rig import SHARED, need_fleet
 
 SHORT_LIFE = """
 import sys
@@ -21,6 +21,7 @@ input()
 
 
 def test_nothing_is_left_of_a_rig_that_was_killed():
+    need_fleet()  # the other process could only fail
     links = os.listdir("/sys/class/net")
     words = SHORT_LIFE.format(path=[str(Path(__file__).parent), *sys.path], shared=SHARED)
     one = subprocess.Popen([sys.executable, "-c", words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,

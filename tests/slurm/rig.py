@@ -40,6 +40,13 @@ FILES = {
 NVIDIA = 195  # the major number of its device files
 
 
+def need_cluster():
+    """Skips a test where no Cluster can be made."""
+    if not (UNPACKED / "sbin/slurmctld").exists():
+        pytest.skip("a cluster of a test's own needs what tools/clients_slurm.sh fetches")
+    Enclosure().close()
+
+
 class Cluster(Control, Jobs):
     """`gpus` is how many GPUs each node has. `gres` is another gres.conf than the usual one, in which {dev}
     stands for the folder of the device files, and `gres_of_node` another Gres= of slurm.conf than gpu:N.
@@ -51,8 +58,7 @@ class Cluster(Control, Jobs):
     def __init__(self, nodes=4, gpus=4, *, accounting=True, health_interval=5, hooks=None, settings=None,
                  gres=None, gres_of_node=None, daemon_config="", load="idle", program=None,
                  sim_library=None):
-        if os.geteuid() != 0 or not (UNPACKED / "sbin/slurmctld").exists():
-            pytest.skip("a cluster of a test's own needs root, and what tools/clients_slurm.sh fetches")
+        need_cluster()
         self.enclosure = Enclosure()
         try:
             self.enclosure.must("mount", "-t", "overlay", "-o", f"lowerdir={UNPACKED}:/usr", "overlay", "/usr")

@@ -12,7 +12,7 @@ import pytest
 
 from hooks import TRIVIAL
 from program import wait_until
-from rig import Cluster
+from rig import Cluster, need_cluster
 from enclosure import nothing_is_left  # on the path that the rig has added
 
 SHORT_LIFE = """
@@ -123,6 +123,7 @@ def test_gpus_can_be_in_another_order():
 
 
 def test_nothing_is_left_of_a_cluster_that_was_killed():
+    need_cluster()  # the other process could only fail
     settings = os.listdir("/etc")
     words = SHORT_LIFE.format(path=[str(Path(__file__).parent), *sys.path], hooks=list(TRIVIAL))
     one = subprocess.Popen([sys.executable, "-c", words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -46,11 +46,13 @@ build_jobs() {
   echo $((by_memory < 1 ? 1 : by_memory < cores ? by_memory : cores))
 }
 
-# configure PRESET - runs CMake where the presets changed, or what they take from the environment;
-# Ninja runs it where a CMakeLists.txt changed.
+# configure PRESET - runs CMake where the presets changed, what they take from the environment, or the
+# packages that are installed: CMake finds what another verb has installed since only when it runs
+# again. Ninja runs it where a CMakeLists.txt changed.
 configure() {
   local preset=$1 stamp="build/$1/.configured" wanted
-  wanted="$(sha256sum CMakePresets.json) warnings_as_errors=${GPUYARD_WARNINGS_AS_ERRORS:-}"
+  wanted="$(sha256sum CMakePresets.json) warnings_as_errors=${GPUYARD_WARNINGS_AS_ERRORS:-}
+$(installed_packages)"
   if [[ -f build/$preset/build.ninja && -f $stamp && $(<"$stamp") == "$wanted" ]]; then
     ninja -C "build/$preset" build.ninja
     return
@@ -66,6 +68,13 @@ prepare_web() {
   ((status == 0 || status == 3)) || die "the files of the API page are not what web/package-lock.json pins"
 }
 
+# count_steps PRESET [TARGET...] - how many steps Ninja would run. It gets build.ninja by its full path:
+# under its own name Ninja counts only the steps that would make build.ninja again, and stops there.
+count_steps() {
+  NINJA_STATUS='[%f/%t] ' ninja -C "build/$1" -f "$PWD/build/$1/build.ninja" -n "${@:2}" 2>/dev/null |
+    grep -c '^\[' || true
+}
+
 # build PRESET [TARGET...] - configures where needed, then builds everything or the named targets.
 # Says on stderr what it does; all of the output is in build/logs/build-PRESET.log.
 build() {
@@ -77,7 +86,7 @@ build() {
     tail -n 40 "$log" >&2
     return 1
   fi
-  steps=$(ninja -C "build/$preset" -n "$@" 2>/dev/null | grep -c '^\[') || steps=0
+  steps=$(count_steps "$preset" "$@")
   if ((steps > 0)); then
     say "Building $preset: $steps steps, $(build_forecast "$preset" "$steps"); all output goes to $log."
   fi

@@ -39,6 +39,15 @@ missing_packages() {
       sed -n 's/^installed //p' | sort -u)
 }
 
+# installed_packages - the names of all lists that are installed here, one a line.
+installed_packages() {
+  command -v dpkg-query >/dev/null || return 0
+  local groups=(tools/packages/*.txt) names
+  groups=("${groups[@]##*/}")
+  mapfile -t names < <(packages_of "${groups[@]%.txt}")
+  comm -23 <(printf '%s\n' "${names[@]}") <(missing_packages "${names[@]}")
+}
+
 # install_packages GROUP... - says what it installs, and uses sudo when not root.
 install_packages() {
   local names missing unnamed as_root=()

@@ -95,3 +95,13 @@ proofs_table() {
     { outcome[$1] = $2 }
     END { for (i = 1; i <= count; i++) printf "%-28s %s\n", order[i], outcome[order[i]] }' "$1"
 }
+
+# unexcused_skips FILE - the proofs of it that were skipped for another reason than .ci/proofs.tsv allows.
+unexcused_skips() {
+  awk -F'\t' '
+    NR == FNR { if ($1 !~ /^#/) excused[$1 FS $2]; next }
+    { outcome[$1] = $2 }
+    END { for (name in outcome)
+      if (outcome[name] ~ /^skipped/ && !((name FS outcome[name]) in excused)) print name }' \
+    .ci/proofs.tsv "$1" | sort
+}

@@ -1,5 +1,6 @@
 """The shell parts of ./yard, run against stand-ins for apt, dpkg and CMake."""
 
+import contextlib
 import os
 import pty
 import re
@@ -126,6 +127,16 @@ def test_python_and_shell_write_the_same_proofs(yard):
     assert (yard.at / "proofs").read_text() == "p\tskipped (why)\n" * 2
 
 
+def test_only_skips_with_an_allowed_reason_are_excused(yard):
+    (yard.at / ".ci").mkdir()
+    (yard.at / ".ci/proofs.tsv").write_text("# name, reason\nssh\tskipped (no Debian)\ttools/x.sh\n"
+                                            "Slurm\tskipped (no Debian)\ttools/y.sh\nzeus\tskipped (no PyPI)\n")
+    run = yard('record_proof ssh "skipped (no Debian)"\nrecord_proof Slurm "skipped (no ip)"\n'
+               'record_proof zeus "skipped (no ip)"\nrecord_proof zeus ran\nrecord_proof test_rig "skipped (no ip)"\n'
+               'unexcused_skips "$YARD_PROOFS"', YARD_PROOFS="proofs")
+    assert run.stdout.split() == ["Slurm", "test_rig"]
+
+
 @pytest.fixture
 def ninja(yard):
     """CMake and Ninja that note their calls; what Ninja has to do is in `steps`, what it says in `says`."""
@@ -164,6 +175,36 @@ def test_a_build_says_beforehand_how_long_it_takes(yard, ninja):
     assert yard("build release").stderr == ""
 
 
+# Like CMake's where a folder is globbed: build.ninja may be stale at any time.
+BUILD_NINJA = """
+rule run
+  command = touch $out
+rule look
+  command = true
+  restat = 1
+build always: phony
+build globs: look | always
+build build.ninja: look | globs
+  generator = 1
+build a: run
+build b: run a
+build c: run
+default b c
+"""
+
+
+def test_steps_are_counted_before_the_first_build(yard):
+    """With the real Ninja, which in a dry run gets no further than a stale build.ninja."""
+    (yard.at / "build/release").mkdir(parents=True)
+    (yard.at / "build/release/globs").touch()
+    (yard.at / "build/release/build.ninja").write_text(BUILD_NINJA)
+    count = "count_steps release {}"
+    assert yard(count.format("b")).stdout == "2\n"
+    assert yard(count.format("")).stdout == "3\n"
+    assert yard("ninja -C build/release a >&2; " + count.format("b")).stdout == "1\n"
+    assert yard("ninja -C build/release b c >&2; " + count.format("")).stdout == "0\n"
+
+
 def test_a_build_keeps_all_output_and_shows_a_line_now_and_then(yard, ninja):
     (yard.at / "says").write_text("[1/2] CXX a.o\na.cpp: warning: odd\n[2/2] CXX b.o\n")
     shown = yard("build release").stderr.splitlines()[1:]
@@ -186,7 +227,12 @@ def test_the_error_of_a_build_stands_last(yard, ninja):
 def test_on_a_terminal_one_line_moves(yard, ninja):
     reader, yard.stderr = pty.openpty()
     yard("build release")
-    shown = os.read(reader, 10000).decode()
+    os.close(yard.stderr)
+    shown = b""
+    with contextlib.suppress(OSError):  # the end of a terminal whose other side is closed
+        while more := os.read(reader, 10000):
+            shown += more
+    shown = shown.decode()
     assert "\r\033[K[1/2] CXX a.o\r\033[K[2/2] CXX b.o\r\033[K" in shown
 
 
