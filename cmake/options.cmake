@@ -1,5 +1,6 @@
 # What a preset may choose. Everything else is decided in the rooms.
 option(GPUYARD_WARNINGS_AS_ERRORS "Treat compiler warnings as errors" OFF)
+option(GPUYARD_CHECKED "Another preset has run the C++ tests: build only those that prove more in this one" OFF)
 option(GPUYARD_STATIC_RUNTIME "Link libstdc++ and libgcc statically into the program" OFF)
 set(GPUYARD_SANITIZE "" CACHE STRING "'address' (with undefined), 'fuzz' (the same, and libFuzzer), 'thread', or empty")
 

@@ -51,7 +51,7 @@ build_jobs() {
 # again. Ninja runs it where a CMakeLists.txt changed.
 configure() {
   local preset=$1 stamp="build/$1/.configured" wanted
-  wanted="$(sha256sum CMakePresets.json) warnings_as_errors=${GPUYARD_WARNINGS_AS_ERRORS:-}
+  wanted="$(sha256sum CMakePresets.json) warnings_as_errors=${GPUYARD_WARNINGS_AS_ERRORS:-} checked=${GPUYARD_CHECKED:-}
 $(installed_packages)"
   if [[ -f build/$preset/build.ninja && -f $stamp && $(<"$stamp") == "$wanted" ]]; then
     ninja -C "build/$preset" build.ninja

@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # ./yard test - builds release and runs every test but those of compiled clients (./yard clients);
 # CTest's summary is the last thing printed.
-# ./yard test --after-check - leaves out what ./yard check has run under the sanitizers: the tests that
-# tests/CMakeLists.txt labels `memory`.
+# GPUYARD_CHECKED=ON leaves out what ./yard check has run under the sanitizers: the process tests that
+# tests/CMakeLists.txt labels `memory`, and the programs of C++ tests that cmake/rooms.cmake labels
+# `checked`, which are not built either.
 # ./yard test --root RELEASE [CTEST ARGS] - the same, as root, in a root of that release of Debian with
 # nothing in it but git: what no list in tools/packages names is missing there. debootstrap makes it
 # once and the user's cache keeps it, with all that the tests have installed. It ends with the table of
@@ -19,10 +20,7 @@ yard_test() {
     test_in_root "${2:?./yard test --root RELEASE}" "${@:3}"
     return
   fi
-  if [[ ${1:-} == --after-check ]]; then
-    elsewhere+='|memory'
-    shift
-  fi
+  [[ ${GPUYARD_CHECKED:-} != ON ]] || elsewhere+='|memory|checked'
   shown_stage "test packages" install_packages build test
   stage "foreign clients" prepare_clients \
     tools/clients_venv.sh tools/clients_nvtop.sh tools/clients_nvidia_library.sh tools/clients_sshd.sh tools/clients_slurm.sh \

@@ -133,9 +133,9 @@ def test_another_reason_for_a_skip_fails(ci):
 
 
 def test_each_test_runs_in_one_verb(ci, tmp_path):
-    ci(GOOD + 'echo "$*" >>build/verbs')
+    ci(GOOD + 'echo "$*" ${GPUYARD_CHECKED:-} >>build/verbs')
     assert (tmp_path / "build/verbs").read_text().splitlines() == [
-        "check", "test --after-check", "clients --changed", "attack --short", "package test"]
+        "check", "test ON", "clients --changed ON", "attack --short ON", "package test ON"]
 
 
 UNCHANGED = "ran (2026-11-20, unchanged since)"

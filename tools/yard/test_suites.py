@@ -24,13 +24,13 @@ def test_the_readme_names_every_memory_test():
     assert 0 < len(listed) <= 10, "each costs twice as much there"
 
 
-@pytest.mark.parametrize("words, left_out", [
-    ("", "^(compiled-client)$"), ("--after-check", "^(compiled-client|memory)$")])
-def test_memory_tests_run_once_in_ci_and_always_alone(words, left_out):
+@pytest.mark.parametrize("checked, left_out", [
+    ("", "^(compiled-client)$"), ("ON", "^(compiled-client|memory|checked)$")])
+def test_checked_tests_run_once_in_ci_and_always_alone(checked, left_out):
     run = subprocess.run(["bash", "-c", f"""set -euo pipefail
         source tools/yard/test.sh
         shown_stage() {{ :; }}
         stage() {{ :; }}
         build_and_test() {{ printf '%s\\n' "$@"; }}
-        yard_test {words} --repeat x"""], cwd=ROOT, capture_output=True, text=True, check=True)
+        GPUYARD_CHECKED={checked} yard_test --repeat x"""], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.splitlines() == ["release", "release", "reports", "--label-exclude", left_out, "--repeat", "x"]

@@ -5,7 +5,7 @@ namespace gpuyard::andon::prose {
 
 inline constexpr const char* kBeginning = R"(# Andon: what is wrong
 
-Written from the tables of the program by `GPUYARD_WRITE_GOLDEN=1 andon_test`; the test compares this file with it.
+Written from the tables of the program by `GPUYARD_WRITE_GOLDEN=1 core_test`; the test compares this file with it.
 
 In a factory an andon is the lamp over a workplace that says: something is wrong here, come and look. gpuyard hangs one over
 each GPU. A **rule** says what is looked at, from when on that is wrong, how bad it is, what is said and what is done. An

@@ -189,7 +189,7 @@ std::string table_of(const Scenario& scenario) {
 TEST(Crash, AtEveryCommitOfEveryScenarioTheNextStartKnowsWhatIsWantedAndCanPutItBack) {
   std::string page =
       "# Control, killed at every commit\n\nWritten by `src/core/control/crash_test.cpp` "
-      "(`GPUYARD_WRITE_GOLDEN=1 control_test`). Each row is a daemon that was killed at a commit "
+      "(`GPUYARD_WRITE_GOLDEN=1 core_test`). Each row is a daemon that was killed at a commit "
       "to "
       "its disk, before the disk had it (not done) or right after (done), with every write that "
       "reached the driver of two GPUs, in order; then the next daemon starts, two minutes later, "

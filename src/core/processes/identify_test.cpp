@@ -44,7 +44,7 @@ TEST(Identify, SaysWhoAProcessIs) {
   EXPECT_EQ(who->process.pid, child.pid());
   EXPECT_EQ(who->uid, ::geteuid());
   EXPECT_EQ(who->parent, static_cast<std::uint32_t>(::getpid()));
-  EXPECT_EQ(who->command, "processes_test");
+  EXPECT_EQ(who->command, "core_test");
   EXPECT_LE(who->process.started, BootClock::now());
   EXPECT_GT(who->process.started, BootClock::now() - std::chrono::minutes(10));
 }

@@ -280,7 +280,7 @@ TEST(LookUpAll, IsForAProgramThatMayWait) {
   const auto book = look_up_all({{own, BootClock::now()}}, Numbers::of_simulation);
   const auto facts = book->find(own);
   ASSERT_TRUE(facts) << facts.error().message;
-  EXPECT_EQ((*facts)->command, "processes_test");
+  EXPECT_EQ((*facts)->command, "core_test");
 }
 
 }  // namespace

@@ -39,9 +39,9 @@ TEST_F(Reader, TellsWhoAProcessIs) {
 TEST_F(Reader, TellsOfThisVeryProcess) {
   const auto facts = ProcessReader().read(static_cast<std::uint32_t>(::getpid()));
   ASSERT_TRUE(facts) << facts.error().message;
-  EXPECT_EQ(facts->command, "processes_test");
+  EXPECT_EQ(facts->command, "core_test");
   EXPECT_EQ(facts->uid, ::geteuid());
-  EXPECT_NE(facts->arguments->front().find("processes_test"), std::string::npos);
+  EXPECT_NE(facts->arguments->front().find("core_test"), std::string::npos);
   EXPECT_LE(facts->started, BootClock::now());
   EXPECT_LE(facts->started_at, wall_now());
   EXPECT_GT(facts->started_at, wall_now() - std::chrono::hours(1));
@@ -304,7 +304,7 @@ TEST_F(Table, OfThisMachineHasThisProcess) {
   const ProcessRow* const self = table->find(static_cast<std::uint32_t>(::getpid()));
   ASSERT_NE(self, nullptr);
   EXPECT_EQ(self->parent, static_cast<std::uint32_t>(::getppid()));
-  EXPECT_EQ(self->command, "processes_test");
+  EXPECT_EQ(self->command, "core_test");
 }
 
 TEST(ProcessExists, AsTheKernelSays) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kIntroduction = R"(# Metrics
 
-Written from the catalog by `GPUYARD_WRITE_GOLDEN=1 metrics_test`; the test compares this file with it.
+Written from the catalog by `GPUYARD_WRITE_GOLDEN=1 faces_test`; the test compares this file with it.
 
 One row for each thing that is measured. In JSON every field is there, `null` where there is no
 value, and `missing` says why. In Prometheus a missing reading has no series, and a GPU that does
