@@ -65,7 +65,9 @@ int http_requests(const std::string& path, int rounds, const std::string& one,
   const std::string first = bench::request_of(one);
   const std::string second = bench::request_of(other);
   return measure(rounds, [&](int round) {
-    return server.ask(round % 2 == 0 ? first : second).starts_with("HTTP/1.1 200 ");
+    const std::string answer = server.ask(round % 2 == 0 ? first : second);
+    if (!answer.starts_with("HTTP/1.1 200 ")) fail(answer.substr(answer.find("\r\n\r\n") + 4));
+    return true;
   });
 }
 

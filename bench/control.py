@@ -4,16 +4,13 @@ made of and beside zeusd. Everything in one run, on one simulated world, one req
 Servers and the driver's caller have one core, the client and the keeper of the world the other.
 """
 
-import json
 import re
-import statistics
-import subprocess
 import tempfile
 from pathlib import Path
 
-from servers import LIBRARY, ROOT, Server, Yard, wait_for_socket
+from rows import Stage, Unavailable, line, measured, medians, row
+from servers import LIBRARY, LIFTED, ROOT, Server, Yard, client, with_config
 
-CLIENT_CORE = "1"
 PROGRAM = ROOT / "build/release/bench/bench_control"
 ZEUSD = ROOT / "build/clients/zeusd/zeusd"
 
@@ -31,32 +28,42 @@ class Echo(Server):
     def __init__(self, directory):
         self.socket = f"{directory}/echo.sock"
         super().__init__([PROGRAM, "echo", self.socket], None, f"{directory}/echo.log")
-        wait_for_socket(self, self.socket)
+        self.wait_until(lambda: self.takes_connections(self.socket))
 
 
 class ControllingYard(Yard):
     """With its journal where `directory` is."""
 
     def __init__(self, world, directory):
+        Path(directory).mkdir(exist_ok=True)
         self.socket = f"{directory}/zeus.sock"
-        config = Path(directory) / "gpuyard.toml"
-        config.write_text(f'[control]\nenabled = true\n[zeus]\nsocket = "{self.socket}"\n')
-        super().__init__(world, directory, "--config", config)
+        config = with_config(directory, f'{LIFTED}[control]\nenabled = true\n[zeus]\nsocket = "{self.socket}"\n')
+        super().__init__(world, directory, *config)
+
+
+class YardInMemory(ControllingYard):
+    """With its journal on no disk."""
+
+    def __init__(self, world):
+        self.place = tempfile.TemporaryDirectory(dir="/dev/shm")
+        super().__init__(world, self.place.name)
+
+    def stop(self):
+        super().stop()
+        self.place.cleanup()
 
 
 class Zeusd(Server):
     def __init__(self, world, directory):
+        if not ZEUSD.exists():
+            raise Unavailable("it could not be built")
+        if "-debug" in str(ZEUSD.resolve()):
+            raise Unavailable("only its debug build is here")
         self.socket = f"{directory}/zeusd.sock"
         super().__init__([ZEUSD, "serve", "--socket-path", self.socket, "--enable",
                           "gpu-control,gpu-read"], world.environment | {"NO_COLOR": "1"},
                          f"{directory}/zeusd.log", log_stdout=True)
-        wait_for_socket(self, self.socket)
-
-
-def run(*arguments, environment=None):
-    out = subprocess.run(["taskset", "-c", CLIENT_CORE, PROGRAM, *map(str, arguments)],
-                         env=environment, check=True, capture_output=True, text=True).stdout
-    return json.loads(out)
+        self.wait_until(lambda: self.takes_connections(self.socket))
 
 
 def to_the_driver(log):
@@ -70,52 +77,32 @@ def to_the_driver(log):
             "arrival_to_command_p99_us": found[int(0.99 * (len(found) - 1))]}
 
 
-def start(world, directory, in_memory):
-    servers = {"echo": Echo(directory)}
-    try:
-        for name, place in (("gpuyard", Path(directory) / "control"), ("in memory", in_memory)):
-            Path(place).mkdir(exist_ok=True)
-            servers[name] = ControllingYard(world, place)
-        if ZEUSD.exists():
-            servers["zeusd"] = Zeusd(world, directory)
-        return servers
-    except BaseException:
-        stop(servers)
-        raise
-
-
-def stop(servers):
-    for server in servers.values():
-        server.stop()
-
-
 def measure(world, directory, rounds, times):
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as in_memory:
-        servers = start(world, directory, in_memory)
-        try:
-            return measure_servers(servers, world, directory, rounds, times)
-        finally:
-            stop(servers)
+    servers = {"echo": lambda: Echo(directory),
+               "gpuyard": lambda: ControllingYard(world, Path(directory) / "control"),
+               "in memory": lambda: YardInMemory(world),
+               "zeusd": lambda: Zeusd(world, directory)}
+    with Stage() as stage:
+        # All of them are up before the first is timed; what did not start is said by its row.
+        for name, start in servers.items():
+            row(stage.get, name, start)
+        return measure_servers(stage, servers, world, directory, rounds, times)
 
 
-def measure_servers(servers, world, directory, rounds, times):
+def measure_servers(stage, servers, world, directory, rounds, times):
     cells = {
-        "hop": lambda: run("hop", rounds),
-        "disk": lambda: run("disk", directory, rounds),
-        "setter": lambda: run("setter", LIBRARY / "libnvidia-ml.so.1", GPU_OF["setter"], rounds,
-                              environment=world.environment)}
-    for name, server in servers.items():
-        requests = [TARGET.format(GPU_OF[name], limit) for limit in (300000, 310000)]
-        cells[name] = lambda socket=server.socket, requests=requests: run(
-            "http", socket, rounds, *requests)
-    seen = {name: [] for name in cells}
-    for _ in range(times):
-        for name, cell in cells.items():
-            seen[name].append(cell())
-    rows = {name: {key: statistics.median(one[key] for one in all_of)
-                   for key in ("p50_us", "p99_us")} for name, all_of in seen.items()}
-    for name, server in servers.items():
-        rows[name] |= to_the_driver(server.log.read_text())
+        "hop": lambda: client(PROGRAM, "hop", rounds),
+        "disk": lambda: client(PROGRAM, "disk", directory, rounds),
+        "setter": lambda: client(PROGRAM, "setter", LIBRARY / "libnvidia-ml.so.1", GPU_OF["setter"], rounds,
+                                 environment=world.environment)}
+
+    def requests(name):
+        targets = [TARGET.format(GPU_OF[name], limit) for limit in (300000, 310000)]
+        return lambda: client(PROGRAM, "http", stage.get(name, servers[name]).socket, rounds, *targets)
+    rows = medians(cells | {name: requests(name) for name in servers}, times, peers=("zeusd",))
+    for name, start in servers.items():
+        if measured(rows[name]):
+            rows[name] |= to_the_driver(stage.get(name, start).log.read_text())
     return rows
 
 
@@ -128,21 +115,22 @@ WORDS = {"hop": "a message to the driver-host and back",
          "zeusd": "zeusd 0.5"}
 
 
+def round_trip(one):
+    begun = [one.get(f"arrival_to_command_{share}_us") for share in ("p50", "p99")]
+    return (f"{one['p50_us']:>9.0f}{one['p99_us']:>9.0f}"
+            + ("" if None in begun else f"{begun[0]:>17.0f}{begun[1]:>9.0f}"))
+
+
 def show(rows):
-    print("\nSetting a power limit over a Unix socket, one request after the other, microseconds")
     print(f"{'round trip':<40}{'p50':>9}{'p99':>9}{'to command, p50':>17}{'p99':>9}")
     for name, words in WORDS.items():
-        row = rows.get(name)
-        if row is None:
-            print(f"{words:<40}  (not measured: it could not be built)")
-            continue
-        begun = [row.get(f"arrival_to_command_{share}_us") for share in ("p50", "p99")]
-        print(f"{words:<40}{row['p50_us']:>9.0f}{row['p99_us']:>9.0f}"
-              + ("" if None in begun else f"{begun[0]:>17.0f}{begun[1]:>9.0f}"))
+        line(words, 40, rows[name], round_trip)
+    if not measured(*(rows[name] for name in ("gpuyard", "setter", "echo", "hop"))):
+        return
     for share in ("p50_us", "p99_us"):
         beyond = rows["gpuyard"][share] - rows["setter"][share]
         allowed = 2 * rows["echo"][share] + rows["hop"][share]
-        line = f"{share[:3]}: beyond the driver's call {beyond:.0f} us, of {allowed:.0f} allowed"
-        if "zeusd" in rows:
-            line += f"; {rows['gpuyard'][share] / rows['zeusd'][share]:.2f} of zeusd"
-        print(line)
+        text = f"{share[:3]}: beyond the driver's call {beyond:.0f} us, of {allowed:.0f} allowed"
+        if measured(rows["zeusd"]):
+            text += f"; {rows['gpuyard'][share] / rows['zeusd'][share]:.2f} of zeusd"
+        print(text)

@@ -4,18 +4,17 @@ claims, clients that ask for the queue, and power streams at 100 Hz.
 The daemon has one core, the clients and the keeper of the world the other. Needs root, to be many users.
 """
 
-import json
 import os
 import re
-import subprocess
+import sys
+import tempfile
 import urllib.request
 from pathlib import Path
 
-from servers import ROOT, World, Yard
+from rows import Stage, Unavailable, line, row, verdict
+from servers import LIFTED, ROOT, World, Yard, client, with_config
 
-CLIENT_CORE = "1"
 CLIENT = ROOT / "build/release/bench/bench_crowd"
-LIFTED = "[shares]\nconnections = 5000\nstreams = 5000\nwaiting_claims = 5000\nclaims_a_minute = 5000\n"
 # Users (and as many addresses), claims of each, clients and streams at each of the two listeners. A
 # listener has 1,536 connections, 1,024 of which may be streams.
 CROWDS = {"limits as they are": ("", 16, 130, 512, 1024), "limits lifted, two users": (LIFTED, 2, 500, 32, 500)}
@@ -36,43 +35,42 @@ def latest(before, after):
 
 
 def measure_crowd(directory, config, crowd, seconds):
+    if os.geteuid() != 0:
+        raise Unavailable("it needs root, to be many users")
     directory.mkdir()
     directory.parent.chmod(0o711)  # all users come to the socket
-    file = directory / "gpuyard.toml"
-    file.write_text(config)
-    world = World(directory / "world", 8, "--load", "idle")
-    try:
-        yard = Yard(world, directory, "--config", str(file))
-        try:
-            before = loop_lag(yard)
-            out = subprocess.run(["taskset", "-c", CLIENT_CORE, CLIENT, f"{directory}/s", str(yard.port),
-                                  *map(str, crowd), str(seconds)], check=True, stdout=subprocess.PIPE, text=True)
-            return json.loads(out.stdout) | {"loop_late_s": latest(before, loop_lag(yard))}
-        finally:
-            yard.stop()
-    finally:
-        world.stop()
+    with Stage() as stage:
+        world = stage.get("world", lambda: World(directory / "world", 8, "--load", "idle"))
+        yard = stage.get("gpuyard", lambda: Yard(world, directory, *with_config(directory, config)))
+        before = loop_lag(yard)
+        figures = client(CLIENT, f"{directory}/s", yard.port, *crowd, seconds)
+        return figures | {"loop_late_s": latest(before, loop_lag(yard))}
 
 
 def measure(directory, seconds=20):
-    if os.geteuid() != 0:
-        return {}
-    return {name: measure_crowd(Path(directory) / f"crowd-{crowd[0]}", config, crowd, seconds)
+    return {name: row(measure_crowd, Path(directory) / f"crowd-{crowd[0]}", config, crowd, seconds)
             for name, (config, *crowd) in CROWDS.items()}
 
 
+def figures_of(one):
+    load = one["load"]
+    return (f"{load['p50_us'] / 1e3:>8.1f}{load['p99_us'] / 1e3:>8.1f}{load['longest_us'] / 1e3:>9.1f}"
+            f"{one['loop_late_s'] * 1e3:>9.0f}{one['bytes_per_s'] / 1e6:>8.0f}"
+            f"{one['queues_per_s']:>10}{one['refused']:>9}")
+
+
 def show(rows):
-    print("\nOne client asks for the load, beside many who take what they may have, milliseconds")
     print(f"{'':<28}{'p50':>8}{'p99':>8}{'longest':>9}{'loop <=':>9}{'MB/s':>8}{'queues/s':>10}{'refused':>9}")
-    for name, row in rows.items():
-        load = row["load"]
-        print(f"{name:<28}{load['p50_us'] / 1e3:>8.1f}{load['p99_us'] / 1e3:>8.1f}{load['longest_us'] / 1e3:>9.1f}"
-              f"{row['loop_late_s'] * 1e3:>9.0f}{row['bytes_per_s'] / 1e6:>8.0f}{row['queues_per_s']:>10}{row['refused']:>9}")
-    if not rows:
-        print("not measured: it needs root")
+    for name, one in rows.items():
+        line(name, 28, one, figures_of)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as place:
+        result = measure(place)
+    show(result)
+    sys.exit(verdict(result))
 
 
 if __name__ == "__main__":
-    import tempfile
-    with tempfile.TemporaryDirectory() as place:
-        show(measure(place))
+    main()

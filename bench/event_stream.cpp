@@ -77,9 +77,14 @@ int serve(double hz) {
   ::setrlimit(RLIMIT_NOFILE, &descriptors);
   http::IoLoop loop;
   api::EventHub hub("bench", snapshot(1));
-  http::Server server(loop, [&](const http::Request&, http::Reply reply) {
+  // All listeners have one address here.
+  http::Limits limits;
+  limits.connections_of_one = limits.connections;
+  limits.streams_of_one = limits.streams;
+  const auto answer = [&](const http::Request&, http::Reply reply) {
     reply(http::event_stream(hub.listen({})));
-  });
+  };
+  http::Server server(loop, answer, limits);
   const auto bound = server.listen_tcp("127.0.0.1", 0);
   if (!bound) return 1;
   std::puts(std::to_string(bound->port).c_str());

@@ -10,9 +10,9 @@ import sqlite3
 import subprocess
 from pathlib import Path
 
-from servers import ROOT, World, Yard
+from rows import Stage, line, measured, row, table, why_not
+from servers import LIFTED, ROOT, World, Yard, client, with_config
 
-CLIENT_CORE = "1"
 STEPS = ROOT / "build/release/bench/lease_bench"
 CLIENT = ROOT / "build/release/bench/bench_lease_socket"
 DISK = ROOT / "build/release/bench/bench_control"
@@ -23,68 +23,69 @@ def measure_steps():
     out = subprocess.run([STEPS, "--benchmark_format=json", "--benchmark_min_time=0.5"], check=True,
                          capture_output=True, text=True).stdout
     scale = {"ns": 1, "us": 1e3}
-    return {row["name"]: row.get("bytes", row["cpu_time"] * scale[row["time_unit"]])
-            for row in json.loads(out)["benchmarks"]}
-
-
-def run(*words):
-    out = subprocess.run(["taskset", "-c", CLIENT_CORE, *map(str, words)], check=True,
-                         stdout=subprocess.PIPE, text=True).stdout
-    return json.loads(out)
+    return {one["name"]: one.get("bytes", one["cpu_time"] * scale[one["time_unit"]])
+            for one in json.loads(out)["benchmarks"]}
 
 
 def entries_in(state):
     """How many commits the journal of leases has seen, of a daemon that has ended."""
+    if not (state / "state.db").exists():
+        return 0
     with contextlib.closing(sqlite3.connect(state / "state.db")) as database:
         return dict(database.execute("SELECT name, value FROM lease_counters"))["entries"]
+
+
+def with_daemon(world, home, *words):
+    """What the client prints beside a daemon of its own, and the commits of the journal meanwhile."""
+    before = entries_in(home / "state")
+    with Stage() as stage:
+        stage.get("gpuyard", lambda: Yard(world, home, *with_config(home, LIFTED)))
+        figures = client(CLIENT, words[0], f"{home}/s", *words[1:])
+    return figures | {"commits": entries_in(home / "state") - before}
 
 
 def measure_socket(directory, gpus, rounds, clients):
     home = Path(directory) / "leases"
     home.mkdir()
-    world = World(home / "world", gpus, "--load", "idle")  # what somebody uses is not handed out
-    try:
-        return measure_world(world, home, gpus, rounds, clients)
-    finally:
-        world.stop()
-
-
-def measure_world(world, home, gpus, rounds, clients):
-    yard = Yard(world, home)
-    try:
-        rows = run(CLIENT, "grants", f"{home}/s", gpus, rounds)
-    finally:
-        yard.stop()
-    alone = entries_in(home / "state")
-    yard = Yard(world, home)
-    try:
-        crowd = run(CLIENT, "crowd", f"{home}/s", clients, rounds)
-    finally:
-        yard.stop()
-    commits = entries_in(home / "state") - alone
-    return {"disk": run(DISK, "disk", home, gpus * rounds), "claim": rows["claim"],
-            "release": rows["release"], "crowd": crowd["claim"],
-            "changes_per_s": crowd["changes_per_s"],
-            "changes_per_commit": 2 * clients * rounds / commits}
+    with Stage() as stage:
+        # A GPU that is in use is withheld from leasing.
+        world = stage.get("world", lambda: World(home / "world", gpus, "--load", "idle"))
+        alone = row(with_daemon, world, home, "grants", gpus, rounds)
+        crowd = row(with_daemon, world, home, "crowd", clients, rounds)
+        if measured(crowd):
+            crowd = crowd["claim"] | {"changes_per_s": crowd["changes_per_s"],
+                                      "changes_per_commit": 2 * clients * rounds / crowd["commits"]}
+        return {"disk": row(client, DISK, "disk", home, gpus * rounds),
+                "claim": alone if why_not(alone) else alone["claim"],
+                "release": alone if why_not(alone) else alone["release"],
+                "crowd": crowd}
 
 
 def measure(directory, gpus, rounds=50, clients=64):
-    return {"steps": measure_steps(),
-            "socket": measure_socket(directory, gpus, rounds, clients), "clients": clients}
+    return {"steps": row(measure_steps), "socket": row(measure_socket, directory, gpus, rounds, clients),
+            "clients": clients}
+
+
+def show_steps(steps):
+    for name, value in steps.items():
+        print(f"{name:<40}{value:>12.0f}")
+
+
+def show_socket(socket, clients):
+    print(f"{'round trip':<48}{'p50':>9}{'p99':>9}")
+    words = {"disk": "4 KiB on the disk for certain", "claim": "a claim that is granted",
+             "release": "giving it back", "crowd": f"a claim that waits, {clients} clients at once"}
+    for name, text in words.items():
+        line(text, 48, socket[name], lambda one: f"{one['p50_us']:>9.0f}{one['p99_us']:>9.0f}")
+    if measured(socket["crowd"]):
+        print(f"{clients} clients: {socket['crowd']['changes_per_s']:.0f} changes a second, "
+              f"{socket['crowd']['changes_per_commit']:.1f} in each commit")
+    if measured(socket["claim"], socket["disk"]):
+        print(f"a claim takes {socket['claim']['p50_us'] / socket['disk']['p50_us']:.1f} syncs of the disk")
 
 
 def show(rows):
-    print("\nLeasing in process, nanoseconds of CPU; of memory_of_a_waiter bytes")
-    for name, value in rows["steps"].items():
-        print(f"{name:<40}{value:>12.0f}")
-    socket = rows["socket"]
-    print("\nLeasing over a Unix socket, on the disk before each answer, microseconds")
-    print(f"{'round trip':<48}{'p50':>9}{'p99':>9}")
-    words = {"disk": "4 KiB on the disk for certain", "claim": "a claim that is granted",
-             "release": "giving it back",
-             "crowd": f"a claim that waits, {rows['clients']} clients at once"}
-    for name, text in words.items():
-        print(f"{text:<48}{socket[name]['p50_us']:>9.0f}{socket[name]['p99_us']:>9.0f}")
-    print(f"{rows['clients']} clients: {socket['changes_per_s']:.0f} changes a second, "
-          f"{socket['changes_per_commit']:.1f} in each commit; a claim takes "
-          f"{socket['claim']['p50_us'] / socket['disk']['p50_us']:.1f} syncs of the disk")
+    print("In process, nanoseconds of CPU; of memory_of_a_waiter bytes")
+    table(rows["steps"], show_steps)
+    print("\nOver a Unix socket, on the disk before each answer, microseconds")
+    table(rows["socket"], lambda socket: show_socket(socket, rows["clients"]))

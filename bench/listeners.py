@@ -14,12 +14,28 @@ import sys
 import time
 
 EVENT = b"event: snapshot"
+PATIENCE = 60
 
 
 def connect(port, path):
     one = socket.create_connection(("127.0.0.1", port), timeout=10)
     one.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-    return one
+    head = one.recv(65536)
+    if not head.startswith(b"HTTP/1.1 200 "):
+        raise ConnectionRefusedError(" ".join(head.decode("utf-8", "replace").split("\r\n\r\n")[-1].split()))
+    return one, head.count(EVENT)
+
+
+def connect_all(selector, port, path, count):
+    heard = {}
+    for number in range(count):
+        try:
+            one, events = connect(port, path)
+        except OSError as error:
+            sys.exit(f"bench: listener {number + 1} of {count} was refused: {error}")
+        selector.register(one, selectors.EVENT_READ)
+        heard[one] = events
+    return heard
 
 
 def listen(selector, seconds, heard):
@@ -44,13 +60,12 @@ def main():
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(count + 100, hard), hard))
     selector = selectors.EpollSelector()
-    heard = {}
-    for _ in range(count):
-        one = connect(port, path)
-        selector.register(one, selectors.EVENT_READ)
-        heard[one] = 0
+    heard = connect_all(selector, port, path, count)
+    deadline = time.monotonic() + PATIENCE
     while min(heard.values()) == 0:
         listen(selector, 0.2, heard)
+        if time.monotonic() > deadline:
+            sys.exit(f"bench: a listener heard no event in {PATIENCE} s")
     print("ready", flush=True)
     heard = dict.fromkeys(heard, 0)
     received = listen(selector, seconds, heard)

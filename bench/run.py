@@ -19,15 +19,43 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import control
 import crowd
 import lease
 import top
-from servers import PROGRAM, ROOT, EventStream, World, Yard, peer
+from rows import NotMeasured, Stage, line, measured, medians, row, table, verdict
+from servers import CLIENT_CORE, LIFTED, PROGRAM, ROOT, EventStream, World, Yard, peer, with_config
 
-LOAD_CORE = "1"
 FIXED = "/health"
+
+
+class Run:
+    """What the parts of a run share; each world and server starts when a part first needs it."""
+
+    def __init__(self, options, directory, stage):
+        self.options = options
+        self.directory = directory
+        self.stage = stage
+
+    def world(self):
+        return self.stage.get("world", lambda: World(f"{self.directory}/world", self.options.gpus))
+
+    def yard(self):
+        return self.stage.get("gpuyard", lambda: Yard(self.world(), self.directory,
+                                                      *with_config(self.directory, LIFTED)))
+
+    def event_stream(self):
+        return self.stage.get("event_stream", lambda: EventStream(10, self.directory))
+
+    def fastapi(self):
+        return self.stage.get("fastapi", lambda: peer("fastapi_service", self.world(), self.directory,
+                                                      "/api/gpu/devices"))
+
+    def exporter(self):
+        return self.stage.get("exporter", lambda: peer("prometheus_exporter", self.world(), self.directory,
+                                                       "/metrics"))
 
 
 def cpu_seconds(pid):
@@ -56,18 +84,19 @@ def body_size(port, path):
 
 def load(port, path, seconds):
     """Requests per second and the 99th percentile in microseconds, with 16 connections."""
-    out = subprocess.run(["taskset", "-c", LOAD_CORE, "wrk", "-t1", "-c16", f"-d{seconds}s",
+    out = subprocess.run(["taskset", "-c", CLIENT_CORE, "wrk", "-t1", "-c16", f"-d{seconds}s",
                           "--latency", f"http://127.0.0.1:{port}{path}"],
                          capture_output=True, text=True, check=True).stdout
-    if "Non-2xx" in out or "Socket errors" in out:
-        sys.exit(f"bench: {path} failed under load:\n{out}")
+    errors = [words.strip() for words in out.splitlines() if "Non-2xx" in words or "Socket errors" in words]
+    if errors:
+        raise NotMeasured(f"failed under load: {', '.join(errors)}")
     rate = float(re.search(r"Requests/sec:\s+([\d.]+)", out).group(1))
     value, unit = re.search(r"99%\s+([\d.]+)(us|ms|s)", out).groups()
     return rate, float(value) * {"us": 1, "ms": 1e3, "s": 1e6}[unit]
 
 
-def measure_idle(yard, seconds):
-    pids = yard.processes()
+def measure_idle(run):
+    seconds, pids = run.options.idle_seconds, run.yard().processes()
     time.sleep(2)
     before = {name: precise_cpu_seconds(pid) for name, pid in pids.items()}
     time.sleep(seconds)
@@ -75,20 +104,25 @@ def measure_idle(yard, seconds):
                    "rss_mib": memory_mib(pid)} for name, pid in pids.items()}
 
 
-def measure_http(cells, seconds, rounds):
-    """cells: name -> (server, path). Every cell once in each round."""
-    runs = {name: [] for name in cells}
-    for _ in range(rounds):
-        for name, (server, path) in cells.items():
-            before = cpu_seconds(server.process.pid)
-            rate, p99 = load(server.port, path, seconds)
-            used = cpu_seconds(server.process.pid) - before
-            runs[name].append((rate, p99, used / (rate * seconds) * 1e6))
-    return {name: {"requests_per_s": statistics.median(run[0] for run in runs[name]),
-                   "p99_us": statistics.median(run[1] for run in runs[name]),
-                   "cpu_us_per_request": statistics.median(run[2] for run in runs[name]),
-                   "bytes": body_size(server.port, path)}
-            for name, (server, path) in cells.items()}
+def measure_route(server, path, seconds):
+    size = body_size(server.port, path)
+    before = cpu_seconds(server.process.pid)
+    rate, p99 = load(server.port, path, seconds)
+    used = cpu_seconds(server.process.pid) - before
+    return {"requests_per_s": rate, "p99_us": p99, "cpu_us_per_request": used / (rate * seconds) * 1e6,
+            "bytes": size}
+
+
+def measure_http(run):
+    routes = {"gpuyard " + path: (run.yard, path)
+              for path in (FIXED, "/metrics", "/api/gpu/snapshot", "/api/gpu/devices")}
+    peers = {"fastapi /api/gpu/devices": (run.fastapi, "/api/gpu/devices"),
+             "prometheus_client /metrics": (run.exporter, "/metrics")}
+    for server in (run.fastapi, run.exporter):  # up before the first cell is timed
+        row(server, peer=True)
+    cells = {name: lambda server=server, path=path: measure_route(server(), path, run.options.seconds)
+             for name, (server, path) in (routes | peers).items()}
+    return medians(cells, run.options.rounds, peers)
 
 
 def measure_steps(program, environment=None):
@@ -99,81 +133,74 @@ def measure_steps(program, environment=None):
     return {row["name"]: row["cpu_time"] for row in json.loads(out)["benchmarks"]}
 
 
-def measure_start(world, times):
+def measure_pipeline(run):
+    """Nanoseconds of each step from driver call to text, and of all of them."""
+    return measure_steps("pipeline", run.world().environment)
+
+
+def measure_start(run, times=20):
     """Wall time of the command line on a world that runs already, milliseconds."""
     taken = {}
     for words in (["version"], ["devices", "--local"]):
         samples = []
         for _ in range(times):
             began = time.perf_counter()
-            subprocess.run([PROGRAM, *words], env=world.environment, check=True,
-                           stdout=subprocess.DEVNULL)
+            subprocess.run([PROGRAM, *words], env=run.world().environment, check=True,
+                           capture_output=True, text=True)
             samples.append((time.perf_counter() - began) * 1e3)
         taken[" ".join(words)] = statistics.median(samples)
     return taken
 
 
-def measure_listeners(server, path, count, seconds):
+def measure_listeners(start, path, count, seconds):
     """What `count` listeners of a stream cost its server, and what the one heard who heard least."""
+    server = start()
     pid = server.process.pid
     alone = memory_mib(pid)
-    crowd = subprocess.Popen(["taskset", "-c", LOAD_CORE, sys.executable, ROOT / "bench/listeners.py",
-                              str(server.port), path, str(count), str(seconds)],
-                             stdout=subprocess.PIPE, text=True)
-    if crowd.stdout.readline() != "ready\n":
-        sys.exit("bench: the listeners did not get through")
+    listeners = subprocess.Popen(["taskset", "-c", CLIENT_CORE, sys.executable, ROOT / "bench/listeners.py",
+                                  str(server.port), path, str(count), str(seconds)],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    ready = listeners.stdout.readline() == "ready\n"
     before, began = precise_cpu_seconds(pid), time.monotonic()
-    time.sleep(seconds - 0.5)  # while all of them listen
+    if ready:
+        time.sleep(seconds - 0.5)  # while all of them listen
     used = precise_cpu_seconds(pid) - before
     percent = used / (time.monotonic() - began) * 100
     with_all = memory_mib(pid)
-    heard = json.loads(crowd.communicate()[0])
+    said, why = listeners.communicate()
+    if listeners.returncode != 0:
+        raise NotMeasured(why.strip().splitlines()[-1].removeprefix("bench: "))
+    heard = json.loads(said)
     return heard | {"listeners": count, "cpu_percent_of_core": percent, "rss_mib": with_all,
                     "rss_mib_alone": alone, "events_per_s_fewest": heard["fewest"] / seconds}
 
 
-def measure_streams(yard, directory, options):
-    stream = EventStream(10, directory)
-    try:
-        return {"daemon, a snapshot a second":
-                measure_listeners(yard, "/api/gpu/events", options.listeners, options.listen_seconds),
-                "stream alone, ten a second":
-                measure_listeners(stream, "/", options.listeners, options.listen_seconds)}
-    finally:
-        stream.stop()
+def measure_streams(run):
+    streams = {"daemon, a snapshot a second": (run.yard, "/api/gpu/events"),
+               "stream alone, ten a second": (run.event_stream, "/")}
+    return {name: row(measure_listeners, server, path, run.options.listeners, run.options.listen_seconds)
+            for name, (server, path) in streams.items()}
 
 
-def measure(options, directory):
-    world = World(f"{directory}/world", options.gpus)
-    servers = []
-    try:
-        yard = Yard(world, directory)
-        servers.append(yard)
-        result = {"gpus": options.gpus, "idle": measure_idle(yard, options.idle_seconds)}
-        result["listeners"] = measure_streams(yard, directory, options)
-        fastapi = peer("fastapi_service", world, directory, "/api/gpu/devices")
-        servers.append(fastapi)
-        exporter = peer("prometheus_exporter", world, directory, "/metrics")
-        servers.append(exporter)
-        cells = {"gpuyard " + path: (yard, path)
-                 for path in (FIXED, "/metrics", "/api/gpu/snapshot", "/api/gpu/devices")}
-        cells["fastapi /api/gpu/devices"] = (fastapi, "/api/gpu/devices")
-        cells["prometheus_client /metrics"] = (exporter, "/metrics")
-        result["http"] = measure_http(cells, options.seconds, options.rounds)
-        # Nanoseconds of each step from driver call to text, and of all of them.
-        result["pipeline_ns"] = measure_steps("pipeline", world.environment)
-        result["andon_us"] = measure_steps("andon_bench")
-        result["start_ms"] = measure_start(world, 20)
-        result["leases"] = lease.measure(directory, options.gpus)
-        result["control"] = control.measure(world, directory, options.control_rounds,
-                                            options.rounds)
-        result["crowd"] = crowd.measure(directory)
-    finally:
-        for server in servers:
-            server.stop()
-        world.stop()
-    result["top"] = top.measure(directory)
-    return result
+def measure_top(run):
+    run.stage.close()  # these viewers are watched for 0.1 % of a core
+    return top.measure(run.directory)
+
+
+def show_idle(rows):
+    print(f"{'process':<14}{'CPU, % of a core':>18}{'RSS, MiB':>12}")
+    for name, one in rows.items():
+        print(f"{name:<14}{one['cpu_percent_of_core']:>18.3f}{one['rss_mib']:>12.1f}")
+
+
+def show_listeners(rows):
+    print(f"{'stream':<30}{'listeners':>10}{'bytes':>8}{'heard/s':>9}{'CPU, % of a core':>18}"
+          f"{'RSS, MiB':>10}{'without':>9}")
+    for name, one in rows.items():
+        line(name, 30, one, lambda one: (
+            f"{one['listeners']:>10}{one['bytes_per_event']:>8.0f}"
+            f"{one['events_per_s_fewest']:>9.1f}{one['cpu_percent_of_core']:>18.2f}"
+            f"{one['rss_mib']:>10.1f}{one['rss_mib_alone']:>9.1f}"))
 
 
 PEER_OF = {"gpuyard /metrics": "prometheus_client /metrics",
@@ -181,41 +208,76 @@ PEER_OF = {"gpuyard /metrics": "prometheus_client /metrics",
            "gpuyard /api/gpu/devices": "fastapi /api/gpu/devices"}
 
 
-def show(result):
-    print(f"\n{result['gpus']} simulated GPUs, idle daemon with its tiers")
-    print(f"{'process':<14}{'CPU, % of a core':>18}{'RSS, MiB':>12}")
-    for name, row in result["idle"].items():
-        print(f"{name:<14}{row['cpu_percent_of_core']:>18.3f}{row['rss_mib']:>12.1f}")
-    print("\nListeners of server-sent events over TCP")
-    print(f"{'stream':<30}{'listeners':>10}{'bytes':>8}{'heard/s':>9}{'CPU, % of a core':>18}"
-          f"{'RSS, MiB':>10}{'without':>9}")
-    for name, row in result["listeners"].items():
-        print(f"{name:<30}{row['listeners']:>10}{row['bytes_per_event']:>8.0f}"
-              f"{row['events_per_s_fewest']:>9.1f}{row['cpu_percent_of_core']:>18.2f}"
-              f"{row['rss_mib']:>10.1f}{row['rss_mib_alone']:>9.1f}")
-    rates = {name: row["requests_per_s"] for name, row in result["http"].items()}
-    print("\nHTTP over TCP, each server on the same one core, 16 connections")
+def show_http(rows):
+    def ratio(name, other, form):
+        if other is None or not measured(rows[name], rows[other]):
+            return ""
+        return form.format(rows[name]["requests_per_s"] / rows[other]["requests_per_s"])
+
     print(f"{'server and route':<28}{'bytes':>8}{'req/s':>10}{'p99, us':>10}{'CPU us/req':>12}"
           f"{'of fixed':>10}{'of peer':>10}")
-    for name, row in result["http"].items():
-        ours = name.startswith("gpuyard")
-        fixed = f"{rates[name] / rates['gpuyard ' + FIXED]:.2f}" if ours else ""
-        peer_ratio = f"{rates[name] / rates[PEER_OF[name]]:.0f}x" if name in PEER_OF else ""
-        print(f"{name:<28}{row['bytes']:>8}{rates[name]:>10.0f}{row['p99_us']:>10.0f}"
-              f"{row['cpu_us_per_request']:>12.1f}{fixed:>10}{peer_ratio:>10}")
-    print("\nFrom driver call to text, in process, microseconds of CPU")
-    for name, nanoseconds in result["pipeline_ns"].items():
+    for name, one in rows.items():
+        fixed = "gpuyard " + FIXED if name.startswith("gpuyard") else None
+        beside = f"{ratio(name, fixed, '{:.2f}'):>10}{ratio(name, PEER_OF.get(name), '{:.0f}x'):>10}"
+        line(name, 28, one, lambda one, beside=beside: (
+            f"{one['bytes']:>8.0f}{one['requests_per_s']:>10.0f}{one['p99_us']:>10.0f}"
+            f"{one['cpu_us_per_request']:>12.1f}{beside}"))
+
+
+def show_pipeline(rows):
+    for name, nanoseconds in rows.items():
         print(f"{name:<28}{nanoseconds / 1e3:>10.1f}")
-    print("\nLooking at 200 rules: GPUs / one in so many is hot, us of CPU")
-    for name, microseconds in result["andon_us"].items():
+
+
+def show_andon(rows):
+    for name, microseconds in rows.items():
         print(f"{name.removeprefix('tick/'):<28}{microseconds:>10.1f}")
-    lease.show(result["leases"])
-    print("\nCommand line, median of wall time")
-    for words, milliseconds in result["start_ms"].items():
+
+
+def show_start(rows):
+    for words, milliseconds in rows.items():
         print(f"gpuyard {words:<18}{milliseconds:>8.1f} ms")
-    control.show(result["control"])
-    crowd.show(result["crowd"])
-    top.show(result["top"])
+
+
+class Part(NamedTuple):
+    key: str
+    title: str
+    measure: object
+    show: object
+
+
+PARTS = (
+    Part("idle", "Idle daemon with its tiers", measure_idle, show_idle),
+    Part("listeners", "Listeners of server-sent events over TCP", measure_streams, show_listeners),
+    Part("http", "HTTP over TCP, each server on the same one core, 16 connections", measure_http, show_http),
+    Part("pipeline_ns", "From driver call to text, in process, microseconds of CPU", measure_pipeline, show_pipeline),
+    Part("andon_us", "Looking at 200 rules: GPUs / one in so many is hot, us of CPU",
+         lambda run: measure_steps("andon_bench"), show_andon),
+    Part("start_ms", "Command line, median of wall time", measure_start, show_start),
+    Part("leases", "Leasing", lambda run: lease.measure(run.directory, run.options.gpus), lease.show),
+    Part("control", "Setting a power limit over a Unix socket, one request after the other, microseconds",
+         lambda run: control.measure(run.world(), run.directory, run.options.control_rounds, run.options.rounds),
+         control.show),
+    Part("crowd", "One client asks for the load, beside many who take what they may have, milliseconds",
+         lambda run: crowd.measure(run.directory), crowd.show),
+    Part("top", "gpuyard top", measure_top, top.show))
+
+
+def measure(options, directory):
+    result = {"gpus": options.gpus}
+    with Stage() as stage:
+        run = Run(options, directory, stage)
+        for number, part in enumerate(PARTS, 1):
+            print(f"bench: part {number} of {len(PARTS)}: {part.title}", file=sys.stderr)
+            result[part.key] = row(part.measure, run)
+    return result
+
+
+def show(result):
+    print(f"\n{result['gpus']} simulated GPUs")
+    for part in PARTS:
+        print(f"\n{part.title}")
+        table(result[part.key], part.show)
 
 
 def main():
@@ -235,6 +297,7 @@ def main():
     show(result)
     if options.json:
         Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+    sys.exit(verdict(result))
 
 
 if __name__ == "__main__":

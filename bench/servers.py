@@ -1,19 +1,43 @@
 """The servers that a benchmark run compares, all on one simulated world and pinned to one core."""
 
 import http.client
+import json
 import os
 import re
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
+
+from rows import NotMeasured, Unavailable
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "build/release/gpuyard"
 LIBRARY = ROOT / "build/release/sim"
 PYTHON = ROOT / "build/bench-venv/bin/python"
 SERVER_CORE = "0"
+CLIENT_CORE = "1"
 PATIENCE = 15
+LONGEST_CLIENT = 900  # seconds, for a client that never ends
+
+# One client of a benchmark asks for more than one user may have. The limits of a listener stay.
+LIFTED = "[shares]\n" + "".join(f"{key} = 1000000\n" for key in (
+    "connections", "streams", "waiting_claims", "claims_a_minute", "changes_a_minute"))
+
+
+def client(*words, environment=None):
+    """The JSON that a client on the other core prints."""
+    out = subprocess.run(["taskset", "-c", CLIENT_CORE, *map(str, words)], env=environment, check=True,
+                         capture_output=True, text=True, timeout=LONGEST_CLIENT).stdout
+    return json.loads(out)
+
+
+def with_config(directory, text):
+    """A daemon's arguments for this configuration."""
+    file = Path(directory) / "gpuyard.toml"
+    file.write_text(text)
+    return "--config", file
 
 
 class World:
@@ -22,12 +46,13 @@ class World:
     def __init__(self, directory, gpus, *arguments):
         self.directory = directory
         subprocess.run([PROGRAM, "sim", "start", "--gpus", str(gpus), "--world", directory,
-                        *arguments], check=True, stdout=subprocess.DEVNULL)
+                        *arguments], check=True, capture_output=True, text=True)
         self.environment = os.environ | {"GPUYARD_SIM_WORLD": str(directory),
                                          "LD_LIBRARY_PATH": str(LIBRARY)}
 
     def stop(self):
-        subprocess.run([PROGRAM, "sim", "stop", "--world", self.directory], check=True)
+        # The figures are taken; a keeper that stays is said, and does not cost them.
+        subprocess.run([PROGRAM, "sim", "stop", "--world", self.directory], check=False)
 
 
 class Server:
@@ -35,42 +60,43 @@ class Server:
 
     def __init__(self, command, environment, log, log_stdout=False):
         self.log = Path(log)
-        written = open(self.log, "w")
-        self.process = subprocess.Popen(["taskset", "-c", SERVER_CORE, *map(str, command)],
-                                        env=environment, stderr=written,
-                                        stdout=written if log_stdout else subprocess.DEVNULL)
+        with open(self.log, "w") as written:
+            self.process = subprocess.Popen(["taskset", "-c", SERVER_CORE, *map(str, command)],
+                                            env=environment, stderr=written,
+                                            stdout=written if log_stdout else subprocess.DEVNULL)
         self.port = None
 
-    def wait_for(self, path):
+    def wait_until(self, ready):
         deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=1)
-                connection.request("GET", path)
-                answer = connection.getresponse()
-                answer.read()
-                if answer.status == 200:
-                    return
-            except OSError:
-                pass
+        while not ready():
             if time.monotonic() > deadline or self.process.poll() is not None:
-                raise SystemExit(f"bench: a server did not start:\n{self.log.read_text()}")
+                said = self.log.read_text().strip().splitlines()
+                self.stop()
+                raise NotMeasured(f"{self.log.stem} did not start: {said[-1] if said else 'it wrote no log'}")
             time.sleep(0.05)
+
+    def answers(self, path):
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=1)
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status == 200
+        except OSError:
+            return False
+
+    def takes_connections(self, path):
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(path) == 0
 
     def stop(self):
         self.process.terminate()
-        self.process.wait(PATIENCE)
-
-
-def wait_for_socket(server, path):
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        with socket.socket(socket.AF_UNIX) as probe:
-            if probe.connect_ex(path) == 0:
-                return
-        if time.monotonic() > deadline or server.process.poll() is not None:
-            raise SystemExit(f"bench: a server did not start:\n{server.log.read_text()}")
-        time.sleep(0.05)
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            print(f"bench: {self.log.stem} did not stop within {PATIENCE} s and is killed", file=sys.stderr)
+            self.process.kill()
+            self.process.wait()
 
 
 def free_port():
@@ -81,25 +107,26 @@ def free_port():
 
 def peer(name, world, directory, path):
     """One of bench/peers."""
+    if not PYTHON.exists():
+        raise Unavailable("its packages could not be had")
     port = free_port()
     server = Server([PYTHON, ROOT / f"bench/peers/{name}.py", port], world.environment,
                     f"{directory}/{name}.log")
     server.port = port
-    server.wait_for(path)
+    server.wait_until(lambda: server.answers(path))
     return server
 
 
 class Yard(Server):
-    """gpuyard's own daemon."""
+    """gpuyard's own daemon, once it has read its GPUs."""
 
     def __init__(self, world, directory, *arguments, nvml=LIBRARY / "libnvidia-ml.so.1"):
-        super().__init__([PROGRAM, "serve", *arguments, "--nvml", nvml, "--listen", "127.0.0.1:0", "--socket",
-                          f"{directory}/s", "--state", f"{directory}/state"], world.environment, f"{directory}/gpuyard.log")
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline and "NVML init" not in self.log.read_text():
-            time.sleep(0.05)
+        words = ["--nvml", nvml, "--listen", "127.0.0.1:0", "--socket", f"{directory}/s",
+                 "--state", f"{directory}/state"]
+        super().__init__([PROGRAM, "serve", *arguments, *words], world.environment, f"{directory}/gpuyard.log")
+        self.wait_until(lambda: "NVML init" in self.log.read_text())
         self.port = int(re.search(r"http://127.0.0.1:(\d+)", self.log.read_text()).group(1))
-        self.wait_for("/metrics")
+        self.wait_until(lambda: self.answers("/metrics"))
 
     def processes(self):
         """Its processes by what they are."""
@@ -115,7 +142,7 @@ class EventStream(Server):
     """The streaming half of a daemon, at so many snapshots a second."""
 
     def __init__(self, hz, directory):
-        self.process = subprocess.Popen(
-            ["taskset", "-c", SERVER_CORE, ROOT / "build/release/bench/event_stream", str(hz)],
-            stdout=subprocess.PIPE, text=True)
-        self.port = int(self.process.stdout.readline())
+        super().__init__([ROOT / "build/release/bench/event_stream", hz], None, f"{directory}/event_stream.log",
+                         log_stdout=True)
+        self.wait_until(lambda: re.fullmatch(r"\d+\n", self.log.read_text()))
+        self.port = int(self.log.read_text())

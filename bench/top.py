@@ -15,7 +15,6 @@ import pty
 import re
 import select
 import signal
-import statistics
 import struct
 import subprocess
 import sys
@@ -24,12 +23,12 @@ import termios
 import time
 from pathlib import Path
 
-from servers import LIBRARY, PATIENCE, PROGRAM, ROOT, SERVER_CORE, World, Yard
+from rows import NotMeasured, Stage, Unavailable, line, measured, medians, row, table, verdict, why_not
+from servers import CLIENT_CORE, LIBRARY, PATIENCE, PROGRAM, ROOT, SERVER_CORE, World, Yard
 
 NVML = LIBRARY / "libnvidia-ml.so.1"
 NVTOP = ROOT / "build/clients/nvtop/root/usr/bin/nvtop"
 NVITOP = ROOT / "build/venv/bin/nvitop"
-CLIENT_CORE = 1
 ROWS, COLUMNS = 24, 80
 ESCAPES = re.compile(rb"\x1b(?:\[[?>0-9;]*[A-Za-z]|[()][A-Z0-9]|[=>78]|\][^\x07]*\x07)")
 SHARE = re.compile(rb"\d ?%")  # the load of a GPU, as each of them writes it
@@ -39,9 +38,8 @@ PEERS = {"nvtop 3.0": NVTOP, "nvitop 1.7": NVITOP}
 
 def commands(socket):
     """Each draws once a second."""
-    own = {OURS: [PROGRAM, "top", "--socket", socket], ALONE: [PROGRAM, "top", "--nvml", NVML]}
-    peers = {"nvtop 3.0": [NVTOP, "-d", "10"], "nvitop 1.7": [NVITOP, "--monitor", "full", "--interval", "1"]}
-    return own | {name: words for name, words in peers.items() if PEERS[name].exists()}
+    return {OURS: [PROGRAM, "top", "--socket", socket], ALONE: [PROGRAM, "top", "--nvml", NVML],
+            "nvtop 3.0": [NVTOP, "-d", "10"], "nvitop 1.7": [NVITOP, "--monitor", "full", "--interval", "1"]}
 
 
 class ReadYard(Yard):
@@ -51,18 +49,17 @@ class ReadYard(Yard):
         super().__init__(world, directory, **options)
         self.socket = f"{directory}/s"
         ready = [PROGRAM, "devices", "--socket", self.socket]
-        deadline = time.monotonic() + PATIENCE
-        while subprocess.run(ready, capture_output=True, check=False).returncode != 0:
-            if time.monotonic() > deadline:
-                raise SystemExit(f"bench: the daemon reads no GPU:\n{self.log.read_text()}")
-            time.sleep(0.05)
+        self.wait_until(lambda: subprocess.run(ready, capture_output=True, check=False).returncode == 0)
 
 
 class Terminal:
     """A program on a terminal, and the bytes that came."""
 
     def __init__(self, command, environment):
+        if not Path(command[0]).exists():
+            raise Unavailable("it could not be had")
         self.name = Path(command[0]).name
+        self.ended = False
         environment = environment | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8"}
         self.bytes = 0
         self.began = time.monotonic()
@@ -70,17 +67,21 @@ class Terminal:
         if self.pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
             os.sched_setaffinity(0, {int(SERVER_CORE)})
-            os.execve(command[0], list(map(str, command)), environment)
+            try:
+                os.execve(command[0], list(map(str, command)), environment)
+            finally:
+                os._exit(127)
 
     def read(self, until):
-        """What comes next, before this time; b"" if nothing did."""
+        """What comes next, before this time; b"" if nothing did, or if the program has ended."""
         left = until - time.monotonic()
         if left <= 0 or not select.select([self.fd], [], [], left)[0]:
             return b""
         try:
             chunk = os.read(self.fd, 65536)
         except OSError:
-            raise SystemExit(f"bench: {self.name} ended on its terminal") from None
+            chunk = b""
+        self.ended = not chunk
         self.bytes += len(chunk)
         return chunk
 
@@ -91,7 +92,9 @@ class Terminal:
             seen += chunk
             if SHARE.search(ESCAPES.sub(b"", seen)):
                 return time.monotonic() - self.began
-        raise SystemExit(f"bench: no value on the terminal, only {seen[-200:]!r}")
+        end = "it ended" if self.ended else f"{PATIENCE} s passed"
+        words = ESCAPES.sub(b" ", seen).decode("utf-8", "replace")
+        raise NotMeasured(f"{end} without a value on the terminal, only {words.split()[-12:]}")
 
     def processes(self):
         found = [self.pid]
@@ -117,42 +120,57 @@ class Terminal:
 
 def drain(terminals, seconds):
     until = time.monotonic() + seconds
+    live = {one.fd: one for one in terminals if not one.ended}
     while (left := until - time.monotonic()) > 0:
-        for ready in select.select(terminals, [], [], left)[0]:
-            terminals[ready].read(until)
+        for ready in select.select(live, [], [], left)[0]:
+            live[ready].read(until)
+            if live[ready].ended:
+                del live[ready]
 
 
-def open_all(words, environment):
-    return {name: Terminal(command, environment) for name, command in words.items()}
+def first_frame(command, environment):
+    terminal = Terminal(command, environment)
+    try:
+        return {"first_frame_ms": terminal.first_values() * 1e3}
+    finally:
+        terminal.close()
 
 
 def first_frames(words, environment, times):
     """Each alone, in turns; the first turn warms the caches."""
-    samples = {name: [] for name in words}
-    for turn in range(times + 1):
-        for name, command in words.items():
-            terminal = Terminal(command, environment)
-            taken = terminal.first_values()
-            terminal.close()
-            samples[name] += [taken * 1e3] if turn else []
-    return {name: {"first_frame_ms": statistics.median(taken)} for name, taken in samples.items()}
+    cells = {name: lambda command=command: first_frame(command, environment) for name, command in words.items()}
+    return medians(cells, times, PEERS, warm_up=1)
+
+
+class Watched:
+    """A terminal while it draws: what it costs from now on."""
+
+    def __init__(self, terminal):
+        self.terminal = terminal
+        self.cpu, self.bytes, self.began = terminal.cpu_seconds(), terminal.bytes, time.monotonic()
+
+    def figures(self):
+        if self.terminal.ended:
+            raise NotMeasured("it ended on its terminal")
+        taken = time.monotonic() - self.began
+        return {"cpu_percent_of_core": (self.terminal.cpu_seconds() - self.cpu) / taken * 100,
+                "bytes_per_s": (self.terminal.bytes - self.bytes) / taken,
+                "rss_mib": self.terminal.rss_mib()}
 
 
 def steady(words, environment, settle, seconds):
     """CPU, bytes and memory of all of them, drawing side by side."""
-    terminals = open_all(words, environment)
+    terminals = {name: row(Terminal, command, environment, peer=name in PEERS) for name, command in words.items()}
+    live = [one for one in terminals.values() if measured(one)]
     try:
-        by_fd = {terminal.fd: terminal for terminal in terminals.values()}
-        drain(by_fd, settle)
-        before = {name: (one.cpu_seconds(), one.bytes) for name, one in terminals.items()}
-        began = time.monotonic()
-        drain(by_fd, seconds)
-        taken = time.monotonic() - began
-        return {name: {"cpu_percent_of_core": (one.cpu_seconds() - before[name][0]) / taken * 100,
-                       "bytes_per_s": (one.bytes - before[name][1]) / taken,
-                       "rss_mib": one.rss_mib()} for name, one in terminals.items()}
+        drain(live, settle)
+        watched = {name: row(Watched, one, peer=name in PEERS) if measured(one) else one
+                   for name, one in terminals.items()}
+        drain(live, seconds)
+        return {name: row(one.figures, peer=name in PEERS) if measured(one) else one
+                for name, one in watched.items()}
     finally:
-        for terminal in terminals.values():
+        for terminal in live:
             terminal.close()
 
 
@@ -188,9 +206,9 @@ def key_latencies(yard, environment, keys):
     samples = []
     try:
         terminal.first_values()
-        drain({terminal.fd: terminal}, 2)
+        drain([terminal], 2)
         os.kill(yard.process.pid, signal.SIGSTOP)
-        drain({terminal.fd: terminal}, 1.5)  # so that a question is under way
+        drain([terminal], 1.5)  # so that a question is under way
         for i in range(keys):
             key, words = KEYS[i % len(KEYS)]
             began = time.monotonic()
@@ -199,7 +217,7 @@ def key_latencies(yard, environment, keys):
                 chunk = terminal.read(began + PATIENCE)
                 arrived = time.monotonic()
                 if not chunk:
-                    raise SystemExit(f"bench: {words} does not follow the key {key}")
+                    raise NotMeasured(f"{words} does not follow the key {key}")
                 picture.take(chunk.decode("utf-8", "replace"))
             samples.append((arrived - began) * 1e3)
     finally:
@@ -246,135 +264,139 @@ __attribute__((constructor)) static void begin(void) {{
         return int.from_bytes(self.counter.read_bytes(), sys.byteorder)
 
 
-def calls_of_daemon(world, directory, seconds, viewers=10):
-    """Driver calls a second of a daemon that nobody asks, and of one that ten `top`s show."""
-    nvml = CountingNvml(directory)
-    yard = ReadYard(world, directory, nvml=nvml.path)
-    terminals = {}
+def calls_of_daemon(yard, nvml, environment, seconds, viewers):
+    """Driver calls a second of a daemon without viewers, and of one that ten `top`s show."""
+    terminals = []
     try:
         time.sleep(5)
         rates = []
         for count in (0, viewers):
             for _ in range(count):
-                one = Terminal(commands(yard.socket)[OURS], world.environment)
-                one.first_values()
-                terminals[one.fd] = one
+                terminals.append(Terminal(commands(yard.socket)[OURS], environment))
+                terminals[-1].first_values()
             before, began = nvml.calls(), time.monotonic()
             drain(terminals, seconds)
             rates.append((nvml.calls() - before) / (time.monotonic() - began))
-        return {"alone_per_s": rates[0], "with_viewers_per_s": rates[1], "viewers": viewers}
+        return {"alone_per_s": rates[0], "with_viewers_per_s": rates[1], "viewers": viewers,
+                "ratio": rates[1] / rates[0]}
     finally:
-        for terminal in terminals.values():
+        for terminal in terminals:
             terminal.close()
-        yard.stop()
 
 
-def populated(directory, gpus):
-    """GPUs that change all the time, the first eight with two processes each."""
-    world = World(directory, gpus, "--load", "mixed")
+def populate(world):
+    """The first eight GPUs get two processes each."""
     for gpu in range(8):
         subprocess.run([PROGRAM, "sim", "attach", "--synthetic", "2", "--gpu", str(gpu), "--vram", "3G", "--load",
-                        "0.2", "--world", directory], check=True, stdout=subprocess.DEVNULL)
-    return world
+                        "0.2", "--world", world.directory], check=True, capture_output=True, text=True)
 
 
 def measure_fleet(directory, gpus, quick):
     directory.mkdir()
-    world = populated(directory / "world", gpus)
-    try:
-        yard = ReadYard(world, directory)
-        try:
-            words = commands(yard.socket)
-            rows = first_frames(words, world.environment, 3 if quick else 10)
-            for name, row in steady(words, world.environment, 5, 10 if quick else 60).items():
-                rows[name] |= row
-            keys = key_latencies(yard, world.environment, 50 if quick else 200)
-        finally:
-            yard.stop()
-        return {"viewers": rows, "keys": keys}
-    finally:
-        world.stop()
+    with Stage() as stage:
+        world = stage.get("world", lambda: World(directory / "world", gpus, "--load", "mixed"))
+        populate(world)
+        yard = stage.get("gpuyard", lambda: ReadYard(world, directory))
+        words = commands(yard.socket)
+        viewers = first_frames(words, world.environment, 3 if quick else 10)
+        for name, one in steady(words, world.environment, 5, 10 if quick else 60).items():
+            viewers[name] = viewers[name] if why_not(viewers[name]) else one if why_not(one) else viewers[name] | one
+        return {"viewers": viewers, "keys": row(key_latencies, yard, world.environment, 50 if quick else 200)}
 
 
 def measure_stillness(directory, quick):
     """Bytes a second in a world whose time stands still, once the past that is shown is full of it."""
     directory.mkdir()
-    world = World(directory / "world", 8, "--load", "idle", "--stepped")
-    try:
-        yard = ReadYard(world, directory)
-        try:
-            return {name: row["bytes_per_s"] for name, row
-                    in steady(commands(yard.socket), world.environment, 20, 5 if quick else 20).items()}
-        finally:
-            yard.stop()
-    finally:
-        world.stop()
+    with Stage() as stage:
+        world = stage.get("world", lambda: World(directory / "world", 8, "--load", "idle", "--stepped"))
+        yard = stage.get("gpuyard", lambda: ReadYard(world, directory))
+        return steady(commands(yard.socket), world.environment, 20, 5 if quick else 20)
 
 
-def measure_calls(directory, quick):
+def measure_calls(directory, quick, viewers=10):
     directory.mkdir()
-    world = populated(directory / "world", 8)
-    try:
+    nvml = CountingNvml(directory)
+    with Stage() as stage:
+        world = stage.get("world", lambda: World(directory / "world", 8, "--load", "mixed"))
+        populate(world)
+        yard = stage.get("gpuyard", lambda: ReadYard(world, directory, nvml=nvml.path))
         # The slowest tier is read once a minute: in each of two minutes, or in none of these short times.
-        return calls_of_daemon(world, directory, 10 if quick else 60)
-    finally:
-        world.stop()
+        return calls_of_daemon(yard, nvml, world.environment, 10 if quick else 60, viewers)
 
 
 def measure(directory, quick=False):
     place = Path(directory)
     before = os.sched_getaffinity(0)
-    result = {"calls": measure_calls(place / "top-calls", quick)}
-    os.sched_setaffinity(0, {CLIENT_CORE})
+    result = {"calls": row(measure_calls, place / "top-calls", quick)}
+    os.sched_setaffinity(0, {int(CLIENT_CORE)})
     try:
-        result["fleets"] = {str(gpus): measure_fleet(place / f"top-{gpus}", gpus, quick) for gpus in (8, 64)}
-        result["still_bytes_per_s"] = measure_stillness(place / "top-still", quick)
+        result["fleets"] = {str(gpus): row(measure_fleet, place / f"top-{gpus}", gpus, quick) for gpus in (8, 64)}
+        result["still"] = row(measure_stillness, place / "top-still", quick)
     finally:
         os.sched_setaffinity(0, before)
     return result
 
 
 def bars(result):
-    """What the design allows: what, found, allowed, unit."""
-    calls, still = result["calls"], result["still_bytes_per_s"]
+    """What the design allows: what, its row, the row's figure, allowed, unit."""
     rows = []
     for gpus, cpu in (("8", 0.1), ("64", 0.3)):
-        fleet = result["fleets"][gpus]
         for name, short in ((OURS, "daemon"), (ALONE, "driver")):
-            ours = fleet["viewers"][name]
-            rows += [(f"{gpus} GPUs, {short}: first frame", ours["first_frame_ms"], 50, "ms"),
-                     (f"{gpus} GPUs, {short}: CPU", ours["cpu_percent_of_core"], cpu, "% of a core"),
-                     (f"{gpus} GPUs, {short}: RSS", ours["rss_mib"], 8, "MiB")]
-        rows.append((f"{gpus} GPUs: a key, the daemon stopped, p99", fleet["keys"]["p99_ms"], 30, "ms"))
-    rows += [("8 GPUs: to the terminal", result["fleets"]["8"]["viewers"][OURS]["bytes_per_s"], 2000, "B/s"),
-             ("8 GPUs: the same, nothing changes", still[OURS], 100, "B/s"),
-             (f"driver calls with {calls['viewers']} tops, of those with none",
-              calls["with_viewers_per_s"] / calls["alone_per_s"], 1.02, "times")]
-    return rows
+            ours = part_of(result["fleets"][gpus], "viewers", name)
+            rows += [(f"{gpus} GPUs, {short}: first frame", ours, "first_frame_ms", 50, "ms"),
+                     (f"{gpus} GPUs, {short}: CPU", ours, "cpu_percent_of_core", cpu, "% of a core"),
+                     (f"{gpus} GPUs, {short}: RSS", ours, "rss_mib", 8, "MiB")]
+        keys = part_of(result["fleets"][gpus], "keys")
+        rows.append((f"{gpus} GPUs: a key, the daemon stopped, p99", keys, "p99_ms", 30, "ms"))
+    ours = part_of(result["fleets"]["8"], "viewers", OURS)
+    return rows + [("8 GPUs: to the terminal", ours, "bytes_per_s", 2000, "B/s"),
+                   ("8 GPUs: the same, nothing changes", part_of(result["still"], OURS), "bytes_per_s", 100, "B/s"),
+                   ("driver calls with ten tops, of those with none", result["calls"], "ratio", 1.02, "times")]
+
+
+def part_of(part, *names):
+    """The row of that name, or the failure of what is around it."""
+    for name in names:
+        part = part if why_not(part) else part[name]
+    return part
+
+
+def show_viewers(viewers):
+    def to_ours(one, key):
+        return f"{one[key] / viewers[OURS][key]:>8.1f}x" if measured(viewers[OURS]) else f"{'':>9}"
+
+    print(f"{'':<26}{'first values, ms':>18}{'CPU, % of a core':>18}{'of ours':>9}{'RSS, MiB':>10}{'of ours':>9}"
+          f"{'B/s':>8}")
+    for name, one in viewers.items():
+        line(name, 26, one, lambda one: (
+            f"{one['first_frame_ms']:>18.1f}{one['cpu_percent_of_core']:>18.3f}{to_ours(one, 'cpu_percent_of_core')}"
+            f"{one['rss_mib']:>10.1f}{to_ours(one, 'rss_mib')}{one['bytes_per_s']:>8.0f}"))
+
+
+def show_fleet(fleet):
+    show_viewers(fleet["viewers"])
+    line("a key, the daemon stopped:", 26, fleet["keys"], lambda keys: (
+        f" p50 {keys['p50_ms']:.2f} ms, p99 {keys['p99_ms']:.2f}, longest {keys['longest_ms']:.2f}, of {keys['keys']}"))
+
+
+def show_still(still):
+    for name, one in still.items():
+        line(name, 26, one, lambda one: f"{one['bytes_per_s']:>8.0f}")
 
 
 def show(result):
     for gpus, fleet in result["fleets"].items():
         print(f"\n{gpus} simulated GPUs on a terminal of 80x24, once a second")
-        print(f"{'':<26}{'first values, ms':>18}{'CPU, % of a core':>18}{'of ours':>9}{'RSS, MiB':>10}{'of ours':>9}{'B/s':>8}")
-        ours = fleet["viewers"][OURS]
-        for name, row in fleet["viewers"].items():
-            cpu, rss = (row[key] / ours[key] for key in ("cpu_percent_of_core", "rss_mib"))
-            print(f"{name:<26}{row['first_frame_ms']:>18.1f}{row['cpu_percent_of_core']:>18.3f}{cpu:>8.1f}x"
-                  f"{row['rss_mib']:>10.1f}{rss:>8.1f}x{row['bytes_per_s']:>8.0f}")
-        for name in PEERS.keys() - fleet["viewers"].keys():
-            print(f"{name:<26}  (not measured: it could not be had)")
-        keys = fleet["keys"]
-        print(f"a key, the daemon stopped: p50 {keys['p50_ms']:.2f} ms, p99 {keys['p99_ms']:.2f}, longest "
-              f"{keys['longest_ms']:.2f}, of {keys['keys']}")
-    print("\nNothing changes, 8 GPUs, B/s: " + ", ".join(
-        f"{name} {rate:.0f}" for name, rate in result["still_bytes_per_s"].items()))
-    calls = result["calls"]
-    print(f"Driver calls a second, 8 GPUs: {calls['alone_per_s']:.1f} with no top, "
-          f"{calls['with_viewers_per_s']:.1f} with {calls['viewers']}")
+        table(fleet, show_fleet)
+    print("\nNothing changes, 8 GPUs, B/s")
+    table(result["still"], show_still)
+    print("\nDriver calls a second, 8 GPUs")
+    table(result["calls"], lambda calls: print(
+        f"{calls['alone_per_s']:.1f} with no top, {calls['with_viewers_per_s']:.1f} with {calls['viewers']}"))
     print(f"\n{'bar':<50}{'found':>10}{'allowed':>10}")
-    for what, found, allowed, unit in bars(result):
-        print(f"{what:<50}{found:>10.3f}{allowed:>10g} {unit}{'' if found <= allowed else '   MISSED'}")
+    for what, one, key, allowed, unit in bars(result):
+        line(what, 50, one, lambda one, key=key, allowed=allowed, unit=unit: (
+            f"{one[key]:>10.3f}{allowed:>10g} {unit}{'' if one[key] <= allowed else '   MISSED'}"))
 
 
 def main():
@@ -387,6 +409,7 @@ def main():
     show(result)
     if options.json:
         Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+    sys.exit(verdict(result))
 
 
 if __name__ == "__main__":
