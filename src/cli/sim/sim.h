@@ -8,8 +8,9 @@
 
 namespace gpuyard::cli {
 
-// Returns the directory of the world that the verb names, or else of the user's own. Where none runs
-// there, verbs that change a world mean that of `gpuyard serve --simulate`, if it has the usual state.
+// Returns the directory of the world that the verb names, or else of the user's own. Where none
+// runs there, verbs that change a world mean that of `gpuyard serve --simulate`, if it has the
+// usual state.
 std::string world_of(const SimVerb&);
 
 Result<void> sim_inject(const SimVerb&);
