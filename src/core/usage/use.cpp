@@ -77,6 +77,13 @@ void UseBook::end(std::string_view lease, TimePoint at) {
   read_edge();
 }
 
+std::optional<Use> UseBook::of(std::string_view lease) const {
+  const bool found = found_.over.contains(std::string(lease)) ||
+                     std::ranges::find(found_.held, lease, &Holding::lease) != found_.held.end();
+  if (found && !restored_) return std::nullopt;
+  return count_.of(lease, loop_.now());
+}
+
 void UseBook::read_edge() {
   reads_.fresh(here_.guard([this](const UseReadings& readings) { observe(readings); }));
 }

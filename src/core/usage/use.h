@@ -74,8 +74,9 @@ class UseBook {
   void end(std::string_view lease, TimePoint at);
   void observe(const UseReadings&);
 
-  // Returns nothing for a lease that had no GPUs within the last day.
-  std::optional<Use> of(std::string_view lease) const { return count_.of(lease, loop_.now()); }
+  // Returns nothing for a lease that had no GPUs within the last day, nor for one of an earlier
+  // daemon before its kept use is read: what is not known is not 0.
+  std::optional<Use> of(std::string_view lease) const;
   // Answers over all leases, up to the last reading. Errc::unavailable: the books cannot be read
   // now.
   void ask(const UseQuestion&, Answer);

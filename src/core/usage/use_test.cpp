@@ -103,6 +103,27 @@ TEST_F(UseBookTest, ACrashLosesAtMostAMinuteAndALeaseGoesOnFromThere) {
   EXPECT_EQ(use.unknown, seconds(120) - milliseconds(*use.energy_mj / 100)) << "at 100 W";
 }
 
+// A daemon that had just started said 0 J of a lease that had used more.
+TEST_F(UseBookTest, UseOfEarlierDaemonIsUnknownUntilItIsRead) {
+  const TimePoint granted = loop_.now();
+  book_->open({});
+  begin("a");
+  tick(100);
+  book_.emplace(loop_, reads_, archive_);
+  archive_.trouble = Error{Errc::busy, "locked"};
+  book_->observe(reads_.now());
+  const auto today = std::chrono::floor<std::chrono::days>(loop_.wall());
+  book_->open({{{"a", 1000, {"GPU-0"}, granted}}, {}, today, false});
+  begin("b");
+  tick(3);
+  EXPECT_FALSE(book_->of("a"));
+  EXPECT_TRUE(book_->of("b")) << "all of it is known";
+  archive_.trouble.reset();
+  tick(10);
+  ASSERT_TRUE(book_->of("a"));
+  EXPECT_GE(book_->of("a")->energy_mj, 5'900'000);
+}
+
 TEST_F(UseBookTest, BooksThatCannotBeReadAreNotWrittenOverAndAskedForAgain) {
   archive_.trouble = Error{Errc::busy, "locked"};
   book_->open({});
