@@ -85,6 +85,12 @@ def test_a_proof_that_nobody_mentions_fails(ci):
     assert f"{PYPI} MISSING" in " ".join(run.stdout.split())
 
 
+def test_program_skipped_as_a_whole_fails(ci):
+    run = ci(GOOD + "record_proof test_fleet 'skipped (no ip)'")
+    assert run.returncode == 1
+    assert "ci: FAILED: all of test_fleet was skipped (no ip)" in run.stdout
+
+
 SKIPPED = GOOD + f"record_proof '{PYPI}' 'skipped (PyPI does not answer)'"
 
 
