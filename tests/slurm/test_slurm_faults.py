@@ -50,6 +50,9 @@ def node(cluster):
     return cluster.nodes[0]
 
 
+BUSY_TRIES = 10  # jobs, until one meets a machine that has time for it
+
+
 def quiet(run):
     """A hook that had nothing to complain of."""
     return (run.status, run.out, run.err) == (0, "", "")
@@ -430,12 +433,19 @@ def test_a_spool_without_room_loses_notes_and_hurts_no_job(cluster, node, record
             assert begun(node, job).status == 0
             started(cluster, job)
         assert check(node).status == 0 and known_jobs(node) == {}
-        with running(node) as other:
-            assert quiet(begun(node, other)) and known_jobs(node) == {other: gpus_of(node, other)}
-            make_sick(node, 3)
-            assert check(node).status == 0 and drained(node)
-            acknowledge(node)
-            assert check(node).status == 0 and not drained(node)
+        for _ in range(BUSY_TRIES):
+            with running(node) as other:
+                begin = begun(node, other)
+                if "slurmd -G:  (no answer" in begin.err:
+                    continue  # slower than a hook waits, on a busy machine; the note of it has no room either
+                assert quiet(begin) and known_jobs(node) == {other: gpus_of(node, other)}
+                make_sick(node, 3)
+                assert check(node).status == 0 and drained(node)
+                acknowledge(node)
+                assert check(node).status == 0 and not drained(node)
+                break
+        else:
+            pytest.fail(f"slurmd -G was too slow for {BUSY_TRIES} jobs")
         cancel(cluster, job)
         assert quiet(ended(node, job))
     assert check(node).status == 0
