@@ -46,6 +46,7 @@ test_in_root() {
   # shellcheck disable=SC2016
   run_strictly unshare --mount --pid --fork --kill-child bash -c '
     set -e
+    mount --bind "$1" "$1" # tests make mount namespaces, which takes a root that is a mount point
     mount --rbind /dev "$1/dev"
     mount --rbind /sys "$1/sys"
     mount -t proc proc "$1/proc"
@@ -53,6 +54,8 @@ test_in_root() {
     mount -t tmpfs tmpfs "$1/run"
     mount --bind /etc/ssl/certs "$1/etc/ssl/certs" # a proxy may have one of its own
     cp -L /etc/resolv.conf "$1/etc/resolv.conf" 2>/dev/null || true
+    # Every machine has one, but debootstrap makes none.
+    [[ -e $1/etc/hosts ]] || printf "127.0.0.1 localhost\n::1 localhost\n" >"$1/etc/hosts"
     root=$1
     shift
     exec chroot "$root" env -C /src HOME=/root YARD_PROOFS=/src/build/proofs.tsv ./yard test "$@"' \
