@@ -169,6 +169,12 @@ def nothing_is_left(one, pids):
     one.kill()
     one.communicate()
     wait_until(lambda: not any(map(runs, pids)), "every process of it to end")
-    left = subprocess.run(["lsns", "-no", "NS"], capture_output=True, text=True, check=True).stdout
-    assert not any(re.search(r"\d+", space).group() in left.split() for space in spaces)
+    numbers = {re.search(r"\d+", space).group() for space in spaces}
+
+    def left():
+        listing = subprocess.run(["lsns", "-no", "NS"], capture_output=True, text=True, check=True).stdout
+        return numbers & set(listing.split())
+
+    # The kernel takes a namespace away a moment after its last process has ended.
+    wait_until(lambda: not left(), lambda: f"the namespaces {left()} to end")
     assert "alice" not in Path("/etc/passwd").read_text()
