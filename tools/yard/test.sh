@@ -46,7 +46,7 @@ test_in_root() {
   # shellcheck disable=SC2016
   run_strictly unshare --mount --pid --fork --kill-child bash -c '
     set -e
-    mount --bind "$1" "$1" # tests make mount namespaces, which takes a root that is a mount point
+    mount --bind "$1" "$1"
     mount --rbind /dev "$1/dev"
     mount --rbind /sys "$1/sys"
     mount -t proc proc "$1/proc"
@@ -56,9 +56,13 @@ test_in_root() {
     cp -L /etc/resolv.conf "$1/etc/resolv.conf" 2>/dev/null || true
     # Every machine has one, but debootstrap makes none.
     [[ -e $1/etc/hosts ]] || printf "127.0.0.1 localhost\n::1 localhost\n" >"$1/etc/hosts"
-    root=$1
+    cd "$1"
     shift
-    exec chroot "$root" env -C /src HOME=/root YARD_PROOFS=/src/build/proofs.tsv ./yard test "$@"' \
+    # Not chroot alone: a test that enters a mount namespace would be back in the root of this machine.
+    mkdir -p .outside
+    pivot_root . .outside
+    exec chroot . sh -c "umount -l /.outside
+      exec env -C /src HOME=/root YARD_PROOFS=/src/build/proofs.tsv ./yard test \"\$@\"" inside "$@"' \
     root "$root" "$@"
   show_proofs "$root/src/build/proofs.tsv"
   return "$status"
