@@ -42,7 +42,6 @@ function(gpuyard_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main)
-  target_compile_definitions(${name} PRIVATE GPUYARD_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   # A test runs once for each time it is compiled: optimising it costs more than it saves.
   target_compile_options(${name} PRIVATE -O0)
   # As many sources at once as a compile step has memory for (mib_per_job in tools/yard/common.sh).

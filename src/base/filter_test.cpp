@@ -6,12 +6,14 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
+#include "base/golden_for_tests.h"
+
 namespace gpuyard {
 namespace {
 
 // The cases that the page's filter is held to, too.
 boost::json::object cases() {
-  const std::ifstream file(GPUYARD_SOURCE_DIR "/tests/data/filters.json");
+  const std::ifstream file(source_directory() + "/tests/data/filters.json");
   std::stringstream text;
   text << file.rdbuf();
   return boost::json::parse(text.str()).as_object();

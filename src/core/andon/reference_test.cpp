@@ -65,7 +65,7 @@ TEST(Documents, TheOverviewLeadsToEveryDocument) {
   RecordProperty("contract", "C19");
   const std::string overview = document("overview.md");
   std::size_t documents = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(GPUYARD_SOURCE_DIR "/docs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(source_directory() + "/docs")) {
     const std::string name = entry.path().filename();
     if (entry.path().extension() != ".md" || name == "overview.md") continue;
     ++documents;
