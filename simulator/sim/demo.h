@@ -24,7 +24,7 @@ inline constexpr std::size_t kFewestDemoGpus = 4;
 // The hidden verb of the program that runs a demo's processes.
 inline constexpr const char* kDemoVerb = "sim-demo";
 
-// What one process of a demo does.
+// One process of a demo: its GPU, the load that it stands for, and whether it has a lease.
 struct DemoRole {
   const char* name;   // of the process; at most 15 bytes, the kernel's limit
   std::uint32_t gpu;  // its place

@@ -116,7 +116,7 @@ struct ProcessDemand {
   double load = 1.0;  // 0 to 1
 };
 
-// What the keeper keeps of a process with this demand. Errc::invalid: the load is not from 0 to 1.
+// Returns the keeper's record of a process with this demand. Errc::invalid: a load outside 0 to 1.
 Result<ProcessRecord> record_of(const ProcessDemand&);
 
 // Puts a process on the GPU until it dies. Attaching it again replaces its demand. Errc::not_found:

@@ -32,7 +32,7 @@ class TemporaryDirectory {
   std::string path_;  // empty after a move
 };
 
-// What the GPUs of --simulate do. A command that runs until it is stopped shows a demo
+// The load of the GPUs of --simulate. A command that runs until it is stopped shows a demo
 // (sim/demo.h), from four GPUs on; one that ends at once starts no further process.
 enum class Simulated { load, demo };
 
