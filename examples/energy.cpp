@@ -25,12 +25,22 @@ int main(int argc, char** argv) {
   std::this_thread::sleep_for(std::chrono::seconds(seconds));  // your work
   const gpuyard::EnergyMeasurement used = window->end();
   for (const gpuyard::GpuEnergy& gpu : used.gpus) {
-    std::cout << "GPU " << gpu.index << ": " << gpu.joules << " J";
+    std::cout << "GPU " << gpu.index << ": ";
+    if (gpu.joules) {
+      std::cout << *gpu.joules << " J";
+    } else {
+      std::cout << "energy not known";
+    }
     if (gpu.mean_watts) std::cout << ", mean " << *gpu.mean_watts << " W";
     if (gpu.peak_watts) std::cout << ", peak " << *gpu.peak_watts << " W";
     std::cout << (gpu.estimated ? ", estimated" : "") << (gpu.interrupted ? ", interrupted" : "")
               << '\n';
   }
-  std::cout << used.joules << " J in " << used.seconds << " s\n";
+  if (used.joules) {
+    std::cout << (used.partial ? "at least " : "") << *used.joules << " J in " << used.seconds
+              << " s\n";
+  } else {
+    std::cout << "energy not known in " << used.seconds << " s\n";
+  }
   return 0;
 }

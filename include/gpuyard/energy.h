@@ -17,8 +17,9 @@ inline namespace v0 {
 struct GpuEnergy {
   std::uint32_t index = 0;  ///< on the node, from 0
   std::string uuid;         ///< the key of the GPU
-  double joules = 0;        ///< from its counter, or from its power where it has none
-  double seconds = 0;       ///< between the readings at the two edges
+  /// From its counter, or from its power where it has none; empty if nothing of it is known.
+  std::optional<double> joules;
+  double seconds = 0;  ///< between the readings at the two edges
   std::optional<double>
       mean_watts;  ///< over the time that is known; empty below half a second of it
   std::optional<double> peak_watts;  ///< the highest of ten readings a second
@@ -33,9 +34,11 @@ struct GpuEnergy {
 
 /// The energy of a window's GPUs.
 struct EnergyMeasurement {
-  double seconds = 0;           ///< since the window began
-  double joules = 0;            ///< the sum
-  std::vector<GpuEnergy> gpus;  ///< by index
+  double seconds = 0;            ///< since the window began
+  std::optional<double> joules;  ///< the sum of those that are known; empty if none is
+  std::vector<GpuEnergy> gpus;   ///< by index
+  /// `joules` is at least this: of a GPU, or of some of the time, they are not known.
+  bool partial = false;
 
   /// Equal when every field is.
   friend bool operator==(const EnergyMeasurement&, const EnergyMeasurement&) = default;

@@ -122,17 +122,31 @@ visible = _Visible()
 
 def my_gpus(environment: Optional[Mapping[str, str]] = None) -> Optional[list[str]]:
     """The GPUs that CUDA gives this process, as its environment names them: UUIDs, also shortened,
-    or indexes. None: all of them. As CUDA does, it stops at the first name that is none."""
+    or indexes. None: all of them. As CUDA does, it stops at the first name that is none, gives one
+    MIG instance alone, here as its GPU, and gives nothing if a GPU is named twice."""
     text = (os.environ if environment is None else environment).get(VISIBLE)
     if text is None:
         return None
     names: list[str] = []
     for name in text.split(","):
         name = name.strip()
+        if name.startswith("MIG-GPU-") and not names:
+            return [name[len("MIG-"):].partition("/")[0]]
         if not (name.isdigit() or name.startswith("GPU-")):
             break
+        if name in names:
+            return []
         names.append(name)
     return names
+
+
+def why_no_gpu(environment: Optional[Mapping[str, str]] = None) -> str:
+    """What to say where my_gpus() is empty, or names GPUs that the daemon does not have."""
+    text = (os.environ if environment is None else environment).get(VISIBLE, "")
+    said = f"{VISIBLE}={text!r}"
+    if text.strip().startswith("MIG-"):
+        return f"{said} is a MIG instance, and its GPU is not known"
+    return f"{said} shows this program no GPU"
 
 
 def is_mine(index: Optional[int], uuid: str, names: Optional[Sequence[str]]) -> bool:

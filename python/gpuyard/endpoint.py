@@ -20,8 +20,11 @@ _LONGEST_PATH = 107  # bytes that the kernel takes for the name of a Unix socket
 # The first character is not '-', which would make it an option of ssh.
 _HOST = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]{0,254}\Z")
 _SIX = re.compile(r"[A-Za-z0-9:.]{1,255}\Z")
-_USER = re.compile(r"[A-Za-z0-9._+][A-Za-z0-9._+-]{0,254}\Z")
-_PROGRAM = re.compile(r"/[A-Za-z0-9._+@/-]{0,1022}[A-Za-z0-9._+@-]\Z")
+# "alice", "alice@corp" or "CORP\alice". A shell drops a backslash before a letter; at the end it
+# would change what follows.
+_USER = re.compile(r"(?:[A-Za-z0-9._][A-Za-z0-9._-]{0,254}\\)?"
+                   r"[A-Za-z0-9._+@][A-Za-z0-9._+@-]{0,254}\Z")
+_PROGRAM = re.compile(r"(?:/~)?/[A-Za-z0-9._+@/-]{0,1020}[A-Za-z0-9._+@-]\Z")
 _PORT = re.compile(r"[0-9]{1,5}\Z")
 _PIN = re.compile(r"sha256//[A-Za-z0-9+/]{43}=\Z")
 
@@ -79,7 +82,7 @@ def parse(address: str) -> Endpoint:
 
 
 def parse_ssh(url: str) -> Endpoint:
-    """ssh://[user@]host[:port][/path/of/gpuyard]"""
+    """ssh://[user@]host[:port][/path/of/gpuyard]; a path "/~/..." is in the user's home there."""
     rest, slash, path = url[len("ssh://"):].partition("/")
     program = slash + path if path else ""
     user = ""
@@ -88,11 +91,12 @@ def parse_ssh(url: str) -> Endpoint:
         if ":" in user:
             _refuse(url, "a password has no place in it; `ssh-copy-id` makes it unnecessary")
         if not _USER.match(user):
-            _refuse(url, "a user has letters, digits, '.', '_', '+' and '-'")
+            _refuse(url, "a user has letters, digits, '.', '_', '+', '-' and '@', and may follow a "
+                         "domain and a backslash")
     host, port = _split_host(url, rest)
     if program and not _PROGRAM.match(program):
         _refuse(url, "the path is that of the program gpuyard there, of letters, digits, '.', "
-                     "'_', '+', '-' and '@'")
+                     "'_', '+', '-' and '@', in the home directory if it begins with /~/")
     return Endpoint("ssh", path=program, host=host, port=port, user=user)
 
 

@@ -5,6 +5,7 @@ The message is the daemon's own where the daemon has spoken, and says what to do
 
 from __future__ import annotations
 
+import re
 from typing import Any, Mapping, Optional, cast
 
 
@@ -112,6 +113,16 @@ def error_of(code: str, message: str) -> Error:
     return _BY_CODE.get(code, Internal)(message)
 
 
+def in_words(message: str) -> str:
+    """Says "among: ..." for "body: /among/1: ...": the daemon names the place in a body that the
+    user did not write."""
+    of_body = message.startswith("body: /")
+    if of_body and re.match(r"body: /[a-z_]", message):
+        message = message[len("body: "):]
+    place = r"(\A|; )/([a-z_]+)" + ("(?:/[0-9]+)?: " if of_body else "/[0-9]+: ")
+    return re.sub(place, r"\1\2: ", message)
+
+
 def error_of_answer(status: int, body: bytes) -> Error:
     """Reads {"error": {"code", "message"}} or {"detail": message}; else the body is the message."""
     import json
@@ -132,7 +143,7 @@ def error_of_answer(status: int, body: bytes) -> Error:
         text = said["message"]
     if isinstance(said.get("code"), str):
         kind = _BY_CODE.get(said["code"], kind)
-    error = kind(text or f"the daemon answered {status} and did not say why")
+    error = kind(in_words(text) or f"the daemon answered {status} and did not say why")
     error.status = status
     error.reached = True
     return error

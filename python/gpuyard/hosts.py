@@ -100,10 +100,23 @@ def _with_keys(found: Endpoint, token_file: str, env: Environment) -> Endpoint:
     token = "" if token_file else env.get("GPUYARD_TOKEN")
     source = "GPUYARD_TOKEN"
     if not token:
-        source = token_file or env.get("GPUYARD_TOKEN_FILE") or known.token_file
+        source = (token_file or env.get("GPUYARD_TOKEN_FILE")
+                  or _absolute(known.token_file, env.hosts_file, env.get("HOME")))
+        if source.startswith("~/") and env.get("HOME"):
+            source = env.get("HOME") + source[1:]
         token = _token_in(source) if source else ""
     _check_token(token, source)
     return found._replace(pin=known.pin, token=token)
+
+
+def _absolute(path: str, file: str, home: str) -> str:
+    """A path in hosts.toml: a relative one would be another file wherever a program starts."""
+    if not path or path.startswith("/") or (path.startswith("~/") and home):
+        return path
+    if path.startswith("~/"):
+        raise Invalid(f"{file}: token_file {path!r}: there is no home directory, because HOME is "
+                      "not set; write the whole path")
+    raise Invalid(f"{file}: token_file {path!r} is no absolute path; one begins with / or ~/")
 
 
 def _token_in(file: str) -> str:

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Callable, Mapping, Optional
 
 from . import models, plans
+from .cuda import why_no_gpu
 from .errors import Error, passes
 from .plans import Gpus
 
@@ -84,7 +85,8 @@ def why_of(window: Optional[models.EnergyWindow]) -> Optional[str]:
     for gpu in window.gpus:
         place = gpu.uuid if gpu.index is None else f"GPU {gpu.index}"
         if _is_unknown(gpu):
-            parts.append(f"nothing is known of {place}, which did not answer")
+            why = f": {gpu.why}" if gpu.why else ", which did not answer"
+            parts.append(f"nothing is known of {place}{why}")
         elif gpu.unknown_seconds > 0:
             parts.append(f"of {place} {gpu.unknown_seconds:.1f} s of {gpu.seconds:.1f} s are not "
                          "known")
@@ -95,6 +97,8 @@ def why_of(window: Optional[models.EnergyWindow]) -> Optional[str]:
 
 
 def _is_unknown(gpu: models.WindowGpu) -> bool:
+    if gpu.joules is None:
+        return True
     return gpu.seconds > 0 and gpu.unknown_seconds >= gpu.seconds
 
 
@@ -123,7 +127,7 @@ class Energy(Measurement):
         try:
             self._yard, gpus = self._where()
             if self._yard is None:
-                self._trouble = "CUDA_VISIBLE_DEVICES names no GPU"
+                self._trouble = why_no_gpu()
                 return self
             self._began(self._yard.run(plans.begin_window(gpus, self._name)))
         except Error as error:

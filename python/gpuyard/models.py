@@ -40,8 +40,6 @@ __all__ = [
     "DeviceProcesses",
     "DriverInfo",
     "EnabledWish",
-    "EnergyAccounts",
-    "EnergyEpoch",
     "EnergyReport",
     "EnergyWindow",
     "EnergyWindowWish",
@@ -55,6 +53,8 @@ __all__ = [
     "GPUDevicesResponse",
     "GpuBottlenecks",
     "GpuEnergy",
+    "GpuEnergyAccounts",
+    "GpuEnergyEpoch",
     "Health",
     "History",
     "HistoryColumn",
@@ -1118,8 +1118,8 @@ class Snapshot(Model):
 
 
 @record
-class EnergyAccounts(Model):
-    """EnergyAccounts of the API."""
+class GpuEnergyAccounts(Model):
+    """Null if nothing of its energy is known, as is epoch."""
 
     # Used while the daemon ran.
     unattributed_joules: float
@@ -1133,8 +1133,8 @@ class EnergyAccounts(Model):
 
 
 @record
-class EnergyEpoch(Model):
-    """EnergyEpoch of the API."""
+class GpuEnergyEpoch(Model):
+    """GpuEnergyEpoch of the API."""
 
     # Counts up whenever the GPU's counter started over: a reset, a driver that was loaded anew,
     # another boot.
@@ -1173,35 +1173,40 @@ class GpuEnergy(Model):
     # NVML index of the GPU; null if it is not there now.
     index: Optional[int]
     uuid: str
-    # When it was first seen.
-    since: str
-    # Used since it was first seen, as far as known: the sum of its accounts.
-    joules: float
-    accounts: EnergyAccounts
+    # When its energy was first read; null if it never was.
+    since: Optional[str]
+    # Used since it was first seen, as far as known: the sum of its accounts; null if nothing of
+    # it is known.
+    joules: Optional[float]
+    # Null if nothing of its energy is known, as is epoch.
+    accounts: Optional[GpuEnergyAccounts]
     # Now: the GPU has no energy counter, so that its power is integrated.
     estimated: bool
     # How many of the joules are integrated power.
     estimated_joules: float
     # Time of which the energy is not, or not wholly, known.
     unknown_seconds: float
-    epoch: EnergyEpoch
+    epoch: Optional[GpuEnergyEpoch]
     # Age of the last reading.
     age_seconds: float
     # What that energy cost, estimated; null where [energy] has no price.
     estimate: Optional[Estimate]
+    # Why its energy cannot be read now; null if it can.
+    why: Optional[str]
 
     _shape: ClassVar[Shape] = (
         ("index", "i", "1", True),
         ("uuid", "s", "1", False),
-        ("since", "s", "1", False),
-        ("joules", "n", "1", False),
-        ("accounts", "EnergyAccounts", "1", False),
+        ("since", "s", "1", True),
+        ("joules", "n", "1", True),
+        ("accounts", "GpuEnergyAccounts", "1", True),
         ("estimated", "b", "1", False),
         ("estimated_joules", "n", "1", False),
         ("unknown_seconds", "n", "1", False),
-        ("epoch", "EnergyEpoch", "1", False),
+        ("epoch", "GpuEnergyEpoch", "1", True),
         ("age_seconds", "n", "1", False),
         ("estimate", "Estimate", "1", True),
+        ("why", "s", "1", True),
     )
 
 
@@ -1212,21 +1217,25 @@ class EnergyReport(Model):
     schema: int
     simulated: bool
     taken_at: str
-    # Of all GPUs that were ever seen.
-    joules: float
+    # Of all GPUs that were ever seen; null if nothing is known of any.
+    joules: Optional[float]
     gpus: list[GpuEnergy]
-    # What is wrong with how the books are kept; empty when all is well.
+    # What is wrong with how the books are kept, and which GPUs the sum lacks.
     notes: list[str]
     estimate: Optional[Estimate]
+    # The joules are at least this: of a GPU, or of some of the time, they are not known. Null
+    # from a daemon that does not tell it.
+    partial: Optional[bool]
 
     _shape: ClassVar[Shape] = (
         ("schema", "i", "1", False),
         ("simulated", "b", "1", False),
         ("taken_at", "s", "1", False),
-        ("joules", "n", "1", False),
+        ("joules", "n", "1", True),
         ("gpus", "GpuEnergy", "n", False),
         ("notes", "s", "n", False),
         ("estimate", "Estimate", "1", True),
+        ("partial", "b", "1", True),
     )
 
 
@@ -1236,8 +1245,8 @@ class WindowGpu(Model):
 
     index: Optional[int]
     uuid: str
-    # All that the device used in the window, whoever used it.
-    joules: float
+    # All that the device used in the window, whoever used it; null if nothing of it is known.
+    joules: Optional[float]
     # Between the readings at the two edges.
     seconds: float
     # Over the time that is known; null below half a second of it.
@@ -1253,11 +1262,13 @@ class WindowGpu(Model):
     unknown_seconds: float
     # Age of the reading at the end: a GPU that does not answer is measured until it last did.
     age_seconds: float
+    # Why its energy cannot be read now; null if it can.
+    why: Optional[str]
 
     _shape: ClassVar[Shape] = (
         ("index", "i", "1", True),
         ("uuid", "s", "1", False),
-        ("joules", "n", "1", False),
+        ("joules", "n", "1", True),
         ("seconds", "n", "1", False),
         ("mean_w", "n", "1", True),
         ("peak_w", "n", "1", True),
@@ -1266,6 +1277,7 @@ class WindowGpu(Model):
         ("epochs_crossed", "i", "1", False),
         ("unknown_seconds", "n", "1", False),
         ("age_seconds", "n", "1", False),
+        ("why", "s", "1", True),
     )
 
 
@@ -1283,10 +1295,14 @@ class EnergyWindow(Model):
     # When it is over if nobody ends it.
     ends_at: str
     seconds: float
-    joules: float
+    # Of those of its GPUs that are known; null if none is.
+    joules: Optional[float]
     gpus: list[WindowGpu]
     notes: list[str]
     estimate: Optional[Estimate]
+    # The joules are at least this: of a GPU, or of some of the time, they are not known. Null
+    # from a daemon that does not tell it.
+    partial: Optional[bool]
 
     _shape: ClassVar[Shape] = (
         ("schema", "i", "1", False),
@@ -1297,10 +1313,11 @@ class EnergyWindow(Model):
         ("began_at", "s", "1", False),
         ("ends_at", "s", "1", False),
         ("seconds", "n", "1", False),
-        ("joules", "n", "1", False),
+        ("joules", "n", "1", True),
         ("gpus", "WindowGpu", "n", False),
         ("notes", "s", "n", False),
         ("estimate", "Estimate", "1", True),
+        ("partial", "b", "1", True),
     )
 
 
@@ -2243,7 +2260,7 @@ class Alerts(Model):
     simulated: bool
     alerts: list[Alert]
     pending: list[PendingAlert]
-    # What a person should look at.
+    # What a person should look at, and what no rule can judge now.
     notes: list[str]
 
     _shape: ClassVar[Shape] = (
@@ -2787,6 +2804,8 @@ class SlurmGpu(Model):
     rule: Optional[str]
     why: str
     advice: str
+    # What should be known of it and is not now; null: nothing.
+    unknown: Optional[str]
 
     _shape: ClassVar[Shape] = (
         ("index", "i", "1", False),
@@ -2797,6 +2816,7 @@ class SlurmGpu(Model):
         ("rule", "s", "1", True),
         ("why", "s", "1", False),
         ("advice", "s", "1", False),
+        ("unknown", "s", "1", True),
     )
 
 

@@ -75,7 +75,9 @@ def command_to(host: Endpoint) -> list[str]:
         words += ["-p", str(host.port)]
     if host.user:
         words += ["-l", host.user]
-    return [*words, "--", host.host, host.path or "gpuyard", "dial-stdio"]
+    # The shell there knows which directory ~ is.
+    program = host.path[1:] if host.path.startswith("/~/") else host.path
+    return [*words, "--", host.host, program or "gpuyard", "dial-stdio"]
 
 
 class Login:

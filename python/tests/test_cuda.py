@@ -61,10 +61,20 @@ def test_no_framework_is_imported():
 
 @pytest.mark.parametrize("text, names", [
     (None, None), ("", []), ("0,1", ["0", "1"]), (f"{A}, {B}", [A, B]), ("GPU-aaaa", ["GPU-aaaa"]),
-    ("0,-1,2", ["0"]), ("NoDevFiles", []), ("1,MIG-x", ["1"]),
+    ("0,-1,2", ["0"]), ("NoDevFiles", []), ("1,MIG-x", ["1"]), ("0,0", []), ("MIG-x", []),
+    (f"MIG-{A}/1/0,{B}", [A]), ("none", []),
 ])
 def test_the_gpus_of_this_process_are_those_of_the_environment(text, names):
     assert cuda.my_gpus({} if text is None else {"CUDA_VISIBLE_DEVICES": text}) == names
+
+
+@pytest.mark.parametrize("text, why", [
+    ("", "CUDA_VISIBLE_DEVICES='' shows this program no GPU"),
+    ("-1", "CUDA_VISIBLE_DEVICES='-1' shows this program no GPU"),
+    ("MIG-x", "CUDA_VISIBLE_DEVICES='MIG-x' is a MIG instance, and its GPU is not known"),
+])
+def test_why_a_program_has_no_gpu(text, why):
+    assert cuda.why_no_gpu({"CUDA_VISIBLE_DEVICES": text}) == why
 
 
 def test_a_gpu_is_mine_by_index_uuid_or_the_beginning_of_it():

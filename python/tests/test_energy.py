@@ -60,7 +60,7 @@ def test_the_gpus_are_those_of_the_lease_or_of_the_environment(yard, monkeypatch
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with gpuyard.energy() as e:
         pass
-    assert e.joules is None and e.why == "CUDA_VISIBLE_DEVICES names no GPU"
+    assert e.joules is None and e.why == "CUDA_VISIBLE_DEVICES='' shows this program no GPU"
     with gpuyard.energy([0, whole]) as e:
         pass
     assert len(e.by_gpu) == 2
@@ -160,7 +160,8 @@ def window_of(*gpus):
         "ends_at": "", "seconds": 10, "joules": 0, "notes": [], "estimate": None,
         "gpus": [{"index": i, "uuid": f"GPU-{i}", "joules": joules, "seconds": seconds,
                   "mean_w": None, "peak_w": None, "estimated": False, "interrupted": False,
-                  "epochs_crossed": 0, "unknown_seconds": unknown, "age_seconds": 0}
+                  "epochs_crossed": 0, "unknown_seconds": unknown, "age_seconds": 0,
+                  "why": None if joules is not None else "it has no counter"}
                  for i, (joules, seconds, unknown) in enumerate(gpus)]})
 
 
@@ -172,4 +173,7 @@ def test_what_is_not_known_is_none_and_never_zero():
     unknown = window_of((5, 10, 0), (0, 10, 10))
     assert joules_of(unknown) is None and "nothing is known of GPU 1" in why_of(unknown)
     assert by_gpu_of(unknown) == {"GPU-0": 5, "GPU-1": None}
+    without = window_of((5, 10, 0), (None, 0, 0))
+    assert joules_of(without) is None and by_gpu_of(without) == {"GPU-0": 5, "GPU-1": None}
+    assert why_of(without) == "nothing is known of GPU 1: it has no counter"
     assert joules_of(window_of()) is None and why_of(window_of())

@@ -35,7 +35,8 @@ def write_hosts(tmp_path, text):
 
 @pytest.mark.parametrize("url, name", [
     ("ssh://alice@lab.example.org:2222/home/alice/gpuyard", None), ("ssh://lab", None),
-    ("ssh://[::1]:22", None), ("ssh://lab/", "ssh://lab"),
+    ("ssh://[::1]:22", None), ("ssh://lab/", "ssh://lab"), ("ssh://lab/~/bin/gpuyard", None),
+    ("ssh://user@corp.example.org@lab", None), ("ssh://CORP\\alice@lab", None),
     ("https://dgx1", "https://dgx1:9411"), ("https://dgx1:1/", "https://dgx1:1"),
     ("unix:///run/x.sock", "/run/x.sock"), ("/run/x.sock", "/run/x.sock"),
     ("127.0.0.1:9410", "http://127.0.0.1:9410"), ("http://[::1]:9410/", "http://[::1]:9410"),
@@ -47,7 +48,8 @@ def test_what_a_host_may_be_called(url, name):
 @pytest.mark.parametrize("url", [
     "ssh://", "ssh://-oProxyCommand=x", "ssh://a:b@lab", "ssh://lab:0", "ssh://lab:99999",
     "ssh://lab/a b", "ssh://lab/x/", "ssh://lab;reboot", "ssh://a@-lab", "ssh://-x@lab",
-    "ssh://lab\n", "ssh://[::1", "https://", "https://t@dgx1", "https://dgx1/x", "https://dgx1:x",
+    "ssh://lab/~", "ssh://lab/~bob/g", "ssh://lab/a/~/g", "ssh://CORP\\@lab", "ssh://A\\B\\c@lab",
+    "ssh://CORP\\-l@lab", "ssh://lab\n", "ssh://[::1", "https://", "https://t@dgx1", "https://dgx1/x", "https://dgx1:x",
     "unix://x", "nothing", "http://dgx1", "/" + "x" * 108, "127.0.0.1:", "ssh://$(x)",
 ])
 def test_what_ssh_or_a_shell_could_take_for_something_else_is_refused(url):
@@ -145,6 +147,19 @@ def test_a_token_comes_from_one_place(tmp_path):
         token(GPUYARD_TOKEN=TOKEN, GPUYARD_TOKEN_FILE=str(file))
     with pytest.raises(NotFound):
         token(str(tmp_path / "none"))
+
+
+def test_tilde_in_a_hosts_file_is_the_home_directory(tmp_path):
+    file = tmp_path / "t"
+    file.write_text(TOKEN)
+    file.chmod(0o600)
+    write_hosts(tmp_path, '[dgx1]\nurl = "https://dgx1"\ntoken_file = "~/t"\n')
+    assert daemon_meant("dgx1", "", env(tmp_path, HOME=str(tmp_path))).token == TOKEN
+    with pytest.raises(Invalid, match="hosts.toml.*HOME is not set"):
+        daemon_meant("dgx1", "", env(tmp_path, HOME=""))
+    write_hosts(tmp_path, '[dgx1]\nurl = "https://dgx1"\ntoken_file = "t"\n')
+    with pytest.raises(Invalid, match="hosts.toml.*no absolute path"):
+        daemon_meant("dgx1", "", env(tmp_path, HOME=str(tmp_path)))
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])

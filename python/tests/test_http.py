@@ -1,5 +1,6 @@
 """HTTP without I/O: what an answer may be, and what is refused."""
 
+import json
 import random
 import time
 
@@ -164,3 +165,16 @@ def test_a_refusal_has_the_daemons_own_words_and_what_to_do_next(status, body, k
     error = error_of_answer(status, body)
     assert type(error) is kind and error.status == status
     assert words in str(error)
+
+
+@pytest.mark.parametrize("message, said", [
+    ("body: /among: GPU index 99 is out of range", "among: GPU index 99 is out of range"),
+    ("body: /among/0: must be a text; /among/1: must be a text",
+     "among: must be a text; among: must be a text"),
+    ("/gpus/0: names a GPU once more", "gpus: names a GPU once more"),
+    ("body: /: must be an object", "body: /: must be an object"),
+    ("/run/gpuyard: Permission denied", "/run/gpuyard: Permission denied"),
+])
+def test_a_place_in_a_body_is_said_as_its_field(message, said):
+    body = json.dumps({"error": {"code": "invalid", "message": message}}).encode()
+    assert error_of_answer(400, body).message == said

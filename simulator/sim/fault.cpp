@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "base/record.h"
 #include "nvml/abi.h"
 #include "sim/model.h"
@@ -38,7 +40,7 @@ bool is_lane_count(std::uint32_t lanes) {
 // Every state of a GPU; for a state with several fields, its value.
 constexpr std::array kStates{&Fault::lost,         &Fault::reset_required, &Fault::power_brake,
                              &Fault::rows_pending, &Fault::rows_failed,    &Fault::fans_stuck};
-constexpr std::array kValues{&Fault::pcie_generation, &Fault::pcie_width};
+constexpr std::array kValues{&Fault::pcie_generation, &Fault::pcie_width, &Fault::nvlinks_down};
 
 }  // namespace
 
@@ -88,6 +90,9 @@ Result<void> check_fault_on(const Model& model, const Fault& fault) {
       fault.pcie_width > model.pcie.max_width) {
     return lacks(" has no PCIe link as good as that");
   }
+  if (fault.nvlinks_down > model.nvlink.links) {
+    return lacks(fmt::format(" has {} NVLinks", model.nvlink.links).c_str());
+  }
   return {};
 }
 
@@ -131,6 +136,7 @@ std::vector<std::string> conditions_of(const Fault& fault) {
   add_value(fault.fans_stuck, "fan_stuck", fault.fan_percent);
   add_value(fault.pcie_generation, "pcie_generation", fault.pcie_generation);
   add_value(fault.pcie_width, "pcie_width", fault.pcie_width);
+  add_value(fault.nvlinks_down, "nvlink_down", fault.nvlinks_down);
   return words;
 }
 

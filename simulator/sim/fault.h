@@ -109,7 +109,7 @@ struct Fault {
   std::uint32_t fan_percent = 0;
   std::uint32_t pcie_generation = 0;  // at most; 0: what the model has
   std::uint32_t pcie_width = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t nvlinks_down = 0;  // this many, from link 0 on
   CallFaults calls{};
 
   friend bool operator==(const Fault&, const Fault&) = default;

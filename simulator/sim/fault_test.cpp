@@ -41,9 +41,10 @@ TEST(AddFault, StatesAddUpAndValuesAreAsToldLast) {
   more.fans_stuck = 1;
   more.fan_percent = 20;
   more.pcie_width = 4;
+  more.nvlinks_down = 2;
   ASSERT_TRUE(add_fault(fault, more));
-  EXPECT_EQ(conditions_of(fault),
-            (std::vector<std::string>{"power_brake", "fan_stuck 20", "pcie_width 4"}));
+  EXPECT_EQ(conditions_of(fault), (std::vector<std::string>{"power_brake", "fan_stuck 20",
+                                                            "pcie_width 4", "nvlink_down 2"}));
 }
 
 TEST(CheckFault, ABoardCanOnlyHaveWhatItsModelHas) {

@@ -234,6 +234,8 @@ TEST(Physics, ActivitiesAndLinksAreCountedWhatTheWorkloadDoes) {
   EXPECT_EQ(record.nvlink_tx_bytes[0], record.nvlink_tx_bytes[17]);
   EXPECT_NEAR(static_cast<double>(record.nvlink_tx_bytes[0]), 0.05 * 26.562e9 * 10, 1e6);
   EXPECT_EQ(record.nvlinks_up, 0x3FFFFU);
+  world.gpus[0].fault.nvlinks_down = 2;
+  EXPECT_EQ(record_of(world.gpus[0]).nvlinks_up, 0x3FFFCU);
   EXPECT_EQ(record_of(make_world(*find_model("t4"), 1, {}).gpus[0]).nvlinks_up, 0U);
 }
 

@@ -38,6 +38,7 @@ void put_states(ScenarioTable& entry, Fault& fault) {
   fault.fan_percent = small(fan);
   fault.pcie_generation = small(entry.integer("pcie_generation", 1, 5));
   fault.pcie_width = small(entry.integer("pcie_width", 1, 16));
+  fault.nvlinks_down = small(entry.integer("nvlink_down", 1, kMaxNvLinks));
 }
 
 std::string call_names() {

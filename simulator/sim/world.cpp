@@ -142,7 +142,8 @@ void put_counters(const Gpu& gpu, GpuRecord& record) {
   const std::uint32_t links = gpu.model->nvlink.links;
   std::fill_n(record.nvlink_tx_bytes.begin(), links, counters.nvlink_tx_bytes);
   std::fill_n(record.nvlink_rx_bytes.begin(), links, counters.nvlink_rx_bytes);
-  record.nvlinks_up = (1U << links) - 1U;
+  const std::uint32_t down = std::min(gpu.fault.nvlinks_down, links);
+  record.nvlinks_up = ((1U << links) - 1U) & ~((1U << down) - 1U);
   record.power_cap_ns = counters.power_cap_ns;
   record.application_clocks_ns = counters.application_clocks_ns;
   record.software_thermal_ns = counters.software_thermal_ns;

@@ -27,6 +27,7 @@ class OpenedDriver {
   std::uint32_t gpu_count() const { return found_.gpu_count; }
   std::string_view version() const;
   std::uint32_t process_entry_bytes() const { return found_.process_entry_bytes; }
+  bool has_own_time() const { return found_.time_mode != sim::TimeMode::real; }
 
   // GPUs are named by place; an index is valid for this initialisation. `index` < gpu_count().
   std::uint32_t place_of(std::uint32_t index) const { return found_.order[index]; }

@@ -101,10 +101,17 @@ constexpr std::array kErrorTexts{
 
 }  // namespace
 
-// gpuyard recognises the simulated library by this symbol.
+// gpuyard recognises the simulated library by the first symbol. The second tells it whether the
+// world's time runs otherwise than real time; 0 also if NVML is not initialised.
 extern "C" {
 [[gnu::visibility("default")]] extern const int gpuyard_simulates;
 const int gpuyard_simulates = 1;
+
+[[gnu::visibility("default")]] int gpuyard_has_own_time();
+int gpuyard_has_own_time() {
+  const auto driver = session().driver();
+  return driver != nullptr && driver->has_own_time() ? 1 : 0;
+}
 }
 
 SIM_NVML_ENTRY nvmlInit() {

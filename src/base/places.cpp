@@ -4,7 +4,10 @@
 
 #include <cstdlib>
 
+#include <fmt/format.h>
+
 #include "base/files.h"
+#include "base/text.h"
 
 namespace gpuyard {
 namespace {
@@ -33,18 +36,42 @@ std::string runtime_directory(const Environment& environment) {
 }  // namespace
 
 Environment Environment::of_process() {
+  const std::string home = variable("HOME");
+  // A shell replaces ~; a service manager, a container and a cron table do not.
+  const auto path = [&](const char* name) {
+    const std::string value = variable(name);
+    return path_at_home(value, home).value_or(value);
+  };
   return {::geteuid(),
-          variable("HOME"),
+          home,
           variable("XDG_CONFIG_HOME"),
           variable("XDG_RUNTIME_DIR"),
           variable("XDG_STATE_HOME"),
           directory_of_service("CONFIGURATION_DIRECTORY"),
           directory_of_service("RUNTIME_DIRECTORY"),
           directory_of_service("STATE_DIRECTORY"),
-          variable("GPUYARD_SOCKET"),
+          path("GPUYARD_SOCKET"),
           variable("GPUYARD_HOST"),
           variable("GPUYARD_TOKEN"),
-          variable("GPUYARD_TOKEN_FILE")};
+          path("GPUYARD_TOKEN_FILE")};
+}
+
+std::optional<std::string> path_at_home(std::string_view path, std::string_view home) {
+  const bool at_home = path == "~" || path.starts_with("~/");
+  if (!at_home || home.empty()) return std::nullopt;
+  return std::string(home) + std::string(path.substr(1));
+}
+
+Result<std::string> absolute_path(std::string_view path, std::string_view home) {
+  if (path.starts_with('/')) return std::string(path);
+  if (auto there = path_at_home(path, home)) return *std::move(there);
+  if (path == "~" || path.starts_with("~/")) {
+    return Error{Errc::invalid, fmt::format("\"{}\": there is no home directory, because HOME is "
+                                            "not set; write the whole path",
+                                            printable(path))};
+  }
+  return Error{Errc::invalid,
+               fmt::format("\"{}\" is no absolute path; one begins with / or ~/", printable(path))};
 }
 
 std::vector<std::string> default_files(const Environment& environment) {

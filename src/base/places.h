@@ -1,8 +1,12 @@
 // Where gpuyard's files and sockets are, for the daemon and for its clients, by the environment.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "base/result.h"
 
 namespace gpuyard {
 
@@ -26,6 +30,15 @@ struct Environment {
 
   static Environment of_process();
 };
+
+// Returns "~" and "~/..." with the home directory in the place of ~; nothing for any other path, or
+// if there is no home.
+std::optional<std::string> path_at_home(std::string_view path, std::string_view home);
+
+// Returns a path of a configuration file as an absolute one: ~ is `home`. Errc::invalid for a
+// relative path, which would depend on where the program was started, and for ~ where there is no
+// home.
+Result<std::string> absolute_path(std::string_view path, std::string_view home);
 
 // Returns the system's and the user's configuration files, in the order in which they are read.
 std::vector<std::string> default_files(const Environment&);

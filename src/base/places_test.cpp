@@ -1,6 +1,7 @@
 #include "base/places.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 namespace gpuyard {
 namespace {
@@ -72,6 +73,37 @@ TEST(Places, AClientFindsTheDaemonOfTheSameUser) {
   for (const Environment& environment : {user(), root()}) {
     EXPECT_EQ(sockets_to_try(environment).back(), default_socket(environment));
   }
+}
+
+TEST(PathAtHome, TildeIsTheHomeDirectory) {
+  EXPECT_EQ(path_at_home("~/a", "/home/u"), "/home/u/a");
+  EXPECT_EQ(path_at_home("~", "/home/u"), "/home/u");
+  for (const char* other : {"/a", "a", "", "~bob/a", "a/~", "./~/a"}) {
+    EXPECT_EQ(path_at_home(other, "/home/u"), std::nullopt) << other;
+  }
+  EXPECT_EQ(path_at_home("~/a", ""), std::nullopt);
+}
+
+TEST(AbsolutePath, RelativePathIsRefused) {
+  EXPECT_EQ(*absolute_path("/a", ""), "/a");
+  EXPECT_EQ(*absolute_path("~/a", "/home/u"), "/home/u/a");
+  EXPECT_EQ(absolute_path("a/b", "/home/u").error().message,
+            "\"a/b\" is no absolute path; one begins with / or ~/");
+  EXPECT_FALSE(absolute_path("~bob/a", "/home/u"));
+  const auto homeless = absolute_path("~/a", "");
+  ASSERT_FALSE(homeless);
+  EXPECT_NE(homeless.error().message.find("HOME is not set"), std::string::npos);
+}
+
+TEST(Environment, TildeInAVariableIsTheHomeDirectory) {
+  ::setenv("HOME", "/home/u", 1);
+  ::setenv("GPUYARD_SOCKET", "~/s.sock", 1);
+  ::setenv("GPUYARD_TOKEN_FILE", "~/token", 1);
+  const Environment environment = Environment::of_process();
+  ::unsetenv("GPUYARD_SOCKET");
+  ::unsetenv("GPUYARD_TOKEN_FILE");
+  EXPECT_EQ(environment.gpuyard_socket, "/home/u/s.sock");
+  EXPECT_EQ(environment.gpuyard_token_file, "/home/u/token");
 }
 
 }  // namespace

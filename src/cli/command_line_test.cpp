@@ -1,5 +1,8 @@
 #include "cli/command_line_for_tests.h"
 
+#include <stdlib.h>
+#include <time.h>
+
 #include <map>
 
 namespace gpuyard::cli {
@@ -411,6 +414,111 @@ TEST(CommandLine, AnUnknownWordIsNamedWithTheNearestKnownAndTheUsage) {
       << below.err;
   EXPECT_NE(end_of({"version", "please"}).err.find("`gpuyard version` takes no \"please\""),
             std::string::npos);
+}
+
+TEST(CommandLine, EmptyValueIsRefusedByItsOption) {
+  for (const auto& [words, name] : {
+           std::pair{Words{"run", "--note=", "--no-wait", "-n", "1", "--", "true"}, "--note"},
+           std::pair{Words{"run", "--note", "", "--no-wait", "--", "true"}, "--note"},
+           std::pair{Words{"run", "--summary=", "--no-wait", "--", "true"}, "--summary"},
+           std::pair{Words{"free", "--model=", "-n", "2"}, "--model"},
+           std::pair{Words{"smi", "--query-gpu=", "--format=csv"}, "--query-gpu"},
+           std::pair{Words{"run", "-n", "", "--", "true"}, "-n"},
+           std::pair{Words{"devices", "--gpus="}, "--gpus"},
+           std::pair{Words{"devices", "--json="}, "--json"},
+           std::pair{Words{"-H", "", "devices"}, "-H"},
+           std::pair{Words{"devices", "--host="}, "--host"},
+       }) {
+    const Ended ended = end_of(words);
+    EXPECT_EQ(ended.code, 2) << testing::PrintToString(words);
+    EXPECT_TRUE(ended.err.starts_with(std::string("gpuyard: ") + name + ": the value is empty\n"))
+        << ended.err;
+  }
+  EXPECT_EQ(end_of({"devices", "--", ""}).code, 2);
+  EXPECT_EQ(verb_of<RunVerb>({"run", "--note=--no-wait", "--", "true"}).wanted.note, "--no-wait");
+}
+
+TEST(CommandLine, WrongWordIsNamedBeforeACommand) {
+  for (const auto& [words, said] : {
+           std::pair{Words{"run", "-n", "0", "--", "echo", "x"},
+                     "-n: expected a whole number from 1 to 256; got \"0\""},
+           std::pair{Words{"run", "-n", "two", "--", "echo", "x"},
+                     "-n: expected a whole number from 1 to 256; got \"two\""},
+           std::pair{Words{"run", "--gpus=0", "--", "echo", "x"},
+                     "--gpus: expected a whole number from 1 to 256; got \"0\""},
+           std::pair{Words{"run", "-g", "1", "--", "echo", "x"}, "`gpuyard run` has no option -g"},
+           std::pair{Words{"run", "--no-wait", "python3", "-c", "print(1)"},
+                     "-c follows the command python3: put -- before the command, as in `gpuyard "
+                     "run -- python3 -c ...`"},
+           std::pair{Words{"run", "./train", "-n", "2"}, "-n follows the command ./train"},
+           std::pair{Words{"run", "-n", "1", "2", "--", "echo"},
+                     "\"2\" stands before --; the command is what follows --"},
+           std::pair{Words{"run", "-n"}, "-n: a value must follow"},
+           std::pair{Words{"run", "-n", "--", "echo"}, "-n: a value must follow"},
+           std::pair{Words{"run", "-n", "1"}, "`gpuyard run` needs a command, after --"},
+           std::pair{Words{"energy", "--report=", "--", "x"}, "--report: the value is empty"},
+           std::pair{Words{"sim", "run", "--gpu", "x", "--", "train"}, "--gpu: expected a number"},
+           std::pair{Words{"devices", "--color", "blue"},
+                     "--color: expected auto, always or never; got \"blue\""},
+           std::pair{Words{"watch", "--count", "x"}, "--count: expected a number; got \"x\""},
+           std::pair{Words{"usage", "--by", "moon"},
+                     "--by: expected user, day, gpu, lease or slurm-job; got \"moon\""},
+           std::pair{Words{"lease"}, "`gpuyard lease` needs a verb"},
+           std::pair{Words{"run", "--wait", "1h", "--no-wait", "--", "x"},
+                     "--wait excludes --no-wait"},
+           std::pair{Words{"power", "0", "300", "surplus"}, "`gpuyard power` takes no \"surplus\""},
+           std::pair{Words{"power", "", "300"}, "`gpuyard power`: an argument is empty"},
+       }) {
+    const Ended ended = end_of(words);
+    EXPECT_EQ(ended.code, 2) << testing::PrintToString(words);
+    EXPECT_TRUE(ended.err.starts_with(std::string("gpuyard: ") + said)) << ended.err;
+    EXPECT_NE(ended.err.find("Usage: gpuyard "), std::string::npos) << ended.err;
+  }
+}
+
+TEST(CommandLine, CommandWithoutDashesKeepsItsPlainWords) {
+  const auto run = verb_of<RunVerb>({"run", "-n", "2", "./train", "a", "b"});
+  EXPECT_EQ(run.command, (std::vector<std::string>{"./train", "a", "b"}));
+  EXPECT_EQ(run.wanted.gpus, 2);
+}
+
+TEST(CommandLine, HelpIsPrintedBesideAWrongWord) {
+  EXPECT_EQ(end_of({"run", "--no-such", "--help"}).code, 0);
+}
+
+TEST(CommandLine, SinceTakesTimesAsPrinted) {
+  ::setenv("TZ", "JST-9", 1);
+  ::tzset();
+  for (const auto& [text, stored] : {
+           std::pair{"2026-11-25 15:54:38", "2026-11-25T06:54:38.000Z"},
+           std::pair{"2026-11-25T15:54:38+09:00", "2026-11-25T06:54:38.000Z"},
+           std::pair{"2026-11-25T06:54:38Z", "2026-11-25T06:54:38.000Z"},
+           std::pair{"5m", "5m"},
+           std::pair{"5m ago", "5m"},
+           std::pair{"-2h", "2h"},
+       }) {
+    EXPECT_EQ(verb_of<HistoryVerb>({"history", "--since", text}).since, stored);
+    EXPECT_EQ(verb_of<HistoryVerb>({"history", "--until", text}).until, stored);
+    EXPECT_EQ(verb_of<WhyVerb>({"why", "--since", text}).since, stored);
+  }
+  EXPECT_TRUE(verb_of<HistoryVerb>({"history", "--since", "02:10"}).since.ends_with(":10:00.000Z"));
+  for (const char* verb : {"history", "why"}) {
+    const Ended ended = end_of({verb, "--since", "30"});
+    EXPECT_EQ(ended.code, 2);
+    EXPECT_TRUE(ended.err.starts_with("gpuyard: --since: expected a time before now such as 90s"))
+        << ended.err;
+    EXPECT_NE(ended.err.find("got \"30\""), std::string::npos) << ended.err;
+  }
+  ::unsetenv("TZ");
+  ::tzset();
+}
+
+TEST(CommandLine, HomeIsPutForTildeInAPath) {
+  ::setenv("HOME", "/home/u", 1);
+  EXPECT_EQ(verb_of<ServeVerb>({"serve", "--state=~/yard"}).state, "/home/u/yard");
+  EXPECT_EQ(verb_of<DevicesVerb>({"devices", "--socket=~/s"}).source.socket, "/home/u/s");
+  EXPECT_EQ(verb_of<RunVerb>({"run", "--note=~/x", "--", "--state=~/x"}).wanted.note, "~/x");
+  EXPECT_EQ(verb_of<RunVerb>({"run", "--", "x", "--state=~/x"}).command[1], "--state=~/x");
 }
 
 TEST(CommandLine, HelpBeginsWithWhatANewcomerNeedsAndGroupsTheRest) {

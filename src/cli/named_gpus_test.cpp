@@ -80,5 +80,20 @@ TEST(NamedGpus, AreNamedAlikeByEveryVerb) {
   EXPECT_EQ(clocks.gpu_clocks, "1200,1500");
 }
 
+TEST(NamedGpus, ListOfNothingIsRefused) {
+  for (const char* list : {",", "0,", ",0", "0,,1", " ", ", ,"}) {
+    for (const Words& words :
+         {Words{"devices", list}, Words{"devices", "--gpus", list},
+          Words{"alerts", "history", "--gpus", list}, Words{"events", list},
+          Words{"cordon", list, "--reason", "x"}, Words{"energy", "--gpus", list, "--", "train"}}) {
+      const Ended ended = end_of(words);
+      EXPECT_EQ(ended.code, 2) << testing::PrintToString(words);
+      EXPECT_NE(ended.err.find("gpus: expected names with commas between them; got \""),
+                std::string::npos)
+          << ended.err;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gpuyard::cli

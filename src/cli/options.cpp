@@ -1,17 +1,21 @@
 #include "cli/options.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
+#include <span>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include "base/places.h"
 #include "base/result.h"
 #include "base/text.h"
 #include "cli/completion.h"
 #include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -21,12 +25,28 @@ constexpr const char* kCommand = "command";
 // CLI11 takes a word like [1,2] for two words, even in another program's command.
 constexpr char kProtected = '\x01';
 
-std::vector<std::string> protected_words(int argc, const char* const* argv) {
-  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+void protect(std::vector<std::string>& words) {
   for (auto word = std::ranges::find(words, "--"); word != words.end(); ++word) {
     if (word->starts_with('[')) word->insert(0, 1, kProtected);
   }
-  return words;
+}
+
+// Options whose value is a path. A shell replaces ~ only at the beginning of a word, so that
+// --state=~/yard arrives as it was written, and would make a directory called ~.
+constexpr std::array<std::string_view, 13> kPaths = {
+    "--socket", "--state", "--config", "--nvml", "--report", "--summary",    "--scenario",
+    "--replay", "--world", "--spool",  "--into", "--out",    "--token-file",
+};
+
+void put_home(std::vector<std::string>& words) {
+  const std::string home(environment_variable("HOME"));
+  for (auto word = words.begin(); word != words.end() && *word != "--"; ++word) {
+    const std::size_t equals = std::min(word->find('='), word->size());
+    if (std::ranges::count(kPaths, word->substr(0, equals)) == 0) continue;
+    if (const auto path = path_at_home(word->substr(std::min(equals + 1, word->size())), home)) {
+      word->replace(equals + 1, word->npos, *path);
+    }
+  }
 }
 
 // Changes a value's text before it is read. CLI11's own transform adds a text to the help.
@@ -37,6 +57,29 @@ CLI::Option* transform(CLI::Option* option, Change&& change) {
     return std::string();
   };
   return option->transform(CLI::Validator(changed, "", ""));
+}
+
+// Checks as CLI11's rule does, and says in our words what was expected.
+CLI::Validator saying(CLI::Validator rule, std::string expected) {
+  const std::string description = rule.get_description();
+  const auto check = [rule = std::move(rule), expected = std::move(expected)](std::string& text) {
+    const std::string given = text;
+    if (rule(text).empty()) return std::string();
+    return fmt::format("expected {}; got \"{}\"", expected, printable(given));
+  };
+  return {check, description, ""};
+}
+
+// "a, b or c"
+template <class Words>
+std::string any_of_words(const Words& words) {
+  std::string text;
+  std::size_t left = words.size();
+  for (const auto& word : words) {
+    text += fmt::format("{}{}", word, left > 2 ? ", " : left == 2 ? " or " : "");
+    --left;
+  }
+  return text;
 }
 
 // An unset shell variable must not silently mean the default.
@@ -50,7 +93,7 @@ void refuse_empty_values(const CLI::App& app) {
   for (const CLI::App* verb : app.get_subcommands()) refuse_empty_values(*verb);
 }
 
-// The last verb that was given, and the words that lead to it. Groups of options have no name.
+// The last verb that was given, and the words that lead to it.
 struct Given {
   const CLI::App* verb;
   std::string above;  // "gpuyard lease"
@@ -58,18 +101,6 @@ struct Given {
     return above.empty() ? verb->get_name() : above + " " + verb->get_name();
   }
 };
-
-Given given_verb(const CLI::App& program) {
-  Given given{&program, ""};
-  for (bool deeper = true; deeper;) {
-    const auto below = given.verb->get_subcommands();
-    const auto named =
-        std::ranges::find_if(below, [](const CLI::App* verb) { return !verb->get_name().empty(); });
-    deeper = named != below.end();
-    if (deeper) given = {*named, given.path()};
-  }
-  return given;
-}
 
 void add_options(const CLI::App& app, std::vector<std::string>& names) {
   for (const CLI::Option* option : app.get_options()) {
@@ -89,8 +120,7 @@ std::vector<std::string> known_words(const CLI::App& verb, bool option) {
 }
 
 // Says why a word is not known, and which one may be meant.
-std::string said_of(const CLI::App& program, std::string word) {
-  const Given given = given_verb(program);
+std::string said_of(const Given& given, std::string word) {
   const bool option = word.starts_with('-');
   if (option) word.erase(std::min(word.find('='), word.size()));
   const auto known = known_words(*given.verb, option);
@@ -107,13 +137,153 @@ std::string said_of(const CLI::App& program, std::string word) {
 }
 
 // Returns CLI11's usage line for the last verb that was given.
-std::string usage_of(const CLI::App& program) {
-  const Given given = given_verb(program);
+std::string usage_of(const Given& given) {
   const std::string help = given.verb->help(given.above);
   const std::size_t begin = std::min(help.find("Usage:"), help.size());
   const std::string line = help.substr(begin, help.find('\n', begin) - begin);
   return fmt::format("  {}\n  `{} --help` says more.", line, given.path());
 }
+
+// Reads the words up to a lone -- as CLI11 will, and finds the first that is wrong. CLI11 takes the
+// next word for the value of `--note=`, and goes on after a word that it does not know; what it
+// complains of in the end need not be what was wrong.
+class WordReader {
+ public:
+  explicit WordReader(const CLI::App& program) : given_{&program, ""} {}
+
+  Result<void> read(const std::vector<std::string>& words) {
+    const auto dashes = std::ranges::find(words, "--");
+    const std::vector<std::string> ours(words.begin(), dashes);
+    rest_ = ours;
+    while (!rest_.empty()) {
+      const std::string word(rest_.front());
+      rest_ = rest_.subspan(1);
+      if (auto good = read_word(word); !good && !wrong_) wrong_ = good.error();
+    }
+    if (!wrong_ && dashes != words.end() && !command_.empty()) {
+      wrong_ = wrong(fmt::format("\"{}\" stands before --; the command is what follows --",
+                                 printable(command_)));
+    }
+    rest_ = {};
+    // Help is an answer, whatever else was said.
+    return wrong_ && !help_ ? Result<void>(*wrong_) : Result<void>();
+  }
+
+  const Given& given() const { return given_; }
+
+  // The option's name as the user wrote it: "-n", not "--gpus".
+  std::string name_of(const CLI::Option& option) const {
+    const auto written = names_.find(&option);
+    return written != names_.end() ? written->second : option.get_name();
+  }
+
+  // Says what CLI11 says, in our words.
+  std::string in_our_words(const CLI::ParseError& error) const {
+    const std::string said = error.what();
+    for (const auto& [option, written] : names_) {
+      const std::string name = option->get_name();
+      constexpr std::string_view kNotRead = "Could not convert: ";
+      if (const std::string begin = std::string(kNotRead) + name + " = "; said.starts_with(begin)) {
+        return fmt::format("{}: expected a number; got \"{}\"", written,
+                           printable(said.substr(begin.size())));
+      }
+      if (said.starts_with(name + ": ") || said.starts_with(name + " ")) {
+        return written + said.substr(name.size());
+      }
+    }
+    if (said == "A subcommand is required") {
+      return fmt::format("`{0}` needs a verb; `{0} --help` lists them", given_.path());
+    }
+    if (said == std::string(kCommand) + " is required") {
+      return fmt::format("`{0}` needs a command, after --: {0} -- COMMAND", given_.path());
+    }
+    return said;
+  }
+
+ private:
+  static Error wrong(std::string why) { return {Errc::invalid, std::move(why)}; }
+
+  Result<void> read_word(const std::string& word) {
+    const bool number = word.size() > 1 && word[1] >= '0' && word[1] <= '9';
+    if (word.starts_with("--") || (word.starts_with('-') && word.size() > 1 && !number)) {
+      return read_option(word);
+    }
+    if (const CLI::App* const below = verb_called(word)) {
+      given_ = {below, given_.path()};
+      return {};
+    }
+    return read_argument(word);
+  }
+
+  const CLI::App* verb_called(const std::string& word) const {
+    const auto below = given_.verb->get_subcommands(
+        [&](const CLI::App* verb) { return !word.empty() && verb->get_name() == word; });
+    return below.empty() ? nullptr : below.front();
+  }
+
+  // A word that is no option: another program's command has the rest of the line.
+  Result<void> read_argument(const std::string& word) {
+    const auto options = given_.verb->get_options(
+        [](const CLI::Option* option) { return option->get_positional(); });
+    const bool takes_command = std::ranges::any_of(
+        options, [](const CLI::Option* option) { return option->get_name() == kCommand; });
+    if (takes_command) {
+      if (command_.empty()) command_ = word;
+      return {};
+    }
+    if (options.empty() && !takes_arguments(*given_.verb)) return wrong(said_of(given_, word));
+    if (word.empty()) {
+      return wrong(fmt::format("`{}`: an argument is empty; is a variable unset?", given_.path()));
+    }
+    return {};
+  }
+
+  static bool takes_arguments(const CLI::App& verb) {
+    const auto groups =
+        verb.get_subcommands([](const CLI::App* group) { return group->get_name().empty(); });
+    return std::ranges::any_of(groups, [](const CLI::App* group) {
+      return !group->get_options([](const CLI::Option* option) { return option->get_positional(); })
+                  .empty();
+    });
+  }
+
+  Result<void> read_option(const std::string& word) {
+    if (!command_.empty()) {
+      return wrong(
+          fmt::format("{} follows the command {}: put -- before the command, as in `{} -- "
+                      "{} {} ...`",
+                      printable(word), printable(command_), given_.path(), printable(command_),
+                      printable(word)));
+    }
+    const bool is_long = word.starts_with("--");
+    const std::size_t equals = is_long ? std::min(word.find('='), word.size()) : 2;
+    const std::string name = word.substr(0, equals);
+    const CLI::Option* const option = given_.verb->get_option_no_throw(name);
+    if (option == nullptr) return wrong(said_of(given_, is_long ? word : name));
+    help_ =
+        help_ || option == given_.verb->get_help_ptr() || option == given_.verb->get_version_ptr();
+    names_.try_emplace(option, name);
+    const bool flag = option->get_items_expected_max() == 0;
+    if (is_long && equals + 1 == word.size()) return empty_value(name);
+    if (flag && !is_long && word.size() > 2) return read_option("-" + word.substr(2));
+    if (flag || equals < word.size()) return {};
+    if (rest_.empty()) return wrong(name + ": a value must follow");
+    const bool empty = rest_.front().empty();
+    rest_ = rest_.subspan(1);
+    return empty ? empty_value(name) : Result<void>();
+  }
+
+  static Result<void> empty_value(const std::string& name) {
+    return wrong(name + ": the value is empty");
+  }
+
+  Given given_;
+  std::span<const std::string> rest_;
+  std::string command_;  // the first word of another program's command, before any --
+  bool help_ = false;
+  std::optional<Error> wrong_;
+  std::map<const CLI::Option*, std::string> names_;
+};
 
 CompletableOption completable(const CLI::Option& option) {
   CompletableOption words{{}, option.get_description()};
@@ -168,23 +338,37 @@ Option Option::excludes(Option other) const {
 }
 
 Option Option::range(int least, int most) const {
-  return Option(option_->check(CLI::Range(least, most)));
+  return Option(option_->check(
+      saying(CLI::Range(least, most), fmt::format("a whole number from {} to {}", least, most))));
 }
 
 Option Option::range(double least, double most) const {
-  return Option(option_->check(CLI::Range(least, most)));
+  return Option(option_->check(
+      saying(CLI::Range(least, most), fmt::format("a number from {} to {}", least, most))));
 }
 
 Option Option::positive() const {
-  return Option(option_->check(CLI::PositiveNumber));
+  return Option(option_->check(saying(CLI::PositiveNumber, "a number above 0")));
 }
 
 Option Option::one_of(std::vector<std::string> words) const {
-  return Option(option_->check(CLI::IsMember(std::move(words))));
+  const std::string expected = any_of_words(words);
+  return Option(option_->check(saying(CLI::IsMember(std::move(words)), expected)));
 }
 
 Option Option::one_of(std::initializer_list<int> numbers) const {
-  return Option(option_->check(CLI::IsMember(numbers)));
+  return Option(option_->check(saying(CLI::IsMember(numbers), any_of_words(numbers))));
+}
+
+Option Option::moment() const {
+  const auto read = [](std::string& text) {
+    if (text.empty()) return std::string();  // refused later
+    const auto moment = parse_moment(text, wall_now());
+    if (!moment) return moment.error().message;
+    text = moment->for_daemon();
+    return std::string();
+  };
+  return Option(option_->transform(CLI::Validator(read, "", "")));
 }
 
 Option Option::word(const char* word, int means) const {
@@ -248,6 +432,17 @@ Option Options::list(const char* names, std::string& field, const char* help) co
     field = fmt::format("{}", fmt::join(words, ","));
   };
   CLI::Option* option = app_->add_option_function<std::vector<std::string>>(names, join, help);
+  // A list of nothing, as "," is one, must not mean everything.
+  option->check(CLI::Validator(
+      [](std::string& text) {
+        const auto parts = split(text, ',');
+        const bool whole =
+            text.empty() || std::ranges::count(parts, "") == 0;  // "" is refused later
+        return whole ? std::string()
+                     : fmt::format("expected names with commas between them; got \"{}\"",
+                                   printable(text));
+      },
+      "", ""));
   if (!option->get_positional()) option->allow_extra_args(false);
   return Option(option);
 }
@@ -266,8 +461,10 @@ Option Options::number_option(const char* names, const std::function<void(int)>&
                               const std::vector<std::pair<std::string, int>>& words,
                               const char* help) const {
   const std::map<std::string, int> numbers(words.begin(), words.end());
+  std::vector<std::string> expected;
+  for (const auto& [word, number] : words) expected.push_back(word);
   return Option(app_->add_option_function<int>(names, set, help)
-                    ->transform(CLI::CheckedTransformer(numbers)));
+                    ->transform(saying(CLI::CheckedTransformer(numbers), any_of_words(expected))));
 }
 
 Option Options::calling_flag(const char* names, std::function<void()> then,
@@ -306,18 +503,26 @@ Options Program::options() const {
 }
 
 std::optional<int> Program::parse(int argc, const char* const* argv) {
-  auto words = protected_words(argc, argv);
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  put_home(words);
+  WordReader reader(*app_);
+  if (auto read = reader.read(words); !read) {
+    return complain(read.error(), usage_of(reader.given()));
+  }
+  protect(words);
   std::ranges::reverse(words);
   try {
     app_->parse(std::move(words));
     refuse_empty_values(*app_);
+  } catch (const CLI::ExtrasError&) {
+    auto surplus = app_->remaining(true);
+    std::erase(surplus, "--");
+    const std::string first = surplus.empty() ? "--" : surplus.front();
+    return complain({Errc::invalid, said_of(reader.given(), first)}, usage_of(reader.given()));
   } catch (const CLI::ParseError& error) {
     // Help is an answer (stdout, 0). Everything else is the user's mistake (stderr, 2).
-    const auto unknown = app_->remaining(true);
-    if (error.get_exit_code() == 0 || unknown.empty()) {
-      return app_->exit(error) == 0 ? 0 : exit_code_of(Errc::invalid);
-    }
-    return complain({Errc::invalid, said_of(*app_, unknown.front())}, usage_of(*app_));
+    if (error.get_exit_code() == 0) return app_->exit(error);
+    return complain({Errc::invalid, reader.in_our_words(error)}, usage_of(reader.given()));
   }
   return std::nullopt;
 }

@@ -43,6 +43,9 @@ class Option {
   Option one_of(std::vector<std::string> words) const;
   Option one_of(std::initializer_list<int> numbers) const;
 
+  // Takes a moment as parse_moment() reads it, and stores it as the daemon reads it.
+  Option moment() const;
+
   Option word(const char* word, int means) const;
   Option unit(const char* unit) const;  // is added to the value
   // Sets a field beside the option's own.

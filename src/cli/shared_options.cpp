@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/local_time.h"
 #include "base/text.h"
 
 namespace gpuyard::cli {
@@ -158,6 +159,74 @@ Result<Duration> parse_interval(std::string_view text) {
 Result<Duration> parse_lifetime(std::string_view text) {
   return time_within(text, kAllUnits, kShortestLifetime, kLongestLifetime,
                      "a length of time is like 90s, 30m, 8h or 2d, from 1s to 365d");
+}
+
+namespace {
+
+constexpr std::array kUnitsBefore = {UnitOfTime{"ms", 1e-3}, UnitOfTime{"s", 1},
+                                     UnitOfTime{"m", 60},    UnitOfTime{"h", 3600},
+                                     UnitOfTime{"d", 86400}, UnitOfTime{"w", 7 * 86400}};
+
+// Reads "5m", "5m ago" or "-5m".
+std::optional<Moment> moment_before(std::string_view text, WallTime now) {
+  constexpr std::string_view kAgo = " ago";
+  constexpr double kLongest = 100.0 * 365 * 86400;  // s
+  if (text.ends_with(kAgo)) {
+    text = trimmed(text.substr(0, text.size() - kAgo.size()), " ");
+  } else if (text.starts_with('-')) {
+    text.remove_prefix(1);
+  }
+  std::string_view unit_name = text;
+  const auto value = take_number<double>(unit_name);
+  const auto unit = std::ranges::find(kUnitsBefore, unit_name, &UnitOfTime::name);
+  if (!value || unit == kUnitsBefore.end()) return std::nullopt;
+  const double seconds = *value * unit->seconds;
+  // The condition also refuses not-a-number.
+  if (!(seconds >= 0 && seconds <= kLongest)) return std::nullopt;
+  const std::chrono::duration<double> length(seconds);
+  return Moment{now - std::chrono::duration_cast<std::chrono::milliseconds>(length),
+                std::string(text)};
+}
+
+// A number of seconds since 1970 has ten digits since 2001. Fewer are most likely a length of time
+// without its unit.
+std::optional<Moment> moment_since_1970(std::string_view text) {
+  constexpr std::int64_t kLeast = 1'000'000'000;
+  constexpr std::int64_t kMost = 9'999'999'999;
+  const auto seconds = number_in<std::int64_t>(text);
+  if (!seconds || *seconds < kLeast || *seconds > kMost) return std::nullopt;
+  return Moment{WallTime(std::chrono::seconds(*seconds))};
+}
+
+}  // namespace
+
+std::string Moment::for_daemon() const {
+  return length.empty() ? to_rfc3339(at) : length;
+}
+
+Result<Moment> parse_moment(std::string_view text, WallTime now) {
+  const std::string_view said = trimmed(text);
+  if (said == "now") return Moment{now, "0s"};
+  if (auto before = moment_before(said, now)) return *std::move(before);
+  if (const auto at = moment_in(said, now)) return Moment{*at};
+  if (auto at = moment_since_1970(said)) return *std::move(at);
+  return Error{Errc::invalid,
+               fmt::format("expected a time before now such as 90s, 2h or 7d, or a moment such as "
+                           "02:10, 2026-01-31 12:00 or 2026-01-31T12:00:00Z; got \"{}\"",
+                           printable(text))};
+}
+
+Result<double> seconds_since(std::string_view text) {
+  const WallTime now = wall_now();
+  const auto moment = parse_moment(text, now);
+  if (!moment) return Error(moment.error()).in("--since");
+  const double seconds = to_seconds(now - moment->at);
+  if (seconds >= to_seconds(kShortestLifetime) && seconds <= to_seconds(kLongestLifetime)) {
+    return seconds;
+  }
+  return Error{Errc::invalid, fmt::format("--since: expected a time from 1s to 365d before now; "
+                                          "got \"{}\"",
+                                          printable(text))};
 }
 
 }  // namespace gpuyard::cli

@@ -62,4 +62,24 @@ inline constexpr Duration kShortestLifetime = std::chrono::seconds(1);
 inline constexpr Duration kLongestLifetime = std::chrono::days(365);
 Result<Duration> parse_lifetime(std::string_view text);
 
+// Times that the user gave.
+
+// A moment: the text of a length of time before now, or a time of the calendar.
+struct Moment {
+  WallTime at;
+  std::string length = {};  // "90s", of the clock of the one who is asked; empty: `at` alone counts
+
+  // As the API takes it: "90s" or "2026-01-31T12:00:00.000Z".
+  std::string for_daemon() const;
+};
+
+// Reads "90s", "2h", "7d", "5m ago", "now", or what moment_in() reads; seconds since 1970 if they
+// are too many for a length of time. Errc::invalid, with these forms, for anything else: a bare
+// number, too.
+Result<Moment> parse_moment(std::string_view text, WallTime now);
+
+// Returns the seconds from that moment until now, for answers that are of so many seconds.
+// Errc::invalid also outside of kShortestLifetime..kLongestLifetime; names --since.
+Result<double> seconds_since(std::string_view text);
+
 }  // namespace gpuyard::cli

@@ -72,6 +72,12 @@ class DaemonSource final : public Source {
     if (!ready) return ready.error();
     return ready->simulated;
   }
+  std::optional<Error> unusable() override {
+    const auto ready = client::call(daemon_, protocol::kReady);
+    if (!ready) return ready.error();
+    if (ready->ready) return std::nullopt;
+    return Error{Errc::unavailable, ready->reason};
+  }
   Result<protocol::EnergyReport> energy() override {
     return client::call(daemon_, protocol::kEnergy);
   }
@@ -122,9 +128,9 @@ class LocalSource final : public Source {
   }
   Result<std::unique_ptr<Measuring>> measure(const protocol::EnergyWindowWish& wish) override {
     const auto plain = protocol::window_wish_of(wish, ::geteuid());
-    if (!plain) return plain.error();
+    if (!plain) return Error{plain.error().code, client::in_words(plain.error().message)};
     auto window = library::EnergyWindow::begin(monitor_, *plain);
-    if (!window) return std::move(window).error();
+    if (!window) return Error{window.error().code, client::in_words(window.error().message)};
     return std::unique_ptr<Measuring>(std::make_unique<LocalMeasuring>(*std::move(window)));
   }
   std::string name() const override { return "the driver"; }
@@ -155,11 +161,18 @@ Result<std::unique_ptr<Source>> open_local(const library::DriverChoice& choice) 
 
 }  // namespace
 
+Result<http::Endpoint> daemon_named(const SourceOptions& options) {
+  auto endpoint = client::daemon_called(options.socket, options.keys);
+  // The error of a daemon elsewhere names its URL, hosts.toml or the file of a token itself.
+  if (endpoint || client::is_elsewhere(options.socket)) return endpoint;
+  return std::move(endpoint).error().in(options.named_by);
+}
+
 Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
   if (options.local) return open_local(options.driver);
   if (!options.socket.empty()) {
-    auto endpoint = client::daemon_called(options.socket, options.keys);
-    if (!endpoint) return std::move(endpoint).error().in("--socket");
+    auto endpoint = daemon_named(options);
+    if (!endpoint) return std::move(endpoint).error();
     return std::unique_ptr<Source>(std::make_unique<DaemonSource>(*std::move(endpoint)));
   }
   if (auto daemon = client::find_daemon(options.sockets)) {

@@ -39,6 +39,9 @@ class Source {
   virtual Result<protocol::DriverInfo> driver() = 0;
   // Whether the GPUs are simulated.
   virtual Result<bool> simulated() = 0;
+  // Why no GPU can be used although there is a driver; nothing if one can, or if that is not known
+  // after one query.
+  virtual std::optional<Error> unusable() { return std::nullopt; }
   // Returns what the GPUs have used so far. Errc::unavailable: nothing has counted it.
   virtual Result<protocol::EnergyReport> energy() = 0;
   // The result must end before the source.
@@ -50,12 +53,16 @@ class Source {
 };
 
 struct SourceOptions {
-  std::string socket;                // named by the user, or an ssh URL: this daemon or an error
-  std::vector<std::string> sockets;  // else the first of these that answers
-  bool local = false;                // never a daemon
-  library::DriverChoice driver;      // for the local GPUs
-  client::Keys keys = {};            // for a daemon elsewhere
+  std::string socket;                 // named by the user, or an ssh URL: this daemon or an error
+  std::vector<std::string> sockets;   // else the first of these that answers
+  bool local = false;                 // never a daemon
+  library::DriverChoice driver;       // for the local GPUs
+  client::Keys keys = {};             // for a daemon elsewhere
+  std::string named_by = "--socket";  // or the variable that names `socket`
 };
+
+// Returns the daemon that `socket` names. Errors name what named it.
+Result<http::Endpoint> daemon_named(const SourceOptions&);
 
 // A daemon that is silent for 2 s is an error (timed_out). The local driver does not replace it.
 Result<std::unique_ptr<Source>> open_source(const SourceOptions&);

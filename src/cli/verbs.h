@@ -30,6 +30,7 @@ struct ServeVerb {
   std::string model = "h100";  // of the simulated GPUs
   std::string load;            // of each simulated GPU; empty: a demo, from four GPUs on
   std::string scenario;        // of the simulated GPUs, too
+  double speed = 1;            // simulated seconds in a real one
   bool greet = false;
   std::string replay;  // a recording to serve instead of GPUs
   std::string replay_from = "0s";
@@ -298,6 +299,7 @@ struct CordonVerb {
   std::string gpus;
   std::string reason;
   bool lift = false;
+  bool force = false;  // leases what is withheld because something is unknown
   bool json = false;
 };
 
@@ -461,6 +463,7 @@ struct SimVerb {
   std::optional<std::uint32_t> fan;
   std::optional<std::uint32_t> pcie_generation;
   std::optional<std::uint32_t> pcie_width;
+  std::optional<std::uint32_t> nvlink_down;
   std::optional<std::uint32_t> xid;
   std::optional<std::uint32_t> ecc_corrected;
   std::optional<std::uint32_t> ecc_uncorrected;

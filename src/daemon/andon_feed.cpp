@@ -174,7 +174,9 @@ notify::Notice AndonFeed::notice_of(const andon::Alert& alert, std::string id) c
   notice.message = alert.message;
   notice.advice = alert.advice;
   if (!alert.gpu.empty()) {
-    notice.gpu = {alert.index.value_or(0), alert.gpu, alert.pci_address, alert.gpu_name};
+    const bool displaced = board_.engine().index_is_anothers(alert);
+    notice.gpu = {displaced ? std::nullopt : alert.index, alert.gpu, alert.pci_address,
+                  alert.gpu_name};
   }
   notice.host = host_;
   notice.started_at = alert.fired;

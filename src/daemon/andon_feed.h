@@ -72,6 +72,7 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
                      const std::string* slurm_trouble);
   void start();
   void on_event(const DeviceEvent& event) { board_.on_event(event); }
+  void on_echo(const DeviceEvent& event) { board_.on_echo(event); }
   void on_snapshot(const Snapshot&);
   // Replaces rules and sinks. Errc::invalid: nothing is changed.
   Result<void> replace(AlertsFile);

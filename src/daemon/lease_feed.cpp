@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +14,7 @@
 #include "daemon/control_feed.h"
 #include "daemon/serve.h"
 #include "device/device.h"
+#include "device/fitness.h"
 #include "device/snapshot.h"
 
 namespace gpuyard::daemon {
@@ -106,36 +106,52 @@ std::optional<std::int64_t> number(const DeviceState& device, Metric metric) {
   return value != nullptr ? std::optional(*value) : std::nullopt;
 }
 
-bool was_read(const DeviceState& device, Metric metric) {
-  const Reading* const reading = device.sample.find(metric);
-  if (reading == nullptr) return false;
-  return reading->missing() == nullptr || reading->missing()->reason != MissingReason::not_ready;
+// The utilisation, or the power where the board tells no utilisation, from which on a GPU is busy.
+// An idle GPU is at 0 % but for what monitors ask of it, and draws far less than half of its
+// default limit, also at its highest clocks.
+constexpr std::int64_t kBusyPercent = 10;
+constexpr std::int64_t kBusyPartOfLimit = 2;
+
+// Returns the newest reading of the GPU's activity. Returns nothing if a listed process accounts
+// for it, or if nothing tells how busy the GPU is.
+std::optional<lease::Activity> activity_of(const DeviceState& device) {
+  const auto& list = device.sample.processes();
+  const auto* const processes = list ? list->processes() : nullptr;
+  if (device.condition != DeviceCondition::responsive) return std::nullopt;
+  if (processes != nullptr && !processes->empty()) return std::nullopt;
+  if (const auto percent = number(device, Metric::utilization_gpu)) {
+    return lease::Activity{device.sample.find(Metric::utilization_gpu)->taken,
+                           *percent >= kBusyPercent, fmt::format("{} % utilisation", *percent)};
+  }
+  const auto power = number(device, Metric::power_draw);
+  const auto limit = number(device, Metric::power_limit_default);
+  if (!power || !limit || *limit <= 0) return std::nullopt;
+  return lease::Activity{device.sample.find(Metric::power_draw)->taken,
+                         *power >= *limit / kBusyPartOfLimit, fmt::format("{} W", *power / 1000)};
 }
 
-// An unhealthy GPU is withheld whatever the cause, its temperature included: that is what the word
-// means. Its holder keeps it, and it is handed out again when the verdict changes.
-lease::Withholding withholding_of(const DeviceState& device) {
-  if (is_lost(device)) return {"lost", "lost: " + device.why};
-  if (device.condition != DeviceCondition::responsive) {
-    return {"unresponsive", "cannot be used now: " + device.why};
-  }
-  if (device.health.verdict == Health::unhealthy) {
-    return {"unhealthy", fmt::format("unhealthy: {}", fmt::join(device.health.reasons, "; "))};
-  }
-  if (number(device, Metric::mig_mode).value_or(0) != 0) {
-    return {"mig_enabled", "in MIG mode: it is split into instances, which are not leased"};
-  }
-  if (!was_read(device, Metric::mig_mode)) {
-    return {"unresponsive", "not handed out before it is known whether it is in MIG mode"};
-  }
-  return {};
+bool lacks(const DeviceState& device, Metric metric) {
+  const Reading* const reading = device.sample.find(metric);
+  const Missing* const missing = reading != nullptr ? reading->missing() : nullptr;
+  return missing != nullptr && missing->reason == MissingReason::not_supported;
 }
 
 lease::PoolGpu pool_gpu(const DeviceState& device, std::optional<unsigned> clique) {
   lease::PoolGpu gpu;
   gpu.info = device.info;
   gpu.clique = clique;
-  std::tie(gpu.withheld, gpu.text) = withholding_of(device);
+  Fitness fitness = fitness_of(device);
+  switch (fitness.verdict) {
+    case Verdict::good:
+      break;
+    // Its holder keeps it, and it is handed out again when the verdict changes.
+    case Verdict::bad:
+    case Verdict::unknown:
+      gpu.withheld = std::move(fitness.word);
+      gpu.text = std::move(fitness.why);
+  }
+  gpu.reports_memory = !lacks(device, Metric::memory_total) && !lacks(device, Metric::memory_free);
+  gpu.activity = activity_of(device);
   gpu.total_bytes = number(device, Metric::memory_total);
   gpu.free_bytes = number(device, Metric::memory_free);
   gpu.drawing_bytes = drawing_bytes(device);

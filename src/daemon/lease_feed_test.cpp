@@ -18,8 +18,13 @@ DeviceState gpu() {
   put(device, Metric::temperature_core, 41);
   put(device, Metric::numa_node, 1);
   put(device, Metric::mig_mode, 0);
+  put(device, Metric::memory_used, 1'000);
+  put(device, Metric::ecc_uncorrected_aggregate, 0);
+  device.sample.set(ProcessList{{}, std::vector<GpuProcess>{}});
   return device;
 }
+
+const Missing kBoardHasNone{MissingReason::not_supported, ""};
 
 lease::PoolGpu pooled(DeviceState device) {
   Snapshot snapshot;
@@ -39,17 +44,55 @@ TEST(PoolGpus, AHealthyOneIsHandedOut) {
   EXPECT_EQ(one.numa_node, 1U);
 }
 
-TEST(PoolGpus, WhatIsNotKnownIsNotZero) {
-  DeviceState device;
-  device.info.id = "G0";
-  device.sample.set({Metric::mig_mode, 0, {}, Missing{MissingReason::not_supported, ""}});
-  device.sample.set({Metric::temperature_core, 0, {}, Missing{MissingReason::failed, ""}});
+TEST(PoolGpus, AReadingTheBoardLacksIsNotZero) {
+  DeviceState device = gpu();
+  for (const Metric metric : {Metric::mig_mode, Metric::temperature_core, Metric::memory_total,
+                              Metric::memory_used, Metric::memory_free, Metric::numa_node}) {
+    device.sample.set({metric, 0, {}, kBoardHasNone});
+  }
   const auto one = pooled(device);
-  EXPECT_EQ(one.withheld, "") << "a GPU that knows no MIG mode is in none";
+  EXPECT_EQ(one.withheld, "") << "a board without a MIG mode is not in it";
   EXPECT_EQ(one.total_bytes, std::nullopt);
+  EXPECT_FALSE(one.reports_memory);
   EXPECT_EQ(one.free_bytes, std::nullopt);
   EXPECT_EQ(one.temperature_c, std::nullopt);
   EXPECT_EQ(one.numa_node, std::nullopt);
+}
+
+TEST(PoolGpus, AReadingThatFailsWithholdsTheGpu) {
+  DeviceState device = gpu();
+  device.sample.set({Metric::temperature_core, 0, {}, Missing{MissingReason::failed, "no"}});
+  EXPECT_EQ(pooled(device).withheld, "unknown");
+  EXPECT_EQ(pooled(device).text, "not known: temperature (no)");
+}
+
+TEST(PoolGpus, UtilisationWithoutAProcessIsActivity) {
+  DeviceState device = gpu();
+  device.sample.set({Metric::utilization_gpu, 0, TimePoint{Duration(7)}, 97});
+  const auto activity = pooled(device).activity;
+  ASSERT_TRUE(activity);
+  EXPECT_TRUE(activity->busy);
+  EXPECT_EQ(activity->taken, TimePoint{Duration(7)});
+  EXPECT_EQ(activity->text, "97 % utilisation");
+  put(device, Metric::utilization_gpu, 2);
+  EXPECT_FALSE(pooled(device).activity->busy) << "what monitors cause";
+}
+
+TEST(PoolGpus, PowerIsActivityWhereUtilisationIsNotReported) {
+  DeviceState device = gpu();
+  device.sample.set({Metric::utilization_gpu, 0, {}, kBoardHasNone});
+  put(device, Metric::power_limit_default, 700'000);
+  put(device, Metric::power_draw, 120'000);
+  EXPECT_FALSE(pooled(device).activity->busy);
+  put(device, Metric::power_draw, 500'000);
+  EXPECT_TRUE(pooled(device).activity->busy);
+}
+
+TEST(PoolGpus, AListedProcessAccountsForTheActivity) {
+  DeviceState device = gpu();
+  put(device, Metric::utilization_gpu, 30);
+  device.sample.set(ProcessList{{}, std::vector<GpuProcess>{{7, ProcessKind::graphics, 300, {}}}});
+  EXPECT_FALSE(pooled(device).activity) << "a desktop is drawn";
 }
 
 TEST(PoolGpus, WhatIsDrawnIsToldApart) {
@@ -123,11 +166,9 @@ TEST(PoolGpus, AnUnhealthyOneIsWithheldAndSaysAllThatIsWrong) {
   EXPECT_EQ(pooled(device).text, "unhealthy: temperature 90 C is above 85 C; 1 new ECC error");
 }
 
-TEST(PoolGpus, ADegradedOneAndOneOfUnknownHealthAreHandedOut) {
+TEST(PoolGpus, ADegradedOneIsHandedOut) {
   auto device = gpu();
   device.health = {Health::degraded, {"temperature 80 C is above 75 C"}};
-  EXPECT_EQ(pooled(device).withheld, "");
-  device.health = {std::nullopt, {"temperature not known"}};
   EXPECT_EQ(pooled(device).withheld, "");
 }
 
@@ -140,9 +181,9 @@ TEST(PoolGpus, OneInMigModeIsWithheld) {
 TEST(PoolGpus, OneWhoseModeWasNotReadYetIsWithheld) {
   auto device = gpu();
   device.sample.set({Metric::mig_mode, 0, {}, Missing{MissingReason::not_ready, ""}});
-  EXPECT_EQ(pooled(device).withheld, "unresponsive");
+  EXPECT_EQ(pooled(device).withheld, "unknown");
   device.sample = Sample();
-  EXPECT_EQ(pooled(device).withheld, "unresponsive");
+  EXPECT_EQ(pooled(device).withheld, "unknown");
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ struct ServeOptions {
       [](const protocol::Snapshot&) { return std::string(); };
   // Called once, with the first snapshot and the URLs and sockets that listen.
   std::function<void(const Snapshot&, const std::vector<std::string>& places)> on_ready;
+  // Names the simulated world, so that one is not taken for another; called on the io thread.
+  std::function<std::string()> simulated_world = [] { return std::string(); };
 };
 
 // Creates a directory of the daemon with its parents. Errc::denied if it is in config's fallback

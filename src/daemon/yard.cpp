@@ -117,7 +117,10 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
                  telemetry_.on_event(event);
                  andon_.on_event(event);
                },
-               [this](const DeviceEvent& event) { telemetry_.on_echo(event); }}),
+               [this](const DeviceEvent& event) {
+                 telemetry_.on_echo(event);
+                 andon_.on_echo(event);
+               }}),
       bottlenecks_(bottleneck_policy(options.config.bottleneck)),
       event_hub_(journal_.epoch(), telemetry_.latest(), &owners_.book()),
       bottleneck_news_(event_hub_),
@@ -128,6 +131,7 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
       spells_(query_, history_books_),
       store_(loop, "store"),
       state_(store_, options.config.state.directory + "/state.db", store::kStateLayout),
+      memory_(loop, state_, telemetry_, boot_id()),
       energy_(loop, telemetry_, state_),
       control_(loop, host_, telemetry_, state_, options.config, journal_.epoch()),
       lease_looks_(loop, "lease"),
@@ -253,6 +257,7 @@ void Yard::reload() {
 }
 
 void Yard::start() {
+  context_.event_drops = &intake_.drops();
   journal_.on_added([this](const events::Event& event) { on_added(event); });
   telemetry_.before_published([this](Snapshot& snapshot) {
     bottlenecks_.judge(snapshot, [this](const DeviceState& device) { return around(device); });
@@ -262,6 +267,12 @@ void Yard::start() {
   control_.control().on_operation([this](const control::Operation& operation) {
     event_hub_.publish(protocol::kOperationEvent, json::to_json(protocol::operation_of(operation)),
                        operation.change.gpu);
+    using enum control::Outcome;
+    const control::Change& change = operation.change;
+    if (operation.state != control::OperationState::done) return;
+    if (change.outcome == reset || change.outcome == cleared) {
+      telemetry_.acknowledge_errors(change.gpu);
+    }
   });
   control_.control().start();
   leases_.on_change([this](const lease::Lease& now, lease::State before) {
@@ -273,6 +284,8 @@ void Yard::start() {
   andon_.look_at_doors(&tokens_, tls_ ? &tls_->figures() : nullptr, &context_.slurm_trouble);
   leases_.start();
   news_.start();
+  andon_.board().on_acknowledged(
+      [this](const andon::Alert& alert, const andon::Rule& rule) { on_acknowledged(alert, rule); });
   andon_.board().on_change([this](const andon::Alert& alert) { alert_news_.on_change(alert); });
   andon_.start();
   if (zeus_) zeus_->start();
@@ -300,26 +313,66 @@ void Yard::follow_kernel_log(bool simulated) {
 
 void Yard::on_no_driver(const Error& error) {
   follow_kernel_log(false);
+  fleet_.reset();
   telemetry_.on_no_driver(error);
 }
 
 void Yard::on_fleet(const Fleet& fleet) {
   intake_.on_fleet(fleet);
   follow_kernel_log(fleet.driver.simulated);
+  fleet_ = fleet;
+  memory_.recall(machine_of(fleet.driver), [this] { list_gpus(); });
+}
+
+// Simulated boards, recordings and another NVML are another machine.
+std::string Yard::machine_of(const DriverInfo& driver) const {
+  if (options_.driver.replay) return "";
+  if (driver.simulated) return kSimulatedMachine + options_.simulated_world();
+  return options_.driver.path.empty() ? "this" : "nvml:" + options_.driver.path;
+}
+
+void Yard::list_gpus() {
+  if (!fleet_) return;
+  const Fleet fleet = *std::exchange(fleet_, std::nullopt);
   telemetry_.on_fleet(fleet);
   control_.on_fleet(fleet);
+  // The kernel may tell of a board that the driver does not list. Another board in its slot has
+  // taken its address.
+  Fleet missing{fleet.driver, telemetry_.missing_boards()};
+  std::erase_if(missing.devices, [&](const DeviceInfo& board) {
+    return std::ranges::any_of(fleet.devices, [&](const DeviceInfo& info) {
+      return same_pci_slot(info.pci_address, board.pci_address);
+    });
+  });
+  intake_.on_fleet(missing);
+}
+
+// An acknowledgement says that the GPU may be used, or that a missing one was taken out for good.
+void Yard::on_acknowledged(const andon::Alert& alert, const andon::Rule& rule) {
+  if (alert.gpu.empty()) return;
+  if (is_about_memory_errors(rule, alert)) telemetry_.acknowledge_errors(alert.gpu);
+  if (!is_about_presence(rule) || !telemetry_.take_out(alert.gpu)) return;
+  // Not inside the acknowledgement, whose answer has the alert as it fires.
+  loop_.post(here_.guard([this, gpu = alert.gpu] {
+    andon_.board().take_out(gpu, "acknowledged: the GPU was taken out of this machine");
+  }));
 }
 
 void Yard::on_host_down(const std::string& why) {
+  fleet_.reset();
   telemetry_.on_host_down(why);
   control_.control().on_host_down();
 }
 
 void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
   if (tls_) tls_->note(server_.counters());
+  if (const auto why = renewal_.note(*snapshot)) {
+    loop_.post(here_.guard([this, why = *why] { host_.renew(why); }));
+  }
   event_hub_.show(snapshot);
   bottleneck_news_.on_snapshot(*snapshot);
   for (events::Event& change : changes_.note(*snapshot)) journal_.add(std::move(change));
+  for (events::Event& missing : memory_.on_snapshot(*snapshot)) journal_.add(std::move(missing));
   owners_.on_snapshot(*snapshot);
   history_.on_snapshot(*snapshot);
   spells_.on_snapshot(*snapshot);
@@ -364,7 +417,8 @@ bottleneck::Around Yard::around(const DeviceState& device) {
 }
 
 void Yard::on_added(const events::Event& event) {
-  event_hub_.publish(protocol::kDeviceEvent, json::to_json(gpu_event_of(event)), event.device);
+  event_hub_.publish(protocol::kDeviceEvent, json::to_json(gpu_event_of(event)), event.device,
+                     event.severity);
 }
 
 void Yard::on_reread(Result<Reload::Fresh> fresh) {
@@ -384,6 +438,7 @@ void Yard::on_reread(Result<Reload::Fresh> fresh) {
 
 void Yard::stop(std::function<void()> done) {
   manager_.stopping();
+  memory_.put_away();
   history_.put_away();
   stays_.put_away();
   spells_.put_away();

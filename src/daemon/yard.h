@@ -18,8 +18,10 @@
 #include "bottleneck/watch.h"
 #include "daemon/andon_feed.h"
 #include "daemon/control_feed.h"
+#include "daemon/driver_renewal.h"
 #include "daemon/energy_feed.h"
 #include "daemon/lease_feed.h"
+#include "daemon/machine_memory.h"
 #include "daemon/reload.h"
 #include "daemon/serve.h"
 #include "daemon/service_manager.h"
@@ -69,12 +71,16 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   void on_reread(Result<Reload::Fresh>);
   api::Context api_context();  // refers to the members above context_
   void follow_kernel_log(bool simulated);
+  std::string machine_of(const DriverInfo&) const;
+  void list_gpus();
+  void on_acknowledged(const andon::Alert&, const andon::Rule&);
 
   http::IoLoop& loop_;
   const ServeOptions& options_;
   ServiceManager manager_ = ServiceManager::of_environment();  // before the first worker
   LoopLag loop_lag_;
   driver::HostClient host_;
+  DriverRenewal renewal_;
   telemetry::Telemetry telemetry_;
   ThreadWorker query_;
   processes::OwnerWatch owners_;
@@ -92,6 +98,8 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   bool kernel_log_tried_ = false;
   ThreadWorker store_;
   store::StateStore state_;
+  MachineMemory memory_;
+  std::optional<Fleet> fleet_;  // until what is known of it is read
   EnergyFeed energy_;
   ControlFeed control_;
   ThreadWorker lease_looks_;  // apart, so that no slow name service delays it
@@ -119,6 +127,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   std::optional<ZeusFeed> zeus_;
   std::vector<std::string> places_;
   bool told_ready_ = false;
+  Lifetime here_;
 };
 
 }  // namespace gpuyard::daemon

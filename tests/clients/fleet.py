@@ -106,7 +106,8 @@ def without_reserve(used, gpu):
 
 @functools.cache
 def exported():
-    """The names of NVML that the simulated library exports; one more says that it is ours."""
+    """The names of NVML that the simulated library exports; its own ones are not among them."""
     listing = subprocess.run(["nm", "-D", "--defined-only", required("GPUYARD_SIM_LIB")],
                              capture_output=True, text=True, check=True).stdout
-    return {line.split()[-1].split("@")[0] for line in listing.splitlines()} - {"gpuyard_simulates"}
+    names = {line.split()[-1].split("@")[0] for line in listing.splitlines()}
+    return {name for name in names if not name.startswith("gpuyard_")}

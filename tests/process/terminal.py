@@ -47,7 +47,7 @@ class Terminal:
         self.master, self.slave = pty.openpty()
         self.resize(*size)
         self.before = termios.tcgetattr(self.slave)
-        environment = clean_environment(place, TERM="no-such-terminal", LC_ALL="C.UTF-8", **extra)
+        environment = clean_environment(place, **({"TERM": "no-such-terminal", "LC_ALL": "C.UTF-8"} | extra))
         self.program = subprocess.Popen([PROGRAM, *verb, *arguments], env=environment, stdin=self.slave,
                                         stdout=self.slave, stderr=self.slave, start_new_session=True,
                                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))

@@ -39,7 +39,8 @@ def report(yard):
 
 def has_readings(yard, gpus):
     """Until every GPU was read once."""
-    wait_until(lambda: len(report(yard)["gpus"]) == gpus, "the first readings of energy")
+    wait_until(lambda: sum(gpu["joules"] is not None for gpu in report(yard)["gpus"]) == gpus,
+               "the first readings of energy")
     return yard
 
 
@@ -291,7 +292,73 @@ def test_a_command_is_measured_by_the_daemon_if_there_is_one(run, daemon, still)
     named = run("energy", "--json", "--socket", yard.socket, "--gpus", "1,0", "--", "true")
     assert [gpu["index"] for gpu in json.loads(named.stderr)["gpus"]] == [0, 1]
     refused = run("energy", "--socket", yard.socket, "--gpus", "5", "--", "true")
-    assert refused.returncode == 6 and "/gpus/0" in refused.stderr
+    assert refused.returncode == 6 and "gpus: GPU index 5 is out of range" in refused.stderr
+
+
+# ---- what cannot be read
+
+
+NO_ENERGY = ("power_usage", "total_energy", "field_values")
+
+
+def blind(world, gpu, code=3):
+    for which in NO_ENERGY:
+        world.fail(gpu, which, code)
+
+
+def test_a_gpu_with_neither_counter_nor_power_is_named_and_not_in_the_sum(run, daemon, still):
+    blind(still, 0)
+    yard = has_readings(daemon(GPUYARD_SIM_WORLD=str(still.directory)), 1)
+    wait_until(lambda: not any("until the state is read" in note for note in report(yard)["notes"]), "the books")
+    still.must("step", "5s")
+    told = json.loads(run("energy", "--json", "--socket", yard.socket).stdout)
+    validate(told, "energy")
+    unknown, known = told["gpus"]
+    assert unknown["index"] == 0 and unknown["joules"] is None and "not supported" in unknown["why"].lower()
+    assert unknown["accounts"] is unknown["epoch"] is unknown["since"] is None
+    assert known["joules"] is not None and known["why"] is None
+    assert told["partial"] is True and told["joules"] == known["joules"]
+    assert any("GPU 0" in note and "not in the sum" in note for note in told["notes"])
+    table = run("energy", "--socket", yard.socket).stdout.splitlines()
+    assert table[1].split()[:4] == ["0", "-", "-", "-"] and "neither an energy counter nor power" in table[1]
+    assert "at least" in next(line for line in table if line.startswith("All together"))
+
+
+@pytest.mark.parametrize("local", [False, True], ids=["daemon", "driver"])
+def test_a_command_on_such_a_gpu_runs_and_its_energy_is_not_known(run, daemon, world, local):
+    world.start("--gpus", "2", "--load", "steady:0.5")
+    blind(world, 0)
+    if local:
+        way = {"GPUYARD_SIM_WORLD": str(world.directory)}
+        words = ["--local", "--nvml", os.environ["GPUYARD_SIM_LIB"]]
+    else:
+        yard = has_readings(daemon(GPUYARD_SIM_WORLD=str(world.directory)), 1)
+        way, words = {}, ["--socket", yard.socket]
+    one = run("energy", *words, "--gpus", "0", "--", "sh", "-c", "sleep 1.5; echo ran; exit 4", **way)
+    assert (one.returncode, one.stdout) == (4, "ran\n"), one.stderr
+    assert "gpuyard: energy not known in 1." in one.stderr and "0 J" not in one.stderr, one.stderr
+    assert "GPU 0: energy not known\n" in one.stderr or "GPU 0: energy not known (no reading" in one.stderr
+    both = run("energy", *words, "--json", "--", "sleep", "1.5", **way)
+    told = json.loads(both.stderr)
+    assert [gpu["joules"] is None for gpu in told["gpus"]] == [True, False]
+    assert told["partial"] is True and told["joules"] == told["gpus"][1]["joules"] > 0
+    assert "at least" in run("energy", *words, "--", "sleep", "1.5", **way).stderr
+
+
+def test_readings_that_go_away_leave_a_part_and_never_a_zero(daemon, world):
+    world.start("--gpus", "1", "--load", "steady:0.5")
+    yard = has_readings(daemon(GPUYARD_SIM_WORLD=str(world.directory)), 1)
+    before = begin(yard)
+    wait_until(lambda: call(yard, "GET", f"{WINDOWS}/{before['id']}").json()["joules"] > 100, "some energy")
+    blind(world, 0)
+    wait_until(lambda: report(yard)["gpus"][0]["why"], "the reason")
+    after = begin(yard)
+    look = wait_until(lambda: (one := call(yard, "GET", f"{WINDOWS}/{after['id']}").json())["seconds"] > 2 and one,
+                      "two seconds")
+    assert look["joules"] is None and look["gpus"][0]["joules"] is None and look["partial"] is True
+    part = end(yard, before)
+    assert part["joules"] > 100 and part["partial"] is True and part["gpus"][0]["age_seconds"] > 2
+    assert report(yard)["partial"] is True
 
 
 def test_the_report_has_the_schema_that_is_written_down(run, daemon, still):

@@ -1,6 +1,7 @@
 """Whose the processes on GPUs are: of a lease, of none, or nobody can tell. Real processes on
 simulated GPUs."""
 
+import json
 import os
 import subprocess
 import sys
@@ -125,10 +126,47 @@ def test_a_signal_reaches_what_a_lease_left_behind(world, yard, processes):
     caller.close()
 
 
+# A launcher without a GPU, and its workers: each says its number.
+TREE = """
+import os, time
+def say_number():
+    os.write(1, b"%d\\n" % os.getpid())  # in one piece, beside the others
+say_number()
+for _ in range(2):
+    if os.fork() == 0:
+        say_number()
+        time.sleep(3600)
+time.sleep(3600)
+"""
+
+
+def test_a_launcher_is_adopted_with_its_workers_in_one_lease(world, yard, run):
+    launcher = subprocess.Popen([sys.executable, "-c", TREE], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        pids = [int(launcher.stdout.readline()) for _ in range(3)]
+        assert pids[0] == launcher.pid
+        for gpu, pid in enumerate(pids[1:]):
+            attach(world, pid, gpu)
+        wait_until(lambda: squatters(yard) == {pids[1]: 0, pids[2]: 1}, "both workers to be squatters")
+        done = run("lease", "adopt", "--pid", str(launcher.pid), "--json", GPUYARD_SOCKET=yard.socket)
+        assert done.returncode == 0, done.stderr
+        lease = json.loads(done.stdout)["lease"]
+        assert sorted(gpu["index"] for gpu in lease["gpus"]) == [0, 1] and lease["state"] == "held"
+        assert lease["why"] == ""
+        wait_until(lambda: squatters(yard) == {}, "no squatter to be left")
+        again = run("lease", "adopt", "--pid", str(launcher.pid), GPUYARD_SOCKET=yard.socket)
+        assert again.returncode == 7 and "nor a descendant of its user uses a GPU" in again.stderr, again.stderr
+    finally:
+        os.killpg(launcher.pid, 9)
+        launcher.wait()
+    path = f"{LEASES}/{lease['id']}"
+    wait_until(lambda: yard.get(path).json()["lease"]["state"] == "ended", "its end with the tree")
+
+
 # Their numbers are no process's: nothing can be said of them, and nothing is.
 def test_a_process_that_nobody_can_see_is_no_squatter(world, yard):
     world.must("attach", "--synthetic", "2", "--gpu", "0", "--vram", "1G", "--load", "0.2")
-    withheld = wait_until(lambda: yard.get("/api/gpu/queue").json()["withheld"], "GPU 0 to be noticed")
-    assert [one["index"] for one in withheld] == [0]
-    assert withheld[0]["why"] == "unknown_process"
+    def withheld():
+        return [(one["index"], one["why"]) for one in yard.get("/api/gpu/queue").json()["withheld"]]
+    wait_until(lambda: withheld() == [(0, "unknown_process")], lambda: f"GPU 0 to be noticed: {withheld()}")
     assert squatters(yard) == {}

@@ -587,6 +587,35 @@ def test_what_happened_to_a_gpu_stands_over_its_charts(daemon, open_page):
     assert page.complaints == []
 
 
+STRIP = ("Object.fromEntries([...document.querySelectorAll('dl.strip div')].map((one) => "
+         "[one.querySelector('dt').textContent, one.querySelector('dd').textContent]))")
+
+
+def test_the_head_names_the_models_and_sums_only_what_is_known(daemon, open_page):
+    yard = daemon("--simulate", "6", "--model", "rtx4090:2,h100:2,a100,t4")
+    page = open_page(yard)
+    shows_live(page)
+    page.wait_for(f"{STRIP}.GPUs === '2 RTX 4090, 2 H100, A100, T4'")
+    yard.sim("inject", "--gpu", "0", "--call", "power_usage", "--code", "3")
+    page.wait_for(f"/^[0-9.]+ k?W\\+ of [0-9.]+ k?W$/.test({STRIP}.Power)")
+    row = {"key": "x", "gpu_hours": 1, "energy_kwh": None, "energy_estimated": False, "estimate": None,
+           "energy_unknown_gpu_hours": 1, "mean_utilization_percent": None, "peak_memory_bytes": None, "leases": 1}
+
+    def today(*rows):
+        answer = json.dumps({"schema": 1, "since": "2026-01-31", "rows": [row | one for one in rows], "notes": [],
+                             "rows_left_out": 0, "unleased": row | {"gpu_hours": 0, "energy_unknown_gpu_hours": 0}})
+        page.evaluate("window.honest ??= fetch; window.fetch = async (url, options) => url.includes('/api/gpu/usage') "
+                      f"? Response.json({answer}) : honest(url, options); 0")
+        lead(page, "/usage")
+        page.wait_for("document.querySelector('main caption')?.textContent.startsWith('GPU-hours and energy')")
+        cells = "[...document.querySelectorAll('main tbody tr')].map((row) => row.cells[3].textContent)"
+        return page.evaluate(cells)
+    assert today({}) == ["–", "–"], "no energy is known, and none is not zero"
+    lead(page, "/")
+    assert today({}, {"energy_kwh": 2.5}, {"energy_kwh": 1.25, "energy_unknown_gpu_hours": 0}) == [
+        "–", "2.50+", "1.25", "–"]
+
+
 def test_hours_of_the_week_that_nobody_knows_are_no_zeros(shared, open_page):
     page = open_page(shared("--simulate", "8"))
     shows_live(page)

@@ -126,7 +126,8 @@ ROWS = [
         series=['xid="79"} 1'], events=["xid"]),
     Row("an uncorrectable memory error",
         lambda w, y: w.memory_errors(SICK, uncorrected=1), nothing,
-        "not by itself: the verdict stays until the daemon counts anew", health="unhealthy",
+        "with a reset or reboot, when the counters are cleared or an alert about it is acknowledged; not with "
+        "a restart of the daemon", health="unhealthy",
         series=['gpu_health{device="1"} 2'], events=["health_changed"]),
     Row("heat: 30 degrees more around it",
         lambda w, y: w.heat(SICK, 30), lambda w, y: w.heat(SICK, 0), "when it is cool again",
@@ -300,7 +301,15 @@ def document():
               "sleep, and a", "daemon that ends and another that starts beside it "
               "(`test_stuck_in_kernel.py`); a library in which", "functions are missing "
               "(`test_half_a_library.py`); a GPU that is unplugged and comes back under another",
-              "index; the simulated world itself dying.", ""]
+              "index; GPUs of which nothing can be read, whose driver-host is started again after 30 s "
+              "(`test_unknown.py`);", "the simulated world itself dying.", "",
+              "What is known of the machine - its boards, their indexes, which of their memory errors are new - "
+              "is stored", "in `state.db` and outlives the daemon (`test_machine_memory.py`):", "",
+              "- The first verdict after a start waits for it, 2 s at most; if the disk is slower, the verdict "
+              "is made again.", "- A board that the driver does not list any more is missing, until it is back "
+              "or its alert is acknowledged.", "- It is written when it changes; when a board was last seen, "
+              "once an hour and when the daemon stops.", "- Simulated boards, recordings and another NVML "
+              "(`--nvml`) are another machine.", ""]
     return "\n".join(lines)
 
 

@@ -30,6 +30,38 @@ def test_each_pane_is_a_key_away(daemon, top):
     assert screen.ended() == 0
 
 
+# The text console of a server decodes UTF-8, and its font lacks blocks and braille.
+@pytest.mark.parametrize("term", ["linux", "dumb", "vt100", "vt220"])
+def test_a_terminal_of_few_glyphs_gets_ascii(shared, top, run, term):
+    yard = shared("--simulate", "2")
+    for pane in (b"1", b"\r", b"2", b"3", b"4"):
+        screen = top("--socket", yard.socket, TERM=term)
+        screen.wait_for("why")
+        screen.press(pane)
+        screen.read(1)
+        assert all(byte < 0x80 for byte in screen.written), screen.written.decode("utf-8", "replace")
+        screen.press(b"q")
+        screen.ended()
+    look = {"TERM": term, "LC_ALL": "C.UTF-8", "GPUYARD_SOCKET": yard.socket}
+    for words in (("top", "--once", "--size", "100x30"), ("devices",),
+                  ("history", "0", "--metric", "power", "--since", "1m", "--plot"),
+                  ("history", "--metric", "power", "--since", "1m")):
+        done = run(*words, **look)
+        assert done.returncode == 0 and done.stdout.isascii(), done.stdout + done.stderr
+    assert not run("top", "--once", "--size", "100x30", **look | {"TERM": "xterm"}).stdout.isascii()
+
+
+def test_the_head_names_every_model_of_a_mixed_machine(run, daemon):
+    yard = daemon("--simulate", "6", "--model", "rtx4090:2,h100:2,a100,t4")
+
+    def head(size):
+        done = run("top", "--once", "--size", size, "--socket", yard.socket)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()[0]
+    assert " 2 RTX 4090, 2 H100, A100, T4  " in head("100x20")
+    assert " 6 GPUs  " in head("50x20")
+
+
 @pytest.mark.parametrize("how", [b"q", b"\x03", signal.SIGTERM, signal.SIGHUP])
 def test_the_terminal_is_as_it_was_after_each_end(shared, top, how):
     screen = top("--socket", shared("--simulate", "2").socket)

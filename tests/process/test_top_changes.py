@@ -184,7 +184,7 @@ def test_a_recording_is_drawn_the_same_each_time_and_everywhere(run):
 def test_sentences_for_who_listens(shared, run, tmp_path):
     yard = shared("--simulate", "2")
     done = run("top", "--plain", "--once", "--socket", yard.socket)
-    assert re.match(r"GPU 0: busy \d+ %, power \d+ W, \d+ degrees, memory \d+ GiB, nobody", done.stdout), done.stdout
+    assert re.match(r"GPU 0: busy \d+ %, power \d+ W, \d+ degrees, memory \d+\.\d GiB, nobody", done.stdout), done.stdout
     going = subprocess.Popen([PROGRAM, "top", "--plain", "--socket", yard.socket], stdout=subprocess.PIPE, text=True)
     assert going.stdout.readline().startswith("GPU 0: ")
     going.send_signal(signal.SIGTERM)

@@ -97,9 +97,9 @@ export const acknowledge = (alert) => ({
 
 export const silence = (alert) => ({
   title: "Silence",
-  about: `rule ${alert.rule}${alert.gpu ? ` of GPU ${alert.gpu.index}` : ""}: nobody is told of it meanwhile`,
+  about: `rule ${alert.rule}${alert.gpu ? ` of GPU ${alert.gpu.index ?? alert.gpu.uuid}` : ""}: nobody is told of it meanwhile`,
   fields: [{ ...kFor, value: "1h" }],
-  line: (values) => `gpuyard alerts silence ${alert.gpu ? `${alert.gpu.index} ` : ""}--rule ${alert.rule} --for ${values.for}`,
+  line: (values) => `gpuyard alerts silence ${alert.gpu ? `${alert.gpu.index ?? alert.gpu.uuid} ` : ""}--rule ${alert.rule} --for ${values.for}`,
   act: (values) =>
     send("POST", "/api/gpu/silences", { rule: alert.rule, gpu: alert.gpu?.uuid, for_s: seconds_of(values.for) }),
   undo: (_, answer) => unsilence(answer),

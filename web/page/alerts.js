@@ -7,7 +7,7 @@ import { useAnswer } from "./yard.js";
 
 const kSoonest = 2000; // a rule that holds is nearer to firing each second
 const kEvery = 10000;
-const gpu_of = ({ gpu }) => (gpu ? h`<a href=${`/gpu/${gpu.index}`}>${gpu.index}</a>` : "");
+const gpu_of = ({ gpu }) => (gpu ? h`<a href=${`/gpu/${gpu.index ?? gpu.uuid}`}>${gpu.index ?? gpu.uuid}</a>` : "");
 
 function state_of(alert) {
   const words = [];
@@ -35,7 +35,8 @@ export function Alerts() {
   const sinks = useAnswer("/api/gpu/sinks", {}, kEvery);
   return h`
     <section><h2>Firing</h2>
-      ${!alerts ? h`<p class="quiet">asking…</p>` : alerts.alerts.length ? alerts.alerts.map((alert) => h`<${Firing} key=${alert.number} alert=${alert} />`) : h`<p class="quiet">Nothing is wrong.</p>`}
+      ${!alerts ? h`<p class="quiet">asking…</p>` : alerts.alerts.length ? alerts.alerts.map((alert) => h`<${Firing} key=${alert.number} alert=${alert} />`) : h`<p class="quiet">${alerts.notes.length ? "No alert is firing." : "Nothing is wrong."}</p>`}
+      ${alerts ? alerts.notes.map((note) => h`<p key=${note}>${note}</p>`) : null}
     </section>
     <section><h2>About to fire</h2>
       <${Table} caption="Rules that hold already" empty="Nothing is about to fire." rows=${alerts?.pending ?? []}

@@ -14,6 +14,28 @@ export const kilowatts = (watts) =>
 export const money = (estimate) =>
   estimate ? `about ${estimate.cost.toFixed(2)} ${estimate.currency}` : "";
 
+// The sum of what is known, with a + where something is not: at least that. Nothing known: a dash.
+export function sum_of(values, text) {
+  const there = values.filter(known);
+  if (!there.length) return dash;
+  return text(there.reduce((all, value) => all + value, 0)) + (there.length < values.length ? "+" : "");
+}
+
+// "8 H100 80GB HBM3" of one model, "2 RTX 4090, 2 H100, A100, T4" of several, as `gpuyard top` has it.
+export function models_of(names) {
+  const short = names.map((name) => name.replace(/^(NVIDIA |GeForce |Tesla )+(?=.)/, ""));
+  const alone = (name) => name.replace(/[ -](\d+GB?|SXM|PCIe|NVL|HBM).*$/i, "");
+  const counts = new Map();
+  for (const name of short) counts.set(name, (counts.get(name) ?? 0) + 1);
+  const models = [...counts.keys()];
+  if (models.length === 0) return "0";
+  if (models.length === 1) return `${short.length} ${models[0]}`;
+  const apart = new Set(models.map(alone)).size === models.length;
+  return models
+    .map((name) => `${counts.get(name) > 1 ? `${counts.get(name)} ` : ""}${apart ? alone(name) : name}`)
+    .join(", ");
+}
+
 // 95 -> "1m35", 11520 -> "3h12", 180000 -> "2d02".
 export function span(seconds) {
   if (!known(seconds)) return dash;

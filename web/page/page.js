@@ -3,7 +3,7 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Alerts } from "./alerts.js";
 import { Audit } from "./audit.js";
-import { kilowatts, money, number, seconds_of } from "./format.js";
+import { kilowatts, models_of, money, seconds_of, sum_of } from "./format.js";
 import { Gpu } from "./gpu.js";
 import { Help } from "./help.js";
 import { Login } from "./login.js";
@@ -40,16 +40,12 @@ function Strip() {
   const { devices, leases, queue, alerts, today, simulated } = useYard();
   if (parameter("at")) return null; // these are of now
   // With a + where some GPU's is not known: at least that.
-  const sum = (of) => {
-    const values = devices.map(of).filter((value) => value !== null && value !== undefined);
-    const total = values.length ? values.reduce((all, value) => all + value, 0) : null;
-    return kilowatts(total) + (values.length && values.length < devices.length ? "+" : "");
-  };
+  const sum = (of) => sum_of(devices.map(of), kilowatts);
   const held = new Set(leases.filter(({ state }) => state !== "waiting").flatMap(({ gpus }) => gpus.map(({ uuid }) => uuid)));
   const cells = [
-    ["GPUs", devices.length],
+    ["GPUs", models_of(devices.map(({ name }) => name))],
     ["Power", `${sum((gpu) => gpu.power_draw_w)} of ${sum((gpu) => gpu.power_limit_w)}`],
-    ["Today", today ? [`${number(today.kwh, 1)} kWh`, money(today.estimate)].filter(Boolean).join(", ") : "–"],
+    ["Today", today ? [today.kwh, money(today.estimate)].filter(Boolean).join(", ") : "–"],
     ["Leased", queue ? held.size : "–"],
     ["Not to lease", queue ? queue.withheld.length : "–"],
     ["Waiting", queue ? queue.pending_claimers : "–"],

@@ -11,7 +11,8 @@ const kEvery = 5000;
 
 const gpus_of = ({ gpus }) => gpus.map(({ index }) => index).join(", ");
 const who = ({ user, uid }) => user ?? (uid === null ? "–" : String(uid));
-const kilojoules = (use) => (use ? `${(use.energy_mj / 3.6e9).toFixed(2)} kWh` : "–");
+const kilojoules = (use) =>
+  use && use.energy_mj !== null ? `${(use.energy_mj / 3.6e9).toFixed(2)}${use.energy_unknown_s >= 1 ? "+" : ""} kWh` : "–";
 
 function TellMe({ lease }) {
   const [, redraw] = useReducer((turn) => turn + 1, 0);

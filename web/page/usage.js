@@ -20,6 +20,14 @@ function Share({ part, whole }) {
   return h`<meter min="0" max="100" value=${percent} aria-label=${`${Math.round(percent)} %`} /> ${Math.round(percent)} %`;
 }
 
+const kNoticeable = 0.01; // GPU-hours of which the energy is not known
+
+// "about 3.10+": estimated, and at least that, because some of the time is not known.
+const kwh_of = ({ energy_kwh, energy_estimated, energy_unknown_gpu_hours }) =>
+  energy_kwh === null
+    ? dash
+    : `${energy_estimated ? "about " : ""}${number(energy_kwh, 2)}${energy_unknown_gpu_hours >= kNoticeable ? "+" : ""}`;
+
 export function Usage() {
   const t = seconds_of(parameter("t")) ? parameter("t") : "7d";
   const by = kKinds.includes(parameter("by")) ? parameter("by") : "user";
@@ -42,8 +50,8 @@ export function Usage() {
           [by, (row) => row.key],
           ["GPU-hours", (row) => number(row.gpu_hours, 1), "figure"],
           ["Share", (row) => h`<${Share} part=${row.gpu_hours} whole=${hours} />`, "figure"],
-          ["kWh", (row) => `${row.energy_estimated ? "about " : ""}${number(row.energy_kwh, 2)}`, "figure"],
-          ["Cost", (row) => (row.estimate ? `about ${number(row.estimate.cost, 2)} ${row.estimate.currency}` : dash), "figure"],
+          ["kWh", kwh_of, "figure"],
+          ["Cost", (row) => (row.estimate?.cost == null ? dash : `about ${number(row.estimate.cost, 2)} ${row.estimate.currency}`), "figure"],
           ["CO₂", (row) => (row.estimate?.co2_g == null ? dash : `about ${number(row.estimate.co2_g / 1000, 2)} kg`), "figure"],
           ["Busy", (row) => (row.mean_utilization_percent === null ? dash : `${number(row.mean_utilization_percent)} %`), "figure"],
           ["Peak GiB", (row) => gib(row.peak_memory_bytes), "figure"],

@@ -3,6 +3,7 @@
 import { useEffect, useLayoutEffect, useReducer, useState } from "preact/hooks";
 import { ask, has_token } from "./api.js";
 import { follow } from "./feed.js";
+import { dash, number, sum_of } from "./format.js";
 import { is_watching, look_at, look_at_waiting } from "./notify.js";
 
 const kEvents = 50; // that are kept to be shown
@@ -10,6 +11,7 @@ const kPoints = 60; // of a small line: a minute
 const kLate = 5000; // without a row of columns: what is shown is old
 const kTogether = 200; // changes that come so close together are asked about once
 const kDayEvery = 300000;
+const kNoticeable = 0.01; // GPU-hours of which the energy is not known
 const kLeasesEvery = 60000; // no event tells of a process that uses a GPU without asking
 
 export const yard = {
@@ -134,15 +136,21 @@ const learn_today = () =>
   soon("today", async () => {
     const { rows, unleased } = await ask("/api/gpu/usage", { since_s: 0, by: "day" });
     const all = [...rows, unleased];
-    const sum = (of) => all.reduce((total, row) => total + of(row), 0);
+    const priced = all.map(({ estimate }) => estimate).filter((estimate) => estimate && estimate.cost !== null);
     yard.today = {
-      kwh: sum((row) => row.energy_kwh),
-      estimate: unleased.estimate && {
-        cost: sum((row) => row.estimate?.cost ?? 0),
-        currency: unleased.estimate.currency,
-      },
+      kwh: energy_of(all),
+      estimate: priced.length
+        ? { cost: priced.reduce((total, { cost }) => total + cost, 0), currency: priced[0].currency }
+        : null,
     };
   });
+
+// "31.2 kWh", "31.2+ kWh" where some of the time is not known, a dash where none is.
+function energy_of(rows) {
+  const whole = rows.every((row) => row.energy_unknown_gpu_hours < kNoticeable);
+  const kwh = sum_of(rows.map((row) => row.energy_kwh).filter((value) => value !== null), (value) => number(value, 1));
+  return kwh === dash ? kwh : `${kwh}${whole ? "" : "+"} kWh`;
+}
 
 function note(at, level, text) {
   yard.events.unshift({ at: Date.parse(at) || Date.now(), level, text });

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/local_time.h"
 #include "base/text.h"
 #include "cli/lease/lease_text.h"
 #include "cli/screen/fitted_table.h"
@@ -73,7 +74,7 @@ std::string alerts_text(const protocol::Alerts& alerts, WallTime now, const Scre
                      {"LEVEL"},
                      {"SEVERITY", true},
                      {"GPU", true},
-                     {"SINCE", false, AlertColumn::since},
+                     {with_zone("SINCE", now), false, AlertColumn::since},
                      {"RULE", false, AlertColumn::rule_names},
                      {"WHAT"}}};
   for (const Alert& alert : alerts.alerts) {
@@ -86,7 +87,10 @@ std::string alerts_text(const protocol::Alerts& alerts, WallTime now, const Scre
                {printable(alert.rule)},
                {printable(alert.message)}});
   }
-  std::string text = alerts.alerts.empty() ? "Nothing is wrong.\n" : table.text(screen);
+  const bool all_is_known = alerts.notes.empty();
+  std::string text = !alerts.alerts.empty() ? table.text(screen)
+                     : all_is_known         ? "Nothing is wrong.\n"
+                                            : "No alert is firing.\n";
   for (const Alert& alert : alerts.alerts) {
     const std::string standing = standing_text(alert);
     if (!standing.empty()) text += fmt::format("{}: {}\n", alert.number, standing);
@@ -104,8 +108,8 @@ std::string history_text(const protocol::AlertHistory& history, WallTime now,
   FittedTable table{{{"NO", true},
                      {"LEVEL"},
                      {"GPU", true},
-                     {"FROM", false, AlertColumn::since},
-                     {"UNTIL"},
+                     {with_zone("FROM", now), false, AlertColumn::since},
+                     {with_zone("UNTIL", now)},
                      {"RULE", false, AlertColumn::rule_names},
                      {"WHAT"},
                      {"ENDED BECAUSE", false, AlertColumn::endings}}};
@@ -125,8 +129,12 @@ std::string history_text(const protocol::AlertHistory& history, WallTime now,
 
 std::string silences_text(const protocol::Silences& silences, WallTime now, const Screen& screen) {
   if (silences.silences.empty()) return "Nothing is silenced.\n";
-  FittedTable table{
-      {{"ID"}, {"RULE"}, {"GPU"}, {"UNTIL"}, {"BY", false, AlertColumn::since}, {"COMMENT"}}};
+  FittedTable table{{{"ID"},
+                     {"RULE"},
+                     {"GPU"},
+                     {with_zone("UNTIL", now)},
+                     {"BY", false, AlertColumn::since},
+                     {"COMMENT"}}};
   for (const protocol::Silence& one : silences.silences) {
     table.add({{printable(one.id)},
                {one.rule ? printable(*one.rule) : "any"},
@@ -187,8 +195,8 @@ std::string sinks_text(const protocol::Sinks& sinks, WallTime now, const Screen&
                {std::to_string(sink.retries_total)},
                {std::to_string(sink.dead_letters_total)}});
     if (!sink.failing_since) continue;
-    troubles += fmt::format("{} has taken nothing since {}: {}\n", printable(sink.name),
-                            local_moment(*sink.failing_since, now),
+    troubles += fmt::format("{} has taken nothing since {} {}: {}\n", printable(sink.name),
+                            local_moment(*sink.failing_since, now), zone_name(now),
                             printable(sink.last_error.value_or("")));
   }
   return table.text(screen) + troubles;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/local_time.h"
 #include "cli/read/reader_for_tests.h"
 
 namespace gpuyard::cli {
@@ -30,6 +31,7 @@ TEST(AlertsTable, EachAlertSaysWhatToDo) {
   const std::string text = alerts_text(alerts, kNow, {});
   EXPECT_NE(text.find("GPU 3 is at 91 C; the threshold is 80 C"), std::string::npos) << text;
   EXPECT_NE(text.find("42: Cool it.\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" SINCE (" + zone_name(kNow) + ") "), std::string::npos) << text;
 }
 
 TEST(AlertsTable, SaysWhatIsSpecialAboutOne) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/local_time.h"
 #include "base/text.h"
 #include "cli/control/control_text.h"
 #include "cli/screen/fitted_table.h"
@@ -170,9 +171,10 @@ struct LogColumn {
   enum Drops : int { never, took, who, when };
 };
 
-// "2026-01-31 12:00:03" of "2026-01-31T12:00:03.250Z"
+// "2026-01-31 12:00:03" of "2026-01-31T12:00:03.250Z", in local time.
 std::string second_of(std::string_view rfc3339) {
-  return printable(utc_text(rfc3339, kToTheSecond).value_or(std::string(rfc3339)));
+  const auto at = from_rfc3339(rfc3339);
+  return at ? local_time(*at, TimeDetail::second) : printable(rfc3339);
 }
 
 std::string gpu_text(const std::optional<std::uint32_t>& index, std::string_view uuid) {
@@ -205,7 +207,7 @@ std::string took_text(double seconds) {
 }
 
 std::vector<Column> log_columns() {
-  return {{"AT (UTC)", false, LogColumn::when},
+  return {{with_zone("AT", wall_now()), false, LogColumn::when},
           {"BY", false, LogColumn::who},
           {"GPU", true},
           {"WHAT"},

@@ -179,7 +179,7 @@ int show_offers(const FleetVerb& verb, const Yards& yards, const Screen& screen)
 }
 
 int show_usage(const FleetVerb& verb, const Yards& yards, const Screen& screen) {
-  const auto since = seconds_of(verb.since, "--since");
+  const auto since = seconds_since(verb.since);
   if (!since) return complain(since.error());
   protocol::UsageQuery query;
   query.since_s = *since;
@@ -257,7 +257,8 @@ Options add_fleet(Options program, FleetVerb& verb) {
   action(Action::queue, "queue", "Show who waits for GPUs, and where");
   action(Action::alerts, "alerts", "Show what is wrong, and where");
   const Options usage = action(Action::usage, "usage", "Show who used how much of the GPUs");
-  usage.option("--since", verb.since, "In the last 24h, 7d, 30d (7d)").type_name("TIME");
+  usage.option("--since", verb.since, "Since 24h, 7d, 30d, 02:10 or 2026-01-31 (7d)")
+      .type_name("TIME");
   usage.option("--by", verb.by, "A row for each user, day, gpu, lease, slurm-job or host (user)")
       .type_name("WHAT")
       .one_of({"user", "day", "gpu", "lease", "slurm-job", "host"});

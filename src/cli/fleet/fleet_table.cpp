@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/local_time.h"
 #include "base/text.h"
 #include "cli/lease/lease_text.h"
 #include "cli/screen/fitted_table.h"
@@ -36,8 +37,15 @@ Cell memory_cell(const Number& mebibytes) {
   return {bytes_text(std::clamp<std::int64_t>(*mebibytes, 0, INT64_MAX / kMebibyte) * kMebibyte)};
 }
 
-Cell temperature_cell(const Number& celsius) {
-  return number_cell(celsius, "°C", celsius ? temperature_tone(*celsius) : Tone::plain);
+// A sum with a + where it lacks some GPUs: at least that.
+Cell at_least(Cell sum, std::int64_t unknown) {
+  if (unknown > 0 && sum.text != kNotKnown.text) sum.text += "+";
+  return sum;
+}
+
+Cell temperature_cell(const Number& celsius, const Screen& screen) {
+  return number_cell(celsius, screen.utf8 ? "\u00b0C" : "C",
+                     celsius ? temperature_tone(*celsius) : Tone::plain);
 }
 
 // Nothing where there is none, so that what is there can be seen.
@@ -45,13 +53,20 @@ Cell count_cell(std::int64_t count, Tone tone = Tone::plain) {
   return {count == 0 ? "" : std::to_string(count), tone};
 }
 
-std::string models_text(const std::vector<FleetModel>& models) {
+std::string fleet_models_text(const std::vector<FleetModel>& models) {
   std::vector<std::string> parts;
   for (const FleetModel& model : models) {
     const std::string name = short_name(printable(model.name));
     parts.push_back(models.size() == 1 ? name : fmt::format("{} {}", model.gpus, name));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// The name of GPUs that are all of one model, else each model with its number.
+std::string one_name_of(const std::vector<std::string>& names) {
+  const bool same =
+      std::ranges::all_of(names, [&](const auto& one) { return one == names.front(); });
+  return same && !names.empty() ? short_name(names.front()) : models_text(names);
 }
 
 Tone tone_of(const std::optional<AlertLevel>& worst) {
@@ -106,10 +121,19 @@ std::string totals_text(const FleetNodes& view) {
   const auto silent = std::ranges::count_if(
       view.hosts, [](const FleetHost& host) { return host.problem.has_value(); });
   constexpr double kKilo = 1000;
-  return fmt::format("{} machine{}, {} GPUs, {} free, {:.1f} kW{}", view.nodes.size(),
-                     view.nodes.size() == 1 ? "" : "s", view.gpus, view.free,
-                     static_cast<double>(view.power_w) / kKilo,
+  const std::string power =
+      view.power_w ? fmt::format("{:.1f}{} kW", static_cast<double>(*view.power_w) / kKilo,
+                                 view.power_unknown > 0 ? "+" : "")
+                   : std::string("power not known");
+  return fmt::format("{} machine{}, {} GPUs, {} free, {}{}", view.nodes.size(),
+                     view.nodes.size() == 1 ? "" : "s", view.gpus, view.free, power,
                      silent == 0 ? "" : fmt::format("; {} did not answer", silent));
+}
+
+// The UUID names a GPU whose index another one has.
+Cell alert_gpu_cell(const protocol::Alert& alert) {
+  if (!alert.gpu) return kNotKnown;
+  return {alert.gpu->index ? std::to_string(*alert.gpu->index) : printable(alert.gpu->uuid)};
 }
 
 }  // namespace
@@ -136,12 +160,12 @@ std::string nodes_text(const FleetNodes& view, const Screen& screen) {
                {std::to_string(node->gpus)},
                {std::to_string(node->free), node->free > 0 ? Tone::good : Tone::faint},
                number_cell(node->utilization_percent, "%"),
-               memory_cell(node->memory_free_mib),
-               temperature_cell(node->hottest_c),
-               number_cell(node->power_w, "W"),
+               at_least(memory_cell(node->memory_free_mib), node->memory_unknown),
+               temperature_cell(node->hottest_c, screen),
+               at_least(number_cell(node->power_w, "W"), node->power_unknown),
                count_cell(node->waiting),
                count_cell(node->alerts, tone_of(node->worst_alert)),
-               {models_text(node->models)},
+               {fleet_models_text(node->models)},
                remarks_on(*node)});
     ++node;
   }
@@ -168,7 +192,7 @@ std::string gpus_text(const FleetGpus& view, const Screen& screen) {
                {printable(gpu.user.value_or(""))},
                number_cell(gpu.utilization_percent, "%"),
                memory_cell(gpu.memory_free_mib),
-               temperature_cell(gpu.temperature_c),
+               temperature_cell(gpu.temperature_c, screen),
                number_cell(gpu.power_w, "W"),
                health_cell(gpu.health),
                {printable(gpu.uuid)}});
@@ -205,10 +229,12 @@ std::string offers_text(const FleetOffers& view, const Screen& screen) {
                      {"NAME", false, FleetColumn::models}}};
   for (const FleetOffer& offer : view.offers) {
     std::vector<std::uint32_t> indexes;
+    std::vector<std::string> names;
     Number least;
     Number hottest;
     for (const protocol::FreeGpu& gpu : offer.gpus) {
       indexes.push_back(gpu.index);
+      names.push_back(gpu.name);
       if (gpu.memory_free_bytes) {
         least = std::min(least.value_or(INT64_MAX), *gpu.memory_free_bytes / kMebibyte);
       }
@@ -218,9 +244,9 @@ std::string offers_text(const FleetOffers& view, const Screen& screen) {
                {indexes_text(indexes)},
                {std::to_string(offer.free)},
                memory_cell(least),
-               temperature_cell(hottest),
+               temperature_cell(hottest, screen),
                {offer.linked ? "NVLink" : ""},
-               {short_name(printable(offer.gpus.front().name))}});
+               {one_name_of(names)}});
   }
   return table.text(screen);
 }
@@ -231,7 +257,7 @@ std::string claims_text(const FleetQueue& view, WallTime now, const Screen& scre
                      {"PLACE", true},
                      {"USER"},
                      {"WANTS", true},
-                     {"SINCE"},
+                     {with_zone("SINCE", now)},
                      {"EXPECTED", true, FleetColumn::waiting},
                      {"WHY"}}};
   for (const FleetClaim& claim : view.waiting) {
@@ -250,14 +276,14 @@ std::string claims_text(const FleetQueue& view, WallTime now, const Screen& scre
 
 std::string firing_text(const FleetAlerts& view, WallTime now, const Screen& screen) {
   if (view.alerts.empty()) return "No alert fires.\n";
-  FittedTable table{{{"NODE"}, {"NO", true}, {"LEVEL"}, {"GPU", true}, {"SINCE"}, {"WHAT"}}};
+  FittedTable table{
+      {{"NODE"}, {"NO", true}, {"LEVEL"}, {"GPU", true}, {with_zone("SINCE", now)}, {"WHAT"}}};
   for (const FleetAlert& one : view.alerts) {
     const protocol::Alert& alert = one.alert;
-    const bool has_index = alert.gpu && alert.gpu->index;
     table.add({{printable(one.host)},
                {std::to_string(alert.number)},
                {std::string(name_of(alert.level)), tone_of(alert.level)},
-               has_index ? Cell{std::to_string(*alert.gpu->index)} : kNotKnown,
+               alert_gpu_cell(alert),
                {local_moment(alert.fired, now)},
                {printable(alert.message)}});
   }

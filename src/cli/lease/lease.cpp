@@ -194,8 +194,10 @@ Options add_lease(Options program, LeaseVerb& verb) {
   add_ttl(add_action_on_one(lease, verb, LeaseAction::renew, "renew", "Let one last longer"), verb);
   add_release(lease, verb);
   const Options adopt = add_action(lease, verb, LeaseAction::adopt, "adopt",
-                                   "Make a lease of the GPUs that a process uses");
-  adopt.option("--pid", verb.pid, "The process").positive().required();
+                                   "Make a lease of the GPUs that a process and its children use");
+  adopt.option("--pid", verb.pid, "The process, or the launcher of your processes")
+      .positive()
+      .required();
   add_note(adopt, verb.wanted.note);
   add_action_on_one(lease, verb, LeaseAction::show, "show", "Show one");
   return lease;
@@ -228,7 +230,7 @@ int show(const AnyVerb& verb, Ask&& ask, Table&& table) {
 }
 
 Result<protocol::UsageQuery> query_of(const UsageVerb& verb) {
-  const auto since = seconds_of(verb.since, "--since");
+  const auto since = seconds_since(verb.since);
   if (!since) return since.error();
   protocol::UsageQuery query;
   query.since_s = *since;
@@ -288,13 +290,22 @@ Options add_cordon(Options program, CordonVerb& verb) {
 
 Options add_uncordon(Options program, CordonVerb& verb) {
   verb.lift = true;
-  return add_cordoning(program, verb, "uncordon", "Hand GPUs out again");
+  const Options uncordon = add_cordoning(program, verb, "uncordon", "Hand GPUs out again");
+  const auto reason =
+      uncordon.option("--reason", verb.reason, "Reason for --force, for the journal")
+          .type_name("TEXT");
+  uncordon
+      .flag("--force", verb.force,
+            "Lease the GPUs although their state or use is unknown, until that changes")
+      .needs(reason);
+  return uncordon;
 }
 
 Options add_usage(Options program, UsageVerb& verb) {
   const Options usage = program.verb("usage", "Show who used how much of the GPUs");
   add_showing(usage, verb.socket, verb.json, verb.color);
-  usage.option("--since", verb.since, "In the last 24h, 7d, 30d (7d)").type_name("TIME");
+  usage.option("--since", verb.since, "Since 24h, 7d, 30d, 02:10 or 2026-01-31 (7d)")
+      .type_name("TIME");
   usage.option("--by", verb.by, "A row for each user, day, gpu, lease or slurm-job (user)")
       .type_name("WHAT")
       .one_of({"user", "day", "gpu", "lease", "slurm-job"});
@@ -357,6 +368,9 @@ int run(const UsageVerb& verb) {
 
 int run(const CordonVerb& verb) {
   const auto ask = [&](const http::Endpoint& daemon) {
+    if (verb.force) {
+      return client::call(daemon, protocol::kOverrideWithholding, {verb.gpus}, {verb.reason});
+    }
     if (verb.lift) return client::call(daemon, protocol::kUncordon, {verb.gpus});
     return client::call(daemon, protocol::kCordon, {verb.gpus}, {verb.reason});
   };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/local_time.h"
 #include "base/text.h"
 #include "cli/lease/lease_text.h"
 #include "cli/screen/fitted_table.h"
@@ -113,8 +114,8 @@ std::string lease_table(const protocol::Leases& leases, WallTime now, const Scre
                      {"USER"},
                      {"PID", true, LeaseColumn::pids},
                      {"STATE"},
-                     {"SINCE"},
-                     {"UNTIL"},
+                     {with_zone("SINCE", now)},
+                     {with_zone("UNTIL", now)},
                      {"UTIL", true, LeaseColumn::use},
                      {"IDLE", true, LeaseColumn::idle},
                      {"ENERGY", true, LeaseColumn::energy},
@@ -155,7 +156,7 @@ std::string lease_page(const Lease& lease, WallTime now) {
     line("GPU", fmt::format("{} {} {}", index_text(gpu.index), short_name(printable(gpu.name)),
                             printable(gpu.uuid)));
   }
-  line("asked", local_moment(lease.asked, now));
+  line("asked", local_moment(lease.asked, now) + " " + zone_name(now));
   if (lease.granted) line("granted", local_moment(*lease.granted, now));
   if (lease.until) line("until", local_moment(*lease.until, now));
   if (lease.ended) line("ended", local_moment(*lease.ended, now));
@@ -199,7 +200,7 @@ std::string waiting_table(const std::vector<protocol::Lease>& waiting, WallTime 
   FittedTable table{{{"PLACE", true},
                      {"USER"},
                      {"WANTS"},
-                     {"SINCE", false, QueueColumn::since},
+                     {with_zone("SINCE", now), false, QueueColumn::since},
                      {"EXPECTED", true, QueueColumn::expected},
                      {"WHY"},
                      {"NOTE", false, QueueColumn::comments},

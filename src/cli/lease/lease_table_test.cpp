@@ -25,8 +25,8 @@ TEST(LeaseTable, HasWhoHoldsWhatAndWhatItUses) {
   protocol::Leases leases;
   leases.leases = {lease_of_two_gpus()};
   EXPECT_EQ(lease_table(leases, kNow, {}),
-            "GPUS  USER    PID  STATE  SINCE  UNTIL  UTIL  IDLE  ENERGY  NOTE   ID\n"
-            "0,2   alice  4711  held   -             60 %        1.5 kJ  train  a1\n");
+            "GPUS  USER    PID  STATE  SINCE (UTC)  UNTIL (UTC)  UTIL  IDLE  ENERGY  NOTE   ID\n"
+            "0,2   alice  4711  held   -                         60 %        1.5 kJ  train  a1\n");
 }
 
 TEST(LeaseTable, WhatIsNotKnownIsNotZero) {
@@ -36,8 +36,8 @@ TEST(LeaseTable, WhatIsNotKnownIsNotZero) {
   leases.leases[0].use.reset();
   leases.leases[0].pid.reset();
   EXPECT_EQ(lease_table(leases, kNow, {}),
-            "GPUS  USER   PID  STATE  SINCE  UNTIL  UTIL  IDLE  ENERGY  NOTE   ID\n"
-            "0,2   alice    -  held   -                -     -       -  train  a1\n");
+            "GPUS  USER   PID  STATE  SINCE (UTC)  UNTIL (UTC)  UTIL  IDLE  ENERGY  NOTE   ID\n"
+            "0,2   alice    -  held   -                            -     -       -  train  a1\n");
 }
 
 TEST(LeaseTable, OneThatDrainsSaysWhy) {

@@ -56,7 +56,8 @@ std::string index_text(const std::optional<std::uint32_t>& index) {
 
 std::string indexes_text(const std::vector<protocol::LeasedGpu>& gpus, std::string_view separator) {
   std::vector<std::string> indexes;
-  for (const protocol::LeasedGpu& gpu : gpus) indexes.push_back(index_text(gpu.index));
+  for (const protocol::LeasedGpu& gpu : gpus)
+    indexes.push_back(gpu.index ? index_text(gpu.index) : printable(gpu.uuid));
   return fmt::format("{}", fmt::join(indexes, separator));
 }
 

@@ -20,17 +20,22 @@ struct MeasuredCommand {
   std::vector<std::string> command;
   int exit_code = 0;
   double seconds = 0;
-  double joules = 0;
+  std::optional<double> joules;
   std::vector<protocol::WindowGpu> gpus;
   std::vector<std::string> notes;
+  bool partial = false;
 };
 BOOST_DESCRIBE_STRUCT(MeasuredCommand, (),
-                      (schema, simulated, command, exit_code, seconds, joules, gpus, notes))
+                      (schema, simulated, command, exit_code, seconds, joules, gpus, notes,
+                       partial))
 GPUYARD_ABOUT(
     MeasuredCommand,
     {"exit_code",
      "As a shell says it: 127 not found, 126 not runnable, 128 and the number of the signal."},
-    {"seconds", "From its start until its end."})
+    {"seconds", "From its start until its end."},
+    {"joules", "Of those of its GPUs of which they are known; null if of none."},
+    {"partial",
+     "The joules are at least this: of a GPU, or of some of the time, they are not known."})
 
 struct TlsAnswer {
   int schema = protocol::kSchemaVersion;

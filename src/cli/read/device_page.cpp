@@ -205,6 +205,9 @@ std::string heading(const protocol::Snapshot& snapshot, const protocol::Device& 
   } else if (device.health == Health::healthy) {
     out += painted(screen, Tone::good, "healthy") + "\n";
   }
+  if (device.bottleneck && device.bottleneck->cause == BottleneckCause::narrow_link) {
+    out += paragraph(screen, Tone::warning, printable("It " + device.bottleneck->text + "."));
+  }
   out += xid_line(device, screen);
   if (snapshot.simulated) out += painted(screen, Tone::faint, "This GPU is simulated.") + "\n";
   return out;

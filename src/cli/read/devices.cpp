@@ -16,6 +16,7 @@
 #include "cli/shared_options.h"
 #include "device/catalog.h"
 #include "device/error.h"
+#include "device/fitness.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -228,6 +229,13 @@ std::string device_notes(const protocol::Snapshot& snapshot, const Screen& scree
     const std::string text = health_text(device);
     if (text.empty()) continue;
     out += paragraph(screen, health_tone(device), fmt::format("GPU {} is {}", device.index, text));
+  }
+  for (const Device& device : snapshot.devices) {
+    if (device.condition != DeviceCondition::responsive) continue;
+    const std::string unknown = failed_readings(protocol::state_of(device));
+    if (unknown.empty()) continue;
+    out += paragraph(screen, Tone::warning,
+                     printable(fmt::format("GPU {}: {}", device.index, unknown)));
   }
   for (const Device& device : snapshot.devices) {
     const auto& found = device.bottleneck;

@@ -256,15 +256,18 @@ int run(const DriverVerb& verb) {
   if (!open) return show_nothing(verb, open.error());
   const auto answer = ask(*open->source);
   if (!answer) return show_nothing(verb, answer.error());
+  // A probe of a container runs this command: a driver of which no GPU can be used is no driver.
+  const auto unusable = open->source->unusable();
+  const auto end = [&] { return unusable ? complain_about_source(*unusable) : 0; };
   if (verb.json) {
     print(json::to_json(*answer) + "\n");
-    return 0;
+    return end();
   }
   print(fmt::format("driver  {}\nCUDA    {} (the highest this driver supports)\nNVML    {}\n{}",
                     answer->driver_version.value_or("-"), answer->cuda_driver_version.value_or("-"),
                     answer->nvml_version.value_or("-"),
                     answer->simulated ? "This driver is simulated.\n" : ""));
-  return 0;
+  return end();
 }
 
 }  // namespace gpuyard::cli

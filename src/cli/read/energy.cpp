@@ -12,16 +12,19 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/files.h"
 #include "base/json_writer.h"
+#include "base/local_time.h"
+#include "base/text.h"
 #include "cli/lease/lease_text.h"
 #include "cli/read/reading.h"
+#include "cli/read/visible_gpus.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
-#include "sim/visible_devices.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -30,29 +33,45 @@ namespace {
 constexpr std::int64_t kMostSeconds = std::int64_t{30} * 24 * 3600;
 constexpr std::size_t kLongestName = 64;
 
-using GpuNames = std::optional<std::vector<protocol::GpuName>>;
+// The command's GPUs: those that the user named, or those that CUDA shows it.
+struct CommandGpus {
+  std::optional<std::vector<protocol::GpuName>> gpus;  // nothing: all
+  std::string note;   // what the user should know about them; empty: nothing
+  bool known = true;  // false: it has a GPU, and which one is not known
+};
 
-// Returns the GPUs that CUDA_VISIBLE_DEVICES shows the command, or all if it shows none or is not
-// set. CUDA's indexes are those of CUDA_DEVICE_ORDER=PCI_BUS_ID.
-Result<GpuNames> visible_gpus(Source& source) {
+std::optional<std::string> visible_variable() {
   const char* const variable = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (variable == nullptr) return GpuNames();
-  const auto snapshot = source.snapshot({}, Owners::not_needed);
-  if (!snapshot) return snapshot.error();
-  std::vector<std::string> uuids;
-  for (const protocol::Device& device : snapshot->devices) uuids.push_back(device.uuid);
-  std::vector<protocol::GpuName> names;
-  for (const int index : sim::visible_devices(variable, uuids)) {
-    names.push_back({uuids[static_cast<std::size_t>(index)]});
-  }
-  return names.empty() ? GpuNames() : GpuNames(std::move(names));
+  return variable != nullptr ? std::optional<std::string>(variable) : std::nullopt;
 }
 
-Result<GpuNames> gpus_of(const EnergyVerb& verb, Source& source) {
-  if (verb.gpus.empty()) return visible_gpus(source);
-  std::vector<protocol::GpuName> names;
-  for (std::string& name : split(verb.gpus, ',')) names.push_back({std::move(name)});
-  return GpuNames(std::move(names));
+Result<CommandGpus> gpus_shown(const std::string& variable, Source& source) {
+  const auto snapshot = source.snapshot({Probe::modes}, Owners::not_needed);
+  if (!snapshot) return snapshot.error();
+  std::vector<BoardName> boards;
+  for (const protocol::Device& device : snapshot->devices) {
+    boards.push_back(
+        {device.index, device.uuid, device.readings.get(Metric::mig_mode).value_or(0) != 0});
+  }
+  VisibleGpus visible = visible_gpus(variable, boards);
+  CommandGpus subject{std::vector<protocol::GpuName>(), std::move(visible.note), visible.known};
+  for (std::string& uuid : visible.uuids) subject.gpus->push_back({std::move(uuid)});
+  return subject;
+}
+
+Result<CommandGpus> subject_of(const EnergyVerb& verb, Source& source) {
+  const auto variable = visible_variable();
+  if (verb.gpus.empty()) return variable ? gpus_shown(*variable, source) : CommandGpus();
+  CommandGpus subject{std::vector<protocol::GpuName>(), "", true};
+  for (std::string& name : split(verb.gpus, ',')) subject.gpus->push_back({std::move(name)});
+  return subject;
+}
+
+// A job without GPUs runs its command also where there is neither a daemon nor a driver.
+std::optional<std::string> no_gpu(const EnergyVerb& verb) {
+  const auto variable = visible_variable();
+  if (!verb.gpus.empty() || !variable || !names_no_gpu(*variable)) return std::nullopt;
+  return visible_gpus(*variable, {}).note;
 }
 
 // Leaves out the command's arguments: their words are private to the user.
@@ -60,10 +79,19 @@ std::string program_of(const std::string& command) {
   return command.substr(command.rfind('/') + 1).substr(0, kLongestName);
 }
 
-Result<std::unique_ptr<Measuring>> begin(const EnergyVerb& verb, Source& source) {
-  const auto gpus = gpus_of(verb, source);
-  if (!gpus) return gpus.error();
-  return source.measure({*gpus, program_of(verb.command[0]), kMostSeconds});
+// The command's GPUs, and the measurement of them; null: there are none, or they are not known.
+struct Begun {
+  CommandGpus subject;
+  std::unique_ptr<Measuring> measuring;
+};
+
+Result<Begun> begin(const EnergyVerb& verb, Source& source) {
+  auto subject = subject_of(verb, source);
+  if (!subject) return subject.error();
+  if (subject->gpus && subject->gpus->empty()) return Begun{*std::move(subject), nullptr};
+  auto measuring = source.measure({subject->gpus, program_of(verb.command[0]), kMostSeconds});
+  if (!measuring) return std::move(measuring).error();
+  return Begun{*std::move(subject), *std::move(measuring)};
 }
 
 // Opened before the command runs: a missing directory is reported now, not after hours.
@@ -85,28 +113,59 @@ void tell(const EnergyVerb& verb, const MeasuredCommand& measured, const UniqueF
   static_cast<void>(write_all(STDERR_FILENO, verb.json ? text : energy_summary(measured)).ok());
 }
 
+// Runs the command, and returns what is known of it without any measurement.
+MeasuredCommand run_it(const EnergyVerb& verb, const ForegroundCommand& foreground) {
+  MeasuredCommand measured;
+  measured.command = verb.command;
+  const TimePoint began = BootClock::now();
+  measured.exit_code = foreground.run(verb.command);
+  measured.seconds = to_seconds(BootClock::now() - began);
+  return measured;
+}
+
+int run_without_gpu(const EnergyVerb& verb, const ForegroundCommand& foreground,
+                    const UniqueFd& report, const std::string& note) {
+  MeasuredCommand measured = run_it(verb, foreground);
+  measured.joules = 0;
+  measured.notes = {note + ", so it used no joules of one"};
+  tell(verb, measured, report);
+  return measured.exit_code;
+}
+
+// Adds what was measured, or why nothing was.
+void add_window(MeasuredCommand& measured, const Begun& begun) {
+  const auto window = begun.measuring != nullptr
+                          ? begun.measuring->end()
+                          : Error{Errc::not_found, begun.subject.note + "; --gpus names it"};
+  if (!window) {
+    measured.notes = {"what it used is not known: " + window.error().message};
+    return;
+  }
+  measured.simulated = window->simulated;
+  measured.joules = window->joules;
+  measured.gpus = window->gpus;
+  measured.notes = window->notes;
+  measured.partial = window->partial.value_or(false);
+  if (!begun.subject.note.empty()) measured.notes.push_back(begun.subject.note);
+}
+
 int measure(const EnergyVerb& verb) {
   const ForegroundCommand foreground;  // before any thread
   const auto report = open_report(verb.report);
   if (!report) return complain(report.error());
+  if (const auto note = no_gpu(verb)) return run_without_gpu(verb, foreground, *report, *note);
   auto open = open_source(verb.source);
   if (!open) return complain_about_source(open.error());
-  const auto measuring = begin(verb, *open->source);
-  if (!measuring) return complain_about_source(measuring.error());
-  const TimePoint began = BootClock::now();
-  const int code = foreground.run(verb.command);
-  const std::chrono::duration<double> length = BootClock::now() - began;
-  // The command's exit code counts, also if nobody can say what the command used.
-  const auto window = (*measuring)->end();
-  if (!window) {
-    static_cast<void>(complain(Error(window.error()).in("what it used is not known")));
-    return code;
+  const auto begun = begin(verb, *open->source);
+  if (!begun) return complain_about_source(begun.error());
+  if (begun->measuring == nullptr && begun->subject.known) {
+    return run_without_gpu(verb, foreground, *report, begun->subject.note);
   }
-  tell(verb,
-       {window->schema, window->simulated, verb.command, code, length.count(), window->joules,
-        window->gpus, window->notes},
-       *report);
-  return code;
+  // The command's exit code counts, even if its energy is not known.
+  MeasuredCommand measured = run_it(verb, foreground);
+  add_window(measured, *begun);
+  tell(verb, measured, *report);
+  return measured.exit_code;
 }
 
 int show(const EnergyVerb& verb) {
@@ -159,8 +218,18 @@ std::string remarks_on(const protocol::WindowGpu& gpu) {
   remark(text, gpu.unknown_seconds >= kNoticeable,
          fmt::format("{:.0f} s not known", gpu.unknown_seconds));
   remark(text, gpu.age_seconds >= kNoticeable,
-         fmt::format("no answer for {:.0f} s", gpu.age_seconds));
+         fmt::format("no reading for {:.0f} s", gpu.age_seconds));
   return text;
+}
+
+// A sum that lacks a part says so.
+std::string sum_text(const std::optional<double>& joules, bool partial) {
+  if (!joules) return "energy not known";
+  return (partial ? "at least " : "") + joules_text(*joules);
+}
+
+std::string watts_of(const std::string& what, const std::optional<double>& watts) {
+  return fmt::format(", {} {}", what, watts_text(watts));
 }
 
 std::string notes_text(const std::vector<std::string>& notes) {
@@ -176,43 +245,62 @@ std::string energy_table(const protocol::EnergyReport& report) {
                      {"ENERGY", true},
                      {"THIS EPOCH", true},
                      {"DAEMON DOWN", true},
-                     {"SINCE (UTC)"},
+                     {with_zone("SINCE", wall_now())},
                      {"UUID"},
                      {"REMARKS"}}};
+  const auto joules = [](const std::optional<double>& value) {
+    return value ? joules_text(*value) : std::string(kNothing);
+  };
   for (const protocol::GpuEnergy& gpu : report.gpus) {
     std::string remarks;
+    const std::string first = gpu.since.value_or(std::string(kNothing));
+    const auto since = from_rfc3339(first);
     remark(remarks, gpu.estimate.has_value(), protocol::text_of(gpu.estimate));
+    remark(remarks, !gpu.index, "not present");
     remark(remarks, gpu.estimated, "estimated");
-    remark(remarks, gpu.epoch.number > 1, fmt::format("epoch {}", gpu.epoch.number));
+    remark(remarks, gpu.epoch && gpu.epoch->number > 1,
+           fmt::format("epoch {}", gpu.epoch ? gpu.epoch->number : 1));
     remark(remarks, gpu.unknown_seconds >= 1,
            fmt::format("{:.0f} s not wholly known", gpu.unknown_seconds));
-    table.add({{index_text(gpu.index)},
-               {joules_text(gpu.joules)},
-               {joules_text(gpu.epoch.joules)},
-               {joules_text(gpu.accounts.daemon_down_joules)},
-               {utc_text(gpu.since, kToTheMinute).value_or(gpu.since)},
-               {gpu.uuid},
-               {remarks}});
+    remark(remarks, gpu.index && gpu.why, "cannot be read now: " + gpu.why.value_or(""));
+    table.add(
+        {{index_text(gpu.index)},
+         {joules(gpu.joules)},
+         {joules(gpu.epoch ? std::optional(gpu.epoch->joules) : std::nullopt)},
+         {joules(gpu.accounts ? std::optional(gpu.accounts->daemon_down_joules) : std::nullopt)},
+         {since ? local_time(*since, TimeDetail::minute) : printable(first)},
+         {gpu.uuid},
+         {printable(remarks)}});
   }
   const std::string estimate = report.estimate ? ", " + protocol::text_of(report.estimate) : "";
-  return fmt::format("{}All together {} ({:.3f} kWh{}).\n{}{}", table.text(Screen{}),
-                     joules_text(report.joules), report.joules / protocol::kJoulesPerKwh, estimate,
+  const std::string all = report.joules
+                              ? fmt::format("All together {} ({:.3f} kWh{}).",
+                                            sum_text(report.joules, report.partial.value_or(false)),
+                                            *report.joules / protocol::kJoulesPerKwh, estimate)
+                              : std::string("The energy of no GPU is known.");
+  return fmt::format("{}{}\n{}{}", table.text(Screen{}), all,
                      report.simulated ? "These GPUs are simulated.\n" : "",
                      notes_text(report.notes));
 }
 
 std::string energy_summary(const MeasuredCommand& measured) {
+  if (measured.gpus.empty()) {
+    return fmt::format("gpuyard: {}\n", fmt::join(measured.notes, "\n"));
+  }
   // The sum of the GPUs' means, if each has one.
   std::optional<double> mean = 0;
   for (const protocol::WindowGpu& gpu : measured.gpus) {
     mean = mean && gpu.mean_w ? std::optional(*mean + *gpu.mean_w) : std::nullopt;
   }
-  std::string text = fmt::format("gpuyard: {} in {:.1f} s, mean {}\n", joules_text(measured.joules),
-                                 measured.seconds, watts_text(mean));
+  std::string text =
+      fmt::format("gpuyard: {} in {:.1f} s{}\n", sum_text(measured.joules, measured.partial),
+                  measured.seconds, measured.joules ? watts_of("mean", mean) : "");
   for (const protocol::WindowGpu& gpu : measured.gpus) {
     const std::string remarks = remarks_on(gpu);
-    text += fmt::format("  GPU {}: {}, mean {}, peak {}{}\n", index_text(gpu.index),
-                        joules_text(gpu.joules), watts_text(gpu.mean_w), watts_text(gpu.peak_w),
+    text += fmt::format("  GPU {}: {}{}{}{}\n", index_text(gpu.index),
+                        gpu.joules ? joules_text(*gpu.joules) : "energy not known",
+                        gpu.joules ? watts_of("mean", gpu.mean_w) : "",
+                        gpu.joules || gpu.peak_w ? watts_of("peak", gpu.peak_w) : "",
                         remarks.empty() ? "" : " (" + remarks + ")");
   }
   return text + notes_text(measured.notes);

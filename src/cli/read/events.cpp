@@ -35,11 +35,29 @@ std::string text_line(const protocol::GpuEvent& event, const Screen& screen) {
   return printable(event.at) + "  " + painted(screen, severity_tone(event.severity), what) + "\n";
 }
 
+// Where to begin: behind an event, or at a time.
+struct Beginning {
+  std::optional<std::string> event;
+  std::optional<WallTime> time;
+};
+
+Result<Beginning> beginning_of(const std::string& since) {
+  if (since.empty()) return Beginning{};
+  const auto moment = parse_moment(since, wall_now());
+  if (moment) return Beginning{{}, moment->at};
+  if (since == protocol::kOldest || protocol::parse_event_id(since)) return Beginning{since, {}};
+  return Error{Errc::invalid, fmt::format("--since: {}; the ID of an event may stand there, too",
+                                          moment.error().message)};
+}
+
 // Prints the events of a daemon, and goes on after it restarts.
 class Follower {
  public:
-  Follower(const EventsVerb& verb, const http::Endpoint& daemon)
-      : verb_(verb), place_(daemon.text()), feed_(daemon, request_of(verb)) {}
+  Follower(const EventsVerb& verb, const Beginning& beginning, const http::Endpoint& daemon)
+      : verb_(verb),
+        from_(beginning.time),
+        place_(daemon.text()),
+        feed_(daemon, request_of(verb, beginning)) {}
 
   // Runs until there is nothing more to tell; returns the exit code.
   int run() {
@@ -56,11 +74,11 @@ class Follower {
  private:
   using News = client::EventNews::Kind;
 
-  static protocol::EventsRequest request_of(const EventsVerb& verb) {
+  static protocol::EventsRequest request_of(const EventsVerb& verb, const Beginning& beginning) {
     protocol::EventsRequest request;
     request.samples = protocol::SampleDetail::none;
     request.follow = verb.follow;
-    request.since = verb.since.empty() ? std::string(protocol::kOldest) : verb.since;
+    request.since = beginning.event.value_or(std::string(protocol::kOldest));
     request.gpus = if_given(verb.gpus);
     return request;
   }
@@ -89,12 +107,15 @@ class Follower {
   Result<void> show(const http::ServerEvent& told) {
     const auto event = json::from_json<protocol::GpuEvent>(told.data, json::UnknownFields::ignore);
     if (!event) return Error{Errc::internal, "an event: " + event.error().message};
+    const auto at = from_ ? from_rfc3339(event->at) : std::nullopt;
+    if (at && *at < std::chrono::floor<std::chrono::seconds>(*from_)) return {};
     print(verb_.json ? json_line(*event, told.id)
                      : text_line(*event, Screen::of_stdout(verb_.color)));
     return {};
   }
 
   const EventsVerb& verb_;
+  std::optional<WallTime> from_;  // earlier events are not printed
   std::string place_;
   client::EventFeed feed_;
 };
@@ -105,7 +126,10 @@ Options add_events(Options program, EventsVerb& verb) {
   const Options events = program.verb("events", "Show what happened to the GPUs and their driver");
   add_socket(events, verb.source.socket);
   events.flag("--follow", verb.follow, "Go on with what happens");
-  events.option("--since", verb.since, "Only what followed the event with this id").type_name("ID");
+  events
+      .option("--since", verb.since,
+              "Only what happened since 2h, 02:10 or 2026-01-31 12:00, or after the event ID")
+      .type_name("TIME|ID");
   add_gpus(events, verb.gpus, "These GPUs only: indexes, UUIDs or PCI addresses");
   events.flag("--json", verb.json, "Print a line of JSON for each event");
   add_color(events, verb.color);
@@ -113,11 +137,13 @@ Options add_events(Options program, EventsVerb& verb) {
 }
 
 int run(const EventsVerb& verb) {
+  const auto beginning = beginning_of(verb.since);
+  if (!beginning) return complain(beginning.error());
   auto daemon = daemon_at(verb.source.socket,
                           "no daemon runs here, and nobody else remembers events; `gpuyard serve` "
                           "starts one");
   if (!daemon) return complain(daemon.error());
-  return Follower(verb, *daemon).run();
+  return Follower(verb, *beginning, *daemon).run();
 }
 
 }  // namespace gpuyard::cli

@@ -141,9 +141,10 @@ Options add_history(Options program, HistoryVerb& verb) {
   history.option("--metric", verb.metrics, "What: power, temperature, util, clock, any key")
       .type_name("NAME,...");
   history.option("--element", verb.element, "Which fan, link or place of errors");
-  history.option("--since", verb.since, "2h, 7d, or a time like 2026-01-31T12:00:00Z")
-      .type_name("TIME");
-  history.option("--until", verb.until, "The same; else now").type_name("TIME");
+  history.option("--since", verb.since, "2h, 7d, 02:10, or a time like 2026-01-31 12:00 (1h)")
+      .type_name("TIME")
+      .moment();
+  history.option("--until", verb.until, "The same; else now").type_name("TIME").moment();
   history.option("--step", verb.step, "Length of time for each point: 10s, 5m").type_name("TIME");
   const Option json = history.flag("--json", verb.json, "Print JSON");
   const Option csv = history.flag("--csv", verb.csv, "Print CSV").excludes(json);

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/local_time.h"
 #include "base/text.h"
 #include "cli/screen/fitted_table.h"
 
@@ -140,12 +141,14 @@ std::string time_text(std::int64_t wall_ms, bool with_day) {
   return {text.data(), std::strftime(text.data(), text.size(), format, &local)};
 }
 
-// Writes the begin and the end of the time, and the middle if there is room.
+// Writes the begin and the end of the time, with the zone, and the middle if there is room.
 std::string times_line(const TimeSpan& span, std::size_t columns) {
   constexpr std::int64_t kDayMs = std::int64_t{24} * 3600 * 1000;
   const bool with_day = span.until_ms - span.from_ms >= kDayMs / 2;
   const std::string from = time_text(span.from_ms, with_day);
-  const std::string until = time_text(span.until_ms, with_day);
+  const std::string until =
+      fmt::format("{} {}", time_text(span.until_ms, with_day),
+                  zone_name(WallTime(std::chrono::milliseconds(span.until_ms))));
   const std::string middle = time_text(span.from_ms + (span.until_ms - span.from_ms) / 2, with_day);
   std::string line(columns, ' ');
   const auto put = [&](std::size_t at, const std::string& text) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/local_time.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/shared_options.h"
 
@@ -37,6 +38,12 @@ TEST(HistoryPlot, IsAsLargeAsAskedWithAnyCharset) {
     for (const std::string& line : lines) EXPECT_LE(width_of(line), 60U) << line;
     EXPECT_EQ(width_of(lines[9]), 60U - 8U) << "the axis, without blanks before it: " << lines[9];
   }
+}
+
+TEST(HistoryPlot, AxisEndsWithTheZone) {
+  const auto lines = drawn(ramp(100), PlotCharset::ascii, {60, 4});
+  EXPECT_TRUE(lines.back().ends_with(" " + zone_name(WallTime(std::chrono::milliseconds(100'000)))))
+      << lines.back();
 }
 
 TEST(HistoryPlot, ARampRisesFromTheLeftBottomToTheRightTop) {

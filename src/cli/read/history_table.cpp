@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/local_time.h"
 #include "base/text.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
@@ -197,8 +198,12 @@ bool is_slow(const Spell& spell) {
 std::string bottleneck_tables(const protocol::Bottlenecks& told, const Screen& screen,
                               WallTime now) {
   FittedTable shares{{{"GPU"}, {"KNOWN", true}, {"SHARE OF THE KNOWN TIME"}}};
-  FittedTable spells{
-      {{"GPU"}, {"FROM"}, {"UNTIL"}, {"LASTED", true}, {"WHY"}, {"AT ITS WORST", false, 1}}};
+  FittedTable spells{{{"GPU"},
+                      {with_zone("FROM", now)},
+                      {with_zone("UNTIL", now)},
+                      {"LASTED", true},
+                      {"WHY"},
+                      {"AT ITS WORST", false, 1}}};
   for (const GpuBottlenecks& gpu : told.gpus) {
     const double known = told.seconds > 0 ? gpu.known_seconds / told.seconds : 0;
     shares.add({{gpu_text(gpu)}, {fmt::format("{:.0f} %", known * 100)}, {shares_text(gpu)}});

@@ -2,7 +2,10 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "base/local_time.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -108,6 +111,7 @@ TEST(BottleneckTables, HaveTheSharesAndTheSpellsInWhichAGpuWasSlow) {
   };
   at("GPU    KNOWN  SHARE OF THE KNOWN TIME");
   at("0       50 %  fine 61 %, power cap 39 %");
+  at(fmt::format("GPU  FROM ({0})  UNTIL ({0})", zone_name(now)).c_str());
   at("GPU-2    0 %  -");
   EXPECT_LT(at("6m  heat 61%"), at("5m  power cap 38%")) << "the newest last";
   at("now");

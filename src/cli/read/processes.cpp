@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
+#include "base/local_time.h"
 #include "base/text.h"
 #include "cli/read/reading.h"
 #include "cli/screen/fitted_table.h"
@@ -25,9 +26,8 @@ struct ProcessColumn {
 };
 
 std::string since_text(const protocol::Process& process) {
-  const auto since =
-      process.started_at ? utc_text(*process.started_at, kToTheMinute) : std::nullopt;
-  return since.value_or(std::string(kNothing));
+  const auto since = process.started_at ? from_rfc3339(*process.started_at) : std::nullopt;
+  return since ? local_time(*since, TimeDetail::minute) : std::string(kNothing);
 }
 
 // "not known (its process has ended): 7, 8"
@@ -87,7 +87,7 @@ std::string process_table(const ProcessAnswer& answer, const Screen& screen) {
                      {"KIND", false, ProcessColumn::kinds},
                      {"SM", true, ProcessColumn::shares},
                      {"MEMORY", true},
-                     {"SINCE (UTC)", false, ProcessColumn::times},
+                     {with_zone("SINCE", wall_now()), false, ProcessColumn::times},
                      {"UNIT, CONTAINER OR JOB", false, ProcessColumn::places},
                      {"COMMAND"}}};
   for (const ListedProcess& process : answer.processes) {
@@ -233,8 +233,8 @@ std::string stays_table(const protocol::Stays& stays, const Screen& screen, Wall
                      {"PID", true},
                      {"USER"},
                      {"PEAK MEMORY", true, 1},
-                     {"FROM"},
-                     {"UNTIL"},
+                     {with_zone("FROM", now)},
+                     {with_zone("UNTIL", now)},
                      {"LEASE", false, 2},
                      {"COMMAND"}}};
   const std::string nothing(kNothing);
@@ -308,11 +308,15 @@ Options add_processes(Options program, ProcessesVerb& verb) {
   add_source(processes, verb.source);
   add_gpus(processes, verb.gpus, "These only: indexes, UUIDs or PCI addresses");
   processes.option("--user", verb.user, "Only this user's, by name or number").type_name("USER");
-  const Option since =
-      processes
-          .option("--since", verb.since, "Those of the past too: 2h, 7d, or 2026-01-31T12:00:00Z")
-          .type_name("TIME");
-  processes.option("--until", verb.until, "The same; else now").type_name("TIME").needs(since);
+  const Option since = processes
+                           .option("--since", verb.since,
+                                   "Those of the past too: 2h, 7d, 02:10, or 2026-01-31 12:00")
+                           .type_name("TIME")
+                           .moment();
+  processes.option("--until", verb.until, "The same; else now")
+      .type_name("TIME")
+      .needs(since)
+      .moment();
   processes.flag("--json", verb.json, "Print JSON");
   add_color(processes, verb.color);
   return processes;

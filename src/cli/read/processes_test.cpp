@@ -165,7 +165,7 @@ TEST(StaysTable, SaysWhoWasThereUntilWhen) {
                              .there = true});
   const std::string now = stays_table(stays, {}, {});
   EXPECT_NE(now.find("  3  4711  alice     10.0 GiB"), std::string::npos) << now;
-  EXPECT_NE(now.find("now    -      python3\n"), std::string::npos) << now;
+  EXPECT_NE(now.find("now          -      python3\n"), std::string::npos) << now;
   stays.processes[0].there = false;
   stays.complete = false;
   EXPECT_EQ(stays_table(stays, {}, {}).find(" now "), std::string::npos);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <ctime>
 
 #include <fmt/format.h>
@@ -98,7 +99,8 @@ std::string state_word(const Row& row, std::int64_t number) {
 std::string number_cell(const Field& field, std::int64_t number, const Device& device) {
   const Row& row = row_of(field.metric);
   if (field.what == What::word) return (number & field.bit) != 0 ? "Active" : "Not Active";
-  if (row.kind == Kind::flags) return fmt::format("0x{:016X}", number);
+  if (row.kind == Kind::flags)
+    return fmt::format("0x{:016X}", std::bit_cast<std::uint64_t>(number));
   if (row.kind == Kind::state) return state_word(row, number);
   if (row.metric == Metric::performance_state) return fmt::format("P{}", number);
   if (row.metric == Metric::memory_used) {
@@ -223,8 +225,18 @@ std::int64_t mebibytes(std::int64_t bytes) {
 
 std::string missing_word(std::string_view reason) {
   if (is_unsupported(reason)) return "[N/A]";
-  constexpr std::array<std::string_view, 4> kDriversOwn = {
-      "Insufficient Permissions", "GPU is lost", "GPU requires reset", "Timeout"};
+  // NVML's words for its codes. Any other reason is gpuyard's own, which nvidia-smi does not know.
+  constexpr std::array<std::string_view, 11> kDriversOwn = {"Insufficient Permissions",
+                                                            "GPU is lost",
+                                                            "GPU requires reset",
+                                                            "Timeout",
+                                                            "Corrupted infoROM",
+                                                            "Insufficient External Power",
+                                                            "Interrupt Request Issue",
+                                                            "Invalid Argument",
+                                                            "Not Found",
+                                                            "Insufficient Size",
+                                                            "Driver Not Loaded"};
   const bool own = std::ranges::find(kDriversOwn, reason) != kDriversOwn.end();
   return own ? fmt::format("[{}]", reason) : "[Unknown Error]";
 }

@@ -87,6 +87,8 @@ TEST(QueryCsv, WhatIsMissingSaysWhyInNvidiaSmisWords) {
   EXPECT_EQ(cell("power.draw", shown), "[GPU is lost]");
   shown.missing["power_draw_w"] = "Insufficient Permissions";
   EXPECT_EQ(cell("power.draw", shown), "[Insufficient Permissions]");
+  shown.missing["power_draw_w"] = "Corrupted infoROM";
+  EXPECT_EQ(cell("power.draw", shown), "[Corrupted infoROM]");
   shown.missing["power_draw_w"] = "something, else";
   EXPECT_EQ(cell("power.draw", shown), "[Unknown Error]");
 }
@@ -97,6 +99,13 @@ TEST(QueryCsv, WhatAnUnresponsiveGpuSaidLastIsNoAnswer) {
   EXPECT_EQ(cell("power.draw", shown), "[Timeout]");
   EXPECT_EQ(cell("power_draw_w", shown), "[Timeout]");
   EXPECT_EQ(cell("uuid", shown), "GPU-0");
+}
+
+TEST(QueryCsv, AMaskHasAll64Bits) {
+  protocol::Device shown = busy();
+  shown.readings.sample.set({Metric::throttle_reasons, 0, {}, INT64_MIN | 0x40});
+  EXPECT_EQ(cell("clocks_event_reasons.active", shown), "0x8000000000000040");
+  EXPECT_EQ(cell("clocks_event_reasons.hw_thermal_slowdown", shown), "Active");
 }
 
 TEST(QueryCsv, CountIsOfAllGpusWhicheverAreShown) {

@@ -59,6 +59,7 @@ SourceOptions source_options(const SourceFlags& flags) {
   const auto environment = Environment::of_process();
   SourceOptions options;
   options.socket = flags.socket.empty() ? environment.gpuyard_socket : flags.socket;
+  if (flags.socket.empty()) options.named_by = "GPUYARD_SOCKET";
   options.sockets = client::sockets_to_believe(environment);
   options.keys = client::keys_of(environment);
   options.keys.ssh.guarded = true;
@@ -86,10 +87,7 @@ Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_
   SourceFlags flags;
   flags.socket = socket;
   const SourceOptions options = source_options(flags);
-  if (!options.socket.empty()) {
-    auto named = client::daemon_called(options.socket, options.keys);
-    return named ? std::move(named) : std::move(named).error().in("--socket");
-  }
+  if (!options.socket.empty()) return daemon_named(options);
   if (auto found = client::find_daemon(options.sockets)) return *std::move(found);
   return Error{Errc::unavailable, std::string(if_none)};
 }

@@ -69,9 +69,10 @@ Options add_why(Options program, WhyVerb& verb) {
   const Options why = program.verb("why", "Show why the GPUs are slow, or were");
   add_gpus(why, verb.gpus, "Indexes, UUIDs or PCI addresses; else all");
   const Option since =
-      why.option("--since", verb.since, "What held them back since 2h, 7d, 2026-01-31T12:00:00Z")
-          .type_name("TIME");
-  why.option("--until", verb.until, "The same; else now").type_name("TIME").needs(since);
+      why.option("--since", verb.since, "What held them back since 2h, 7d, 02:10, 2026-01-31 12:00")
+          .type_name("TIME")
+          .moment();
+  why.option("--until", verb.until, "The same; else now").type_name("TIME").needs(since).moment();
   add_showing(why, verb.socket, verb.json, verb.color);
   return why;
 }

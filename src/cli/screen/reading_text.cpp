@@ -162,6 +162,61 @@ std::string short_name(std::string_view name) {
   return printable(name);
 }
 
+namespace {
+
+// "H100" of "H100 80GB HBM3", "A100" of "A100-SXM4-80GB": without memory and form.
+std::string model_alone(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kForms = {"SXM", "PCIE", "NVL", "HBM"};
+  for (std::size_t at = name.find_first_of(" -"); at != name.npos;
+       at = name.find_first_of(" -", at + 1)) {
+    const std::string_view rest = name.substr(at + 1);
+    const std::string word = to_lower(rest.substr(0, rest.find_first_of(" -")));
+    const bool memory = !word.empty() && word.front() >= '0' && word.front() <= '9' &&
+                        (word.ends_with("gb") || word.ends_with("g"));
+    const bool form = std::ranges::any_of(
+        kForms, [&](std::string_view one) { return word.starts_with(to_lower(one)); });
+    if (memory || form) return std::string(name.substr(0, at));
+  }
+  return std::string(name);
+}
+
+struct ModelCount {
+  std::string name;
+  std::string alone;
+  std::size_t gpus = 0;
+};
+
+}  // namespace
+
+std::string models_text(const std::vector<std::string>& product_names) {
+  std::vector<ModelCount> models;
+  for (const std::string& product_name : product_names) {
+    const std::string name = short_name(product_name);
+    const auto known = std::ranges::find(models, name, &ModelCount::name);
+    if (known != models.end()) {
+      ++known->gpus;
+    } else {
+      models.push_back({name, model_alone(name), 1});
+    }
+  }
+  if (models.empty()) return gpus_text(0);
+  if (models.size() == 1) return fmt::format("{} {}", models.front().gpus, models.front().name);
+  const bool told_apart = std::ranges::all_of(models, [&](const ModelCount& model) {
+    return std::ranges::count(models, model.alone, &ModelCount::alone) == 1;
+  });
+  std::string text;
+  for (const ModelCount& model : models) {
+    if (!text.empty()) text += ", ";
+    if (model.gpus > 1) text += fmt::format("{} ", model.gpus);
+    text += told_apart ? model.alone : model.name;
+  }
+  return text;
+}
+
+std::string gpus_text(std::size_t count) {
+  return count == 1 ? "1 GPU" : fmt::format("{} GPUs", count);
+}
+
 Tone severity_tone(Severity severity) {
   if (severity == Severity::note) return Tone::plain;
   return severity == Severity::warn ? Tone::warning : Tone::bad;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.h"
 #include "cli/screen/terminal.h"
@@ -39,6 +40,13 @@ bool is_not_ready(std::string_view reason);
 
 // Cuts "NVIDIA H100 80GB HBM3" to "H100 80GB HBM3", which still tells the GPUs of a machine apart.
 std::string short_name(std::string_view product_name);
+
+// Names the models of some GPUs in the order of their first GPU: "8 H100 80GB HBM3" of one model,
+// "2 RTX 4090, 2 H100, A100, T4" of several. Memory and form are left out of the names of several
+// models, unless two would have the same name then.
+std::string models_text(const std::vector<std::string>& product_names);
+// "8 GPUs", "1 GPU"
+std::string gpus_text(std::size_t count);
 
 Tone severity_tone(Severity);
 

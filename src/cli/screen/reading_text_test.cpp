@@ -37,5 +37,23 @@ TEST_F(LocalMoment, WhatIsNoTimeIsAsItWas) {
   EXPECT_EQ(local_moment("", kNow), "");
 }
 
+TEST(ModelsText, OfOneModelIsItsNumberAndName) {
+  EXPECT_EQ(models_text({"NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3"}), "2 H100 80GB HBM3");
+  EXPECT_EQ(models_text({"Tesla T4"}), "1 T4");
+  EXPECT_EQ(models_text({}), "0 GPUs");
+}
+
+TEST(ModelsText, OfSeveralModelsNamesEach) {
+  EXPECT_EQ(
+      models_text({"NVIDIA GeForce RTX 4090", "NVIDIA H100 80GB HBM3", "NVIDIA GeForce RTX 4090",
+                   "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "Tesla T4"}),
+      "2 RTX 4090, 2 H100, A100, T4");
+}
+
+TEST(ModelsText, OfModelsThatDifferInMemoryKeepsIt) {
+  EXPECT_EQ(models_text({"NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB", "Tesla T4"}),
+            "A100-SXM4-40GB, A100-SXM4-80GB, T4");
+}
+
 }  // namespace
 }  // namespace gpuyard::cli

@@ -111,6 +111,17 @@ bool locale_is_utf8() {
   return false;
 }
 
+// The locale says what a terminal decodes, and not what its font can draw: the text console of
+// Linux (console_codes(4)) has 256 or 512 glyphs, and the others know no UTF-8 at all.
+bool has_few_glyphs(std::string_view term) {
+  constexpr std::array<std::string_view, 2> kExactly = {"linux", "dumb"};
+  constexpr std::array<std::string_view, 6> kBeginnings = {"linux-", "vt52",  "vt100",
+                                                           "vt102",  "vt220", "ansi"};
+  return std::ranges::find(kExactly, term) != kExactly.end() ||
+         std::ranges::any_of(kBeginnings,
+                             [&](std::string_view one) { return term.starts_with(one); });
+}
+
 // COLUMNS and LINES override the terminal's size, as in every program that draws on one.
 std::size_t size_from(const char* variable, unsigned short told, std::size_t otherwise) {
   std::string_view text = environment_variable(variable);
@@ -135,7 +146,7 @@ Screen Screen::of_stdout(ColorWish wish) {
   Screen screen;
   screen.terminal = ::isatty(STDOUT_FILENO) == 1;
   screen.color = wants_color(wish, screen.terminal);
-  screen.utf8 = locale_is_utf8();
+  screen.utf8 = locale_is_utf8() && !has_few_glyphs(environment_variable("TERM"));
   if (!screen.terminal) return screen;
   constexpr std::size_t kUsualColumns = 80;
   constexpr std::size_t kUsualRows = 24;

@@ -61,7 +61,7 @@ struct Screen {
   std::size_t columns = 0;  // 0: no limit, as in a file
   std::size_t rows = 0;     // 0: no limit
   bool color = false;
-  bool utf8 = false;
+  bool utf8 = false;  // the locale is UTF-8, and TERM is no terminal of few glyphs
 
   static Screen of_stdout(ColorWish = ColorWish::automatic);
   bool holds(std::size_t width) const { return columns == 0 || width <= columns; }

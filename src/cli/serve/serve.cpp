@@ -24,6 +24,7 @@
 #include "sim/demo.h"
 #include "sim/keeper.h"
 #include "sim/world_file.h"
+#include "sim/world_reader.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -59,6 +60,7 @@ Result<sim::RunningWorld> start_world(const config::Config& config, const ServeV
   options.gpus = verb.simulate;
   options.model = verb.model;
   options.scenario = verb.scenario;
+  options.speed = verb.speed;
   if (!verb.load.empty()) {
     const auto load = sim::parse_workload(verb.load);
     if (!load) return Error(load.error()).in("--load");
@@ -70,6 +72,13 @@ Result<sim::RunningWorld> start_world(const config::Config& config, const ServeV
   if (!world) return std::move(world).error().in("simulating");
   ::setenv("GPUYARD_SIM_WORLD", options.directory.c_str(), 1);
   return world;
+}
+
+// The world in whose keeper the GPUs live; a new keeper makes a new world.
+std::string world_name() {
+  const std::string directory = sim::default_world_directory();
+  const auto world = sim::WorldReader::open(directory);
+  return world ? fmt::format("{} {}", directory, world->keeper_pid()) : directory;
 }
 
 // Refuses a recording that cannot be played, so that no daemon starts without GPUs.
@@ -129,11 +138,15 @@ Options add_serve(Options program, ServeVerb& verb) {
                                   "training:0.9:40G; without it a demo from four GPUs on")
                           .type_name("WORKLOAD")
                           .needs(simulate);
+  const Option speed =
+      serve.option("--speed", verb.speed, "Simulated seconds in a real one, of the simulated GPUs")
+          .needs(simulate);
   serve.option("--scenario", verb.scenario, "File that says what they do and what happens to them")
       .type_name("FILE")
       .needs(simulate)
       .excludes(model)
-      .excludes(load);
+      .excludes(load)
+      .excludes(speed);
   const Option replay = serve.option("--replay", verb.replay, "Serve a recording instead of GPUs")
                             .type_name("FILE")
                             .excludes(nvml)
@@ -170,6 +183,7 @@ int run(const ServeVerb& verb) {
   options.device_table = [](const protocol::Snapshot& snapshot) {
     return device_table(snapshot, Screen{.utf8 = true});
   };
+  options.simulated_world = world_name;
   if (verb.greet) options.on_ready = greet;
   return exit_code_after(daemon::serve(options));
 }

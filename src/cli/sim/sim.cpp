@@ -250,6 +250,8 @@ void add_states(Options inject, SimVerb& verb, Option clear) {
       .range(1, 5);
   bad(inject.option("--pcie-width", verb.pcie_width, "Its link has no more lanes"))
       .one_of({1, 2, 4, 8, 16});
+  bad(inject.option("--nvlink-down", verb.nvlink_down, "This many of its NVLinks are down"))
+      .range(1, 18);
 }
 
 void add_inject(Options inject, SimVerb& verb) {

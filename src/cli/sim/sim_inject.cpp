@@ -18,7 +18,8 @@ namespace {
 
 bool breaks_something(const SimVerb& verb) {
   return verb.lost || verb.reset_required || verb.power_brake || !verb.row_remap.empty() ||
-         verb.fan || verb.pcie_generation || verb.pcie_width || !verb.call.empty();
+         verb.fan || verb.pcie_generation || verb.pcie_width || verb.nvlink_down ||
+         !verb.call.empty();
 }
 
 bool says_nothing(const SimVerb& verb) {
@@ -37,6 +38,7 @@ sim::Fault states_of(const SimVerb& verb) {
   fault.fan_percent = verb.fan.value_or(0);
   fault.pcie_generation = verb.pcie_generation.value_or(0);
   fault.pcie_width = verb.pcie_width.value_or(0);
+  fault.nvlinks_down = verb.nvlink_down.value_or(0);
   return fault;
 }
 
@@ -85,11 +87,13 @@ Result<void> inject_errors(const SimVerb& verb, bool uncorrected, std::uint32_t 
 
 Result<void> sim_inject(const SimVerb& verb) {
   if (says_nothing(verb)) {
-    return Error{Errc::invalid,
-                 "say what: --lost, --reset-required, --power-brake, --row-remap WHICH, "
-                 "--fan PERCENT, --pcie-generation N, --pcie-width N, --call CALL, --xid XID, "
-                 "--ecc-corrected N, --ecc-uncorrected N, --heat DEGREES, "
-                 "--memory-heat DEGREES or --clear"};
+    return Error{
+        Errc::invalid,
+        "say what: --lost, --reset-required, --power-brake, --row-remap WHICH, "
+        "--fan PERCENT, --pcie-generation N, --pcie-width N, --nvlink-down N, --call CALL, "
+        "--xid XID, "
+        "--ecc-corrected N, --ecc-uncorrected N, --heat DEGREES, "
+        "--memory-heat DEGREES or --clear"};
   }
   const std::string world = world_of(verb);
   Result<void> done;

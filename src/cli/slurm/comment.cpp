@@ -24,15 +24,15 @@ constexpr Duration kSettles = std::chrono::seconds(30);
 // What a job used on one node, or on all.
 struct JobUse {
   std::size_t gpus = 0;
-  double joules = 0;
-  double busy = 0;  // percent x GPU-seconds
+  std::optional<double> joules;  // of the GPUs of which they are known; empty: of none
+  double busy = 0;               // percent x GPU-seconds
   double seconds = 0;
   std::int64_t peak_bytes = 0;
   bool whole = true;  // all of it was counted
 
   void add(const JobUse& more) {
     gpus += more.gpus;
-    joules += more.joules;
+    if (more.joules) joules = joules.value_or(0) + *more.joules;
     busy += more.busy;
     seconds += more.seconds;
     peak_bytes += more.peak_bytes;
@@ -60,7 +60,9 @@ JobUse use_of(const protocol::Lease& lease, WallTime began) {
   use.whole = lease.use && lease.use->settled && lease.use->energy_mj &&
               lease.use->energy_unknown_s < kMissed;
   if (!lease.use) return use;
-  use.joules = static_cast<double>(lease.use->energy_mj.value_or(0)) / kMillijoules;
+  if (lease.use->energy_mj) {
+    use.joules = static_cast<double>(*lease.use->energy_mj) / kMillijoules;
+  }
   use.seconds = lease.use->held_s * static_cast<double>(use.gpus);
   use.busy = lease.use->mean_utilization_percent.value_or(0) * use.seconds;
   use.peak_bytes = lease.use->peak_memory_bytes.value_or(0);
@@ -85,7 +87,9 @@ Result<JobUse> ask_use(const http::Endpoint& daemon, const std::string& job, Wal
 
 // YAML, and JSON but for the quotes: sacctmgr makes backticks of those.
 std::string text_of(const JobUse& use) {
-  std::string text = fmt::format("{{gpuyard: {{joules: {:.1f}, gpus: {}", use.joules, use.gpus);
+  std::string text =
+      fmt::format("{{gpuyard: {{joules: {}, gpus: {}",
+                  use.joules ? fmt::format("{:.1f}", *use.joules) : "null", use.gpus);
   if (use.seconds > 0) {
     text += fmt::format(", mean_utilization_percent: {:.1f}", use.busy / use.seconds);
   }

@@ -47,11 +47,14 @@ std::vector<std::string> sick_texts(const protocol::SlurmNode& node, const Minor
   std::map<std::string, std::vector<const protocol::SlurmGpu*>> sick;
   std::size_t all = 0;
   std::size_t well = 0;
+  std::size_t unknown = 0;
   for (const protocol::SlurmGpu& gpu : node.gpus) {
     if (!is_handed_out(gpu, minors)) continue;
     ++all;
     if (gpu.rule) {
       sick[*gpu.rule].push_back(&gpu);
+    } else if (gpu.unknown) {
+      ++unknown;
     } else {
       ++well;
     }
@@ -64,7 +67,9 @@ std::vector<std::string> sick_texts(const protocol::SlurmNode& node, const Minor
     if (others.empty()) continue;
     texts.back() += fmt::format(" The same on GPU {}.", fmt::join(others, ", "));
   }
-  if (!texts.empty()) texts.back() += fmt::format(" ({} of {} GPUs are well)", well, all);
+  if (texts.empty()) return texts;
+  const std::string rest = unknown > 0 ? fmt::format(", of {} it is not known", unknown) : "";
+  texts.back() += fmt::format(" ({} of {} GPUs are well{})", well, all, rest);
   return texts;
 }
 

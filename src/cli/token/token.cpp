@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/json_writer.h"
+#include "base/local_time.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "cli/lease/lease_text.h"
@@ -43,8 +44,8 @@ std::string tokens_text(const protocol::Tokens& tokens, WallTime now, const Scre
                      {"SCOPE"},
                      {"GPUS", true},
                      {"STATE"},
-                     {"EXPIRES", false, TokenDrops::ending},
-                     {"LAST USED", false, TokenDrops::made},
+                     {with_zone("EXPIRES", now), false, TokenDrops::ending},
+                     {with_zone("LAST USED", now), false, TokenDrops::made},
                      {"FROM", false, TokenDrops::used_from}}};
   std::string warnings;
   for (const protocol::Token& token : tokens.tokens) {

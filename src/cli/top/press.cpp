@@ -1,6 +1,5 @@
 // What keys do to the model.
 #include <algorithm>
-#include <ctime>
 #include <utility>
 
 #include <fmt/format.h>
@@ -334,31 +333,9 @@ Effect press(Model& model, const Stroke& stroke, const Grid& shown) {
 }
 
 Result<WallTime> time_in(std::string_view text, WallTime now) {
-  text = trimmed(text);
-  if (const auto absolute = from_rfc3339(text)) return *absolute;
-  std::string_view rest = text;
-  const auto hour = take_number<int>(rest);
-  const bool clock = hour && rest.starts_with(':');
-  if (clock) rest.remove_prefix(1);
-  const auto minute = clock ? number_in<int>(rest) : std::nullopt;
-  if (minute && *hour >= 0 && *hour < 24 && *minute >= 0 && *minute < 60) {
-    const std::time_t today = std::chrono::system_clock::to_time_t(now);
-    std::tm local{};
-    ::localtime_r(&today, &local);
-    local.tm_hour = *hour;
-    local.tm_min = *minute;
-    local.tm_sec = 0;
-    local.tm_isdst = -1;
-    const auto at = std::chrono::time_point_cast<std::chrono::milliseconds>(
-        std::chrono::system_clock::from_time_t(std::mktime(&local)));
-    return at > now ? at - 24h : at;
-  }
-  if (text.starts_with('-')) text.remove_prefix(1);
-  if (const auto ago = parse_lifetime(text); ago && !text.empty()) {
-    return now - std::chrono::duration_cast<std::chrono::milliseconds>(*ago);
-  }
-  return Error{Errc::invalid,
-               "a time is 02:10, 3h (ago), or a moment such as 2026-01-31T02:10:00Z"};
+  const auto moment = parse_moment(text, now);
+  if (!moment) return moment.error();
+  return moment->at;
 }
 
 }  // namespace gpuyard::cli::top

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -94,15 +95,18 @@ std::string state_of(const Model& model) {
 }
 
 void draw_header(Grid& grid, const Model& model) {
-  const auto& snapshot = model.news.snapshot;
+  std::vector<std::string> names;
+  for (const Device& device : model.news.snapshot.devices) names.push_back(device.name);
   const std::string today = model.news.today.empty() ? "" : "  " + model.news.today;
-  const std::string text =
-      fmt::format(" {} {} {}  {}{}{}{}", model.host, snapshot.devices.size(),
-                  snapshot.devices.empty() ? "GPUs" : short_name(snapshot.devices.front().name),
-                  power_of_all(model), leases_of_all(model), alerts_of_all(model), today);
+  const auto with = [&](const std::string& gpus) {
+    return fmt::format(" {} {}  {}{}{}{}", model.host, gpus, power_of_all(model),
+                       leases_of_all(model), alerts_of_all(model), today);
+  };
   const std::string state = state_of(model);
   const std::size_t width = grid.size().columns;
   const std::size_t room = width > state.size() + 3 ? width - state.size() - 3 : 0;
+  std::string text = with(models_text(names));
+  if (width_of(text) > room) text = with(gpus_text(names.size()));
   grid.put(0, 0, text, {Tone::strong}, room);
   const Tone tone = !model.failure.empty() ? Tone::bad : model.news.at ? Tone::warning : Tone::good;
   grid.put_right(width > 0 ? width - 1 : 0, 0, state, {tone, model.news.at.has_value()});
@@ -132,9 +136,9 @@ void draw_overview(Grid& grid, Rows rows, const Model& model, Charset charset) {
 
 // A sentence for one GPU.
 std::string plain_line(const Model& model, const Device& device) {
-  const auto reading = [&](Metric metric, std::string_view unit, double part) {
+  const auto reading = [&](Metric metric, std::string_view unit, double part, int decimals = 0) {
     const auto value = device.readings.get(metric);
-    return value ? fmt::format("{:.0f} {}", static_cast<double>(*value) / part, unit)
+    return value ? fmt::format("{:.{}f} {}", static_cast<double>(*value) / part, decimals, unit)
                  : std::string("not known");
   };
   const std::string why = reason_of(device);
@@ -143,7 +147,7 @@ std::string plain_line(const Model& model, const Device& device) {
                      reading(Metric::utilization_gpu, "%", 1),
                      reading(Metric::power_draw, "W", 1000),
                      reading(Metric::temperature_core, "degrees", 1),
-                     reading(Metric::memory_used, "GiB", 1024.0 * 1024 * 1024),
+                     reading(Metric::memory_used, "GiB", 1024.0 * 1024 * 1024, 1),
                      who == "-" ? "nobody" : who, why.empty() || why == "-" ? "" : ", " + why);
 }
 

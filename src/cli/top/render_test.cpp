@@ -60,6 +60,19 @@ TEST(Screen, SixtyFourGpusHaveACellEachIn80By24) {
   EXPECT_THAT(text, HasSubstr("LOST"));
 }
 
+TEST(Screen, DifferentBoardsAreNamedOrCounted) {
+  Model model = yard(6);
+  auto& devices = model.news.snapshot.devices;
+  devices[0].name = devices[1].name = "NVIDIA GeForce RTX 4090";
+  devices[4].name = "NVIDIA A100-SXM4-80GB";
+  devices[5].name = "Tesla T4";
+  EXPECT_THAT(lines_of(drawn(model, {120, 24})).front(),
+              HasSubstr(" node7 2 RTX 4090, 2 H100, A100, T4  "));
+  const std::string narrow = lines_of(drawn(model, {70, 24})).front();
+  EXPECT_THAT(narrow, HasSubstr(" node7 6 GPUs  "));
+  EXPECT_THAT(narrow, HasSubstr("kW  leased"));
+}
+
 TEST(Screen, DrawsTheSameTwice) {
   EXPECT_EQ(drawn(yard(8), {80, 24}), drawn(yard(8), {80, 24}));
 }

@@ -94,7 +94,8 @@ std::string name_of(const protocol::Squatter& squatter, const News& news) {
 }
 
 std::string index_of(const std::optional<protocol::AlertGpu>& gpu) {
-  return gpu && gpu->index ? std::to_string(*gpu->index) : "-";
+  if (!gpu) return "-";
+  return gpu->index ? std::to_string(*gpu->index) : printable(gpu->uuid);
 }
 
 }  // namespace

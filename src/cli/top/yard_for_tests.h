@@ -34,10 +34,9 @@ inline const std::array<Life, 8> kLives = {{
      "alice",
      "",
      {BottleneckCause::power_cap, false, 38, "power cap 38%",
-      "is held back by its power limit, 38% of the last minute: 1590 of 1980 MHz, not by heat (74 "
-      "of "
-      "89 C)",
-      "It is at its highest already: spread the work."}},
+      "is held back by its power limit, 38% of the last minute: then at 1590 of 1980 MHz, not by "
+      "heat (at most 74 of 89 C)",
+      "No higher limit: spread the work."}},
     {95,
      61,
      73,

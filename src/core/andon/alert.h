@@ -45,6 +45,7 @@ struct Alert {
   std::string message = {};
   std::string advice = {};
   std::optional<std::uint32_t> xid = {};
+  std::string words = {};  // the driver's own about that Xid; on the disk only as part of `message`
   WallTime fired{};
   std::optional<WallTime> resolved = {};
   std::string ending = {};  // why it ended, unless it cleared

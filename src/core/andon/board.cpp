@@ -135,7 +135,12 @@ void Board::acknowledge(std::uint64_t number, Acknowledgement by, const Answer& 
   keep(alert);
   quarantine_anew();
   told_(alert);
+  if (const Rule* const rule = find_rule(engine_.rules(), alert.rule)) acknowledged_(alert, *rule);
   flush([answer, alert](const Result<void>& kept) { kept ? answer(alert) : answer(kept.error()); });
+}
+
+void Board::take_out(const DeviceId& gpu, const std::string& why) {
+  take(engine_.take_out(gpu, why, loop_.wall()));
 }
 
 void Board::silence(Silence silence, const Silenced& answer) {

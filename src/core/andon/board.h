@@ -72,6 +72,7 @@ class Board {
   void start();
 
   void on_event(const DeviceEvent& event) { engine_.on_event(event); }
+  void on_echo(const DeviceEvent& event) { engine_.on_echo(event); }
   void tick(const Facts&);
   // Evaluates these rules from now on.
   void replace(Rules);
@@ -92,6 +93,13 @@ class Board {
 
   // One listener, told at once of every alert that fires, gets worse, is acknowledged or is over.
   void on_change(std::function<void(const Alert&)> told) { told_ = std::move(told); }
+
+  // One listener, told of an alert that a user acknowledges, before it is kept.
+  void on_acknowledged(std::function<void(const Alert&, const Rule&)> told) {
+    acknowledged_ = std::move(told);
+  }
+  // Ends all alerts about a GPU that was taken out of the machine.
+  void take_out(const DeviceId&, const std::string& why);
 
   const Engine& engine() const { return engine_; }
   const SilenceBook& silences() const { return silences_; }
@@ -142,6 +150,7 @@ class Board {
   std::uint64_t next_order_ = 1;         // of the next message
   std::map<std::uint64_t, Alert> over_;  // resolved, and not kept yet
   std::function<void(const Alert&)> told_ = [](const Alert&) {};
+  std::function<void(const Alert&, const Rule&)> acknowledged_ = [](const Alert&, const Rule&) {};
   bool open_ = false;
   bool loaded_ = false;           // the kept state has been read
   bool owes_everything_ = false;  // the disk lacks something that it was given

@@ -42,6 +42,29 @@ TEST_F(BoardTest, AnAcknowledgedAlertIsToldNoMoreUntilItIsOver) {
   EXPECT_EQ(life.said().size(), 2U);
 }
 
+TEST_F(BoardTest, AnAcknowledgementIsToldOnce) {
+  Life life(loop_, disk_);
+  std::vector<std::string> told;
+  life.board.on_acknowledged(
+      [&](const Alert& alert, const Rule& rule) { told.push_back(rule.name + " " + alert.gpu); });
+  life.stay(81, 11);
+  EXPECT_TRUE(told.empty());
+  life.board.acknowledge(1, {"uid 0", "", kWall}, [](const auto&) {});
+  loop_.run_posted();
+  life.stay(95, 11);
+  EXPECT_EQ(told, std::vector<std::string>{"hot GPU-0"});
+}
+
+TEST_F(BoardTest, AlertsOfARemovedGpuEnd) {
+  Life life(loop_, disk_);
+  life.stay(85, 11);
+  life.board.take_out("GPU-0", "taken out");
+  loop_.run_posted();
+  EXPECT_EQ(life.said().back(), "resolved GPU 0 is at 85 C");
+  EXPECT_EQ(disk_.alerts.at(1).ending, "taken out");
+  EXPECT_TRUE(life.board.engine().firing().empty());
+}
+
 TEST_F(BoardTest, WhatIsNotThereOrOverCannotBeAcknowledged) {
   Life life(loop_, disk_);
   std::vector<Errc> codes;

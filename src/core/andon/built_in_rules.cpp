@@ -84,7 +84,7 @@ advice = "The machine draws more than it is given: look at its power supplies an
 [rule.idle]
 on = "idle_s"
 at = 300
-curve = "idle"
+severity = 40 # whatever the time: a notebook holds its GPU while its user thinks
 message = "GPU {gpu} has been idle for {duration} though processes compute on it (possible hang); the threshold is {limit_duration}"
 advice = "Look whether the program waits for data, for a lock or for a peer that is gone."
 
@@ -105,6 +105,16 @@ quarantine = true
 message = "GPU {gpu} is lost: the driver says that it is gone"
 advice = "End what used it, then reset the GPU or restart the machine; if it happens again, have it replaced."
 
+[rule.gpu-missing]
+on = "missing"
+at = 1
+clear_hold_s = 60
+severity = 100
+inhibits = ["*"]
+quarantine = true
+message = "GPU {gpu} is missing: {why}"
+advice = "Check its seat, its power and the kernel's log. If it was removed for good, acknowledge this alert: that ends it."
+
 [rule.gpu-unresponsive]
 on = "unresponsive"
 at = 1
@@ -116,14 +126,35 @@ quarantine = true
 message = "GPU {gpu} does not answer: {why}"
 advice = "A driver call hangs: end what uses the GPU; if it stays like that, restart the machine."
 
+[rule.gpu-unreadable]
+on = "unreadable"
+at = 1
+hold_s = 5
+clear_hold_s = 60
+severity = 85
+inhibits = ["gpu-stale"]
+quarantine = true
+message = "The driver gives no reading of GPU {gpu}: {why}"
+advice = "See the kernel's log and `gpuyard doctor`; reset the GPU or load the driver again. If every GPU is affected in a container, restart the container: it may have lost its device files."
+
+[rule.inforom-corrupted]
+on = "inforom_corrupted"
+at = 1
+hold_s = 5
+clear_hold_s = 60
+severity = 70
+inhibits = ["gpu-stale"]
+message = "The infoROM of GPU {gpu} is corrupted"
+advice = "Update the firmware of the board and reset the GPU; if that does not help, return the board (RMA). Its limits and its record of memory errors may be wrong."
+
 [rule.gpu-stale]
 on = "stale_s"
 at = 30
 clear_at = 5
 clear_hold_s = 30
 severity = 60
-message = "The readings of GPU {gpu} are {duration} old"
-advice = "The driver answers too slowly to watch this GPU: see `gpuyard doctor`."
+message = "GPU {gpu} has given no reading for {duration}: {why}"
+advice = "See `gpuyard doctor`. If every GPU is affected in a container, restart the container: it may have lost its device files."
 
 [rule.gpu-unhealthy]
 on = "health"
@@ -143,6 +174,23 @@ clear_hold_s = 60
 severity = 50
 message = "GPU {gpu} works over a slower PCIe link than it and its slot could"
 advice = "Reseat the card or its riser; until then copies to and from it are slow."
+
+[rule.nvlink-down]
+on = "nvlinks_down"
+at = 1
+hold_s = 5
+clear_hold_s = 60
+severity = 70
+message = "NVLinks of GPU {gpu} are down that were up: {value}"
+advice = "Look at its bridge or NVSwitch and at the kernel's log; programs that use several GPUs are slow or fail until a reset brings the links up."
+
+[rule.readings-contradict]
+on = "readings_contradict"
+at = 1
+clear_hold_s = 60
+severity = 50
+message = "GPU {gpu}: {why}"
+advice = "Neither is used, and its energy counts as unknown: reset the GPU or update its driver."
 
 [rule.ecc-uncorrected]
 on = "ecc_uncorrected_volatile"
@@ -184,13 +232,35 @@ advice = "Reset it when it is free."
 
 [rule.xid-fatal]
 on = "xid"
-xids = [46, 48, 54, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143]
+xids = [46, 48, 54, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 151, 158, 167, 169]
 at = 1
 over_s = 600
 severity = 90
 quarantine = true
-message = "GPU {gpu}: Xid {xid}. {meaning}"
+message = "GPU {gpu}: Xid {xid}. {meaning} {text}"
 advice = "Work on it has failed or will: end it, reset the GPU, and start again."
+
+[rule.xid-declared-fatal]
+on = "xid"
+xids = [144, 145, 146, 147, 148, 149, 150, 154]
+event_severity = ["stop"] # the kernel's line says so
+at = 1
+over_s = 600
+severity = 90
+inhibits = ["xid-nvlink"]
+quarantine = true
+message = "GPU {gpu}: Xid {xid}. {meaning} {text}"
+advice = "Work on it has failed or will: end it, reset the GPU, or do what the line says, and start again."
+
+[rule.xid-nvlink]
+on = "xid"
+xids = [144, 145, 146, 147, 148, 149, 150]
+event_severity = ["note", "warn"]
+at = 1
+over_s = 600
+severity = 45
+message = "GPU {gpu}: Xid {xid}. {meaning} {text}"
+advice = "See `gpuyard devices GPU` for its links, and watch whether it comes again: then reset the GPU."
 
 [rule.xid-contained]
 on = "xid"
@@ -198,7 +268,7 @@ xids = [94]
 at = 1
 over_s = 600
 severity = 60
-message = "GPU {gpu}: Xid {xid}. {meaning}"
+message = "GPU {gpu}: Xid {xid}. {meaning} {text}"
 advice = "Start the program that was hit again; reset the GPU when it is free."
 
 [rule.xid-program]
@@ -207,7 +277,7 @@ xids = [13, 31, 43, 45]
 at = 1
 over_s = 300
 severity = 30
-message = "GPU {gpu}: Xid {xid}. {meaning}"
+message = "GPU {gpu}: Xid {xid}. {meaning} {text}"
 advice = "The program has an error, not the GPU: look at its own log."
 
 [rule.xid-other]
@@ -215,7 +285,7 @@ on = "xid"
 at = 1
 over_s = 600
 severity = 45
-message = "GPU {gpu}: Xid {xid}. {meaning}"
+message = "GPU {gpu}: Xid {xid}. {meaning} {text}"
 advice = "Look it up in NVIDIA's list of Xid errors, and watch whether it comes again."
 
 [rule.poison]

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "andon/alert.h"
+#include "base/text.h"
 #include "device/snapshot.h"
+#include "device/xid.h"
 
 namespace gpuyard::andon {
 namespace {
@@ -14,10 +16,38 @@ bool concerns(const Rule& rule, const DeviceInfo& gpu) {
          });
 }
 
-bool lists(const Rule& rule, const DeviceEvent& event) {
+// Returns what the rule looks at if the event may be of it; null if it cannot.
+const EventSource* source_of(const Rule& rule, const DeviceEvent& event) {
   const auto* const source = std::get_if<EventSource>(&rule.source);
-  return source != nullptr && source->kind == event.kind && event.xid &&
+  if (source == nullptr || source->kind != event.kind) return nullptr;
+  const auto& severities = source->severities;
+  const bool fits =
+      severities.empty() || std::ranges::find(severities, severity_of(event)) != severities.end();
+  return fits ? source : nullptr;
+}
+
+bool lists(const Rule& rule, const DeviceEvent& event) {
+  const EventSource* const source = source_of(rule, event);
+  return source != nullptr && event.xid &&
          std::ranges::find(source->xids, *event.xid) != source->xids.end();
+}
+
+// Returns the rules that count the event.
+std::vector<const Rule*> rules_for(const Rules& rules, const DeviceEvent& event) {
+  const bool listed =
+      std::ranges::any_of(rules, [&](const Rule& rule) { return lists(rule, event); });
+  std::vector<const Rule*> found;
+  for (const Rule& rule : rules) {
+    const EventSource* const source = source_of(rule, event);
+    if (source == nullptr || !rule.enabled) continue;
+    if (!lists(rule, event) && (listed || !source->xids.empty())) continue;
+    found.push_back(&rule);
+  }
+  return found;
+}
+
+std::string words_of(const DeviceEvent& event) {
+  return printable(std::string_view(event.text).substr(0, Engine::kMostWords));
 }
 
 // Returns the worst of the metric's elements.
@@ -31,22 +61,24 @@ std::optional<double> worst(const MetricSource& source, bool below, const Sample
   return found;
 }
 
-std::string index_of(const Alert& alert) {
-  return alert.index ? std::to_string(*alert.index) : alert.gpu;
+// The index that the GPU has, or had when the driver listed it last.
+std::uint32_t last_index(const DeviceInfo& info) {
+  return info.former_index.value_or(info.index);
 }
 
-void describe(Alert& alert, const Rule& rule, double value, const GpuFacts* gpu) {
+void describe(Alert& alert, const Rule& rule, double value, const GpuFacts* gpu, bool displaced) {
   alert.value = value;
   alert.severity = rule.severity_of(value);
   alert.advice = rule.advice;
-  alert.message = message_of(rule, {index_of(alert), alert.gpu_name, value, alert.xid,
-                                    gpu != nullptr ? gpu->why : std::string()});
+  alert.message =
+      message_of(rule, {spoken_name(alert.gpu, alert.index, !displaced), alert.gpu_name, value,
+                        alert.xid, gpu != nullptr ? gpu->why : std::string(), alert.words});
 }
 
 void name(Alert& alert, const GpuFacts* gpu) {
   if (gpu == nullptr) return;
   alert.gpu = gpu->info.id;
-  alert.index = gpu->info.index;
+  alert.index = last_index(gpu->info);
   alert.gpu_name = gpu->info.name;
   alert.pci_address = gpu->info.pci_address;
 }
@@ -62,19 +94,44 @@ void Engine::take(Rules rules) {
 }
 
 void Engine::on_event(const DeviceEvent& event) {
-  if (event.device.empty() || events_.size() >= kMostEvents) return;
-  events_.push_back(event);
+  if (!event.device.empty()) put(events_, event);
+}
+
+void Engine::on_echo(const DeviceEvent& event) {
+  if (!event.device.empty() && !event.text.empty()) put(echoes_, event);
+}
+
+void Engine::put(std::vector<DeviceEvent>& waiting, const DeviceEvent& event) {
+  if (waiting.size() < kMostEvents) return waiting.push_back(event);
+  ++dropped_;
+  const auto is_note = [](const DeviceEvent& one) { return severity_of(one) == Severity::note; };
+  if (is_note(event)) return;
+  const auto note = std::ranges::find_if(waiting, is_note);
+  if (note != waiting.end()) *note = event;
 }
 
 void Engine::count_events() {
   for (const DeviceEvent& event : std::exchange(events_, {})) {
-    const bool listed =
-        std::ranges::any_of(rules_, [&](const Rule& rule) { return lists(rule, event); });
-    for (const Rule& rule : rules_) {
-      const auto* const source = std::get_if<EventSource>(&rule.source);
-      if (source == nullptr || source->kind != event.kind || !rule.enabled) continue;
-      if (!lists(rule, event) && (listed || !source->xids.empty())) continue;
-      count(tracks_[rule.name][event.device], event);
+    for (const Rule* rule : rules_for(rules_, event)) {
+      count(tracks_[rule->name][event.device], event);
+    }
+  }
+}
+
+// The first account had no words: where both are of one rule, it is counted already.
+void Engine::count_echoes() {
+  for (const DeviceEvent& echo : std::exchange(echoes_, {})) {
+    DeviceEvent first = echo;
+    first.text.clear();
+    const auto counted = rules_for(rules_, first);
+    for (const Rule* rule : rules_for(rules_, echo)) {
+      Track& track = tracks_[rule->name][echo.device];
+      if (std::ranges::find(counted, rule) == counted.end()) {
+        count(track, echo);
+      } else if (track.occurrences.last_xid() == echo.xid) {
+        track.occurrences.put_words(words_of(echo));
+        track.reworded = true;
+      }
     }
   }
 }
@@ -83,7 +140,7 @@ void Engine::count_events() {
 // once that is allowed, see refresh().
 void Engine::count(Track& track, const DeviceEvent& event) {
   constexpr std::size_t kMostXids = 64;
-  track.occurrences.add(event.at, event.xid);
+  track.occurrences.add(event.at, event.xid, words_of(event));
   const bool another =
       event.xid && track.xids.size() < kMostXids && track.xids.insert(*event.xid).second;
   if (track.alert && (another || track.alert->acknowledged)) track.renewed = true;
@@ -91,6 +148,11 @@ void Engine::count(Track& track, const DeviceEvent& event) {
 
 std::vector<Change> Engine::tick(const Facts& facts, TimePoint now, WallTime wall) {
   count_events();
+  count_echoes();
+  indexes_.clear();
+  for (const GpuFacts& gpu : facts.gpus) {
+    if (!is_missing(gpu.info)) indexes_.emplace(gpu.info.index, gpu.info.id);
+  }
   std::vector<Change> changes;
   // Rules that inhibit others go first, so that the others say nothing in the same tick.
   for (const bool inhibits : {true, false}) {
@@ -100,12 +162,34 @@ std::vector<Change> Engine::tick(const Facts& facts, TimePoint now, WallTime wal
       look_at_all(rule, facts, now, wall, changes);
     }
   }
+  name_again(facts);
   if (now < forget_at_ && forget_at_ - now <= kForgetEvery) return changes;
   forget_at_ = now + kForgetEvery;
   std::set<DeviceId> there = {DeviceId{}};
   for (const GpuFacts& gpu : facts.gpus) there.insert(gpu.info.id);
   for (auto& [rule, tracks] : tracks_) forget(tracks, there, now, wall, changes);
   return changes;
+}
+
+// Says anew which GPU an alert is about, if its index has become another GPU's, or is its own
+// again.
+void Engine::name_again(const Facts& facts) {
+  for (const Rule& rule : rules_) {
+    for (auto& [id, track] : tracks_[rule.name]) {
+      if (!track.alert || track.displaced == index_is_anothers(*track.alert)) continue;
+      track.displaced = !track.displaced;
+      const auto gpu = std::ranges::find_if(
+          facts.gpus, [&id = id](const GpuFacts& one) { return one.info.id == id; });
+      describe(*track.alert, rule, track.alert->value, gpu != facts.gpus.end() ? &*gpu : nullptr,
+               track.displaced);
+    }
+  }
+}
+
+bool Engine::index_is_anothers(const Alert& alert) const {
+  if (!alert.index || alert.gpu.empty()) return false;
+  const auto now = indexes_.find(*alert.index);
+  return now != indexes_.end() && now->second != alert.gpu;
 }
 
 void Engine::note_quiet_gpus() {
@@ -162,7 +246,7 @@ void Engine::look(const Rule& rule, Tracks& tracks, const GpuFacts* gpu, const F
                   TimePoint now, WallTime wall, std::vector<Change>& changes) {
   Track& track = tracks[gpu != nullptr ? gpu->info.id : DeviceId{}];
   track.unseen.reset();
-  if (gpu != nullptr) track.index = gpu->info.index;
+  if (gpu != nullptr) track.index = last_index(gpu->info);
   auto value = value_of(rule, track, gpu, facts, now);
   const bool may_be_quiet = gpu != nullptr && quiet_gpus_.count(gpu->info.id) > 0;
   if (may_be_quiet && !inhibitor(rule.name, gpu->info.id).empty()) value.reset();
@@ -196,13 +280,16 @@ void Engine::fire(const Rule& rule, Track& track, const GpuFacts* gpu, bool simu
   alert.rule = rule.name;
   name(alert, gpu);
   alert.xid = track.occurrences.last_xid();
+  alert.words = track.occurrences.last_words();
+  track.reworded = false;
   track.xids.clear();
   if (alert.xid) track.xids.insert(*alert.xid);
   track.renewed = false;
   track.not_clear_before.reset();
   alert.fired = wall;
   alert.simulated = simulated;
-  describe(alert, rule, track.value, gpu);
+  track.displaced = index_is_anothers(alert);
+  describe(alert, rule, track.value, gpu, track.displaced);
   track.alert = alert;
   changes.push_back({Change::Kind::fired, std::move(alert)});
 }
@@ -210,15 +297,26 @@ void Engine::fire(const Rule& rule, Track& track, const GpuFacts* gpu, bool simu
 void Engine::refresh(const Rule& rule, Track& track, const GpuFacts* gpu,
                      std::vector<Change>& changes) {
   Alert& alert = *track.alert;
-  const bool moved = gpu != nullptr &&
-                     (alert.index != gpu->info.index || alert.pci_address != gpu->info.pci_address);
-  const bool same = alert.value == track.value && !moved && !track.renewed;
+  const bool moved = gpu != nullptr && (alert.index != last_index(gpu->info) ||
+                                        alert.pci_address != gpu->info.pci_address);
+  // An uncorrectable memory error after the alert was acknowledged is news of the same alert.
+  const bool more_errors = alert.acknowledged && track.value > alert.value &&
+                           std::holds_alternative<MetricSource>(rule.source) &&
+                           is_about_memory_errors(rule, alert);
+  track.renewed = track.renewed || more_errors;
+  const bool same = alert.value == track.value && !moved && !track.renewed && !track.reworded;
   // Between the two levels, and while it clears, the alert keeps its last severity.
   if (same || (!rule.reached(track.value) && !moved)) return;
   const AlertLevel before = level_of(alert.severity);
   name(alert, gpu);
-  if (track.occurrences.last_xid()) alert.xid = track.occurrences.last_xid();
-  describe(alert, rule, rule.reached(track.value) ? track.value : alert.value, gpu);
+  if (track.occurrences.last_xid()) {
+    alert.xid = track.occurrences.last_xid();
+    alert.words = track.occurrences.last_words();
+  }
+  track.reworded = false;
+  track.displaced = index_is_anothers(alert);
+  describe(alert, rule, rule.reached(track.value) ? track.value : alert.value, gpu,
+           track.displaced);
   const bool news = std::exchange(track.renewed, false);
   if (news) {
     alert.acknowledged.reset();
@@ -255,10 +353,12 @@ void Engine::forget(Tracks& tracks, const std::set<DeviceId>& there, TimePoint n
   }
 }
 
-void Occurrences::add(TimePoint at, std::optional<std::uint32_t> xid) {
+void Occurrences::add(TimePoint at, std::optional<std::uint32_t> xid, std::string words) {
   if (times_.size() == kMost) times_.pop_front();
   times_.push_back(at);
-  if (xid) last_xid_ = xid;
+  if (!xid) return;
+  last_xid_ = xid;
+  last_words_ = std::move(words);
 }
 
 double Occurrences::count(Duration over, TimePoint now) {

@@ -26,14 +26,19 @@ class Occurrences {
  public:
   static constexpr std::size_t kMost = 1024;  // beyond it the oldest is forgotten
 
-  void add(TimePoint at, std::optional<std::uint32_t> xid);
+  // `words`: the driver's own about the Xid, or "".
+  void add(TimePoint at, std::optional<std::uint32_t> xid, std::string words);
+  // The driver's words about the last Xid, which came later than the Xid itself.
+  void put_words(std::string words) { last_words_ = std::move(words); }
   // Returns how many are younger than `over`.
   double count(Duration over, TimePoint now);
   const std::optional<std::uint32_t>& last_xid() const { return last_xid_; }
+  const std::string& last_words() const { return last_words_; }
 
  private:
   std::deque<TimePoint> times_;
   std::optional<std::uint32_t> last_xid_;
+  std::string last_words_;
 };
 
 // The growth of a counter that is read again and again.
@@ -76,7 +81,9 @@ class Engine {
   // How long an alert outlives the disappearance of its GPU.
   static constexpr Duration kForgetAfter = std::chrono::hours(24);
   static constexpr Duration kForgetEvery = std::chrono::seconds(60);
-  static constexpr std::size_t kMostEvents = 4096;  // between two ticks
+  // Between two ticks. Beyond it an event that is more than a note takes the place of a note.
+  static constexpr std::size_t kMostEvents = 4096;
+  static constexpr std::size_t kMostWords = 256;  // bytes of the driver's words about an Xid
 
   explicit Engine(Rules rules) { take(std::move(rules)); }
 
@@ -86,6 +93,11 @@ class Engine {
   std::vector<Change> replace(Rules, WallTime wall);
 
   void on_event(const DeviceEvent&);
+  // The second account of an event that on_event() got. It may have the driver's words, and by them
+  // the event may be worse.
+  void on_echo(const DeviceEvent&);
+  // How many events were dropped, since the daemon started.
+  std::uint64_t dropped() const { return dropped_; }
   std::vector<Change> tick(const Facts&, TimePoint now, WallTime wall);
 
   // Acknowledges a firing alert; leaves others as they are.
@@ -101,6 +113,11 @@ class Engine {
   // Returns the rule that keeps this one quiet on this GPU, or "".
   std::string inhibitor(const std::string& rule, const DeviceId& gpu) const;
   std::uint64_t last_number() const { return last_number_; }
+  // Returns true if another GPU has the index that the alert's GPU had: the index does not name it
+  // any more.
+  bool index_is_anothers(const Alert&) const;
+  // Ends all alerts about a GPU that is not in the machine any more.
+  std::vector<Change> take_out(const DeviceId&, const std::string& why, WallTime wall);
 
  private:
   // The state of one rule for one GPU.
@@ -114,13 +131,17 @@ class Engine {
     std::optional<TimePoint> not_clear_before;  // restored: its earlier growth is not known
     std::set<std::uint32_t> xids;               // of the alert
     bool renewed = false;                       // the alert is to be told again
+    bool reworded = false;                      // the driver's words came after the alert
+    bool displaced = false;                     // index_is_anothers(), as the message has it
     Growth growth;
     Occurrences occurrences;
   };
   using Tracks = std::map<DeviceId, Track>;
 
   void take(Rules);
+  void put(std::vector<DeviceEvent>& waiting, const DeviceEvent&);
   void count_events();
+  void count_echoes();
   void note_quiet_gpus();
   void look_at_all(const Rule&, const Facts&, TimePoint now, WallTime wall, std::vector<Change>&);
   void look(const Rule&, Tracks&, const GpuFacts*, const Facts&, TimePoint now, WallTime wall,
@@ -132,7 +153,8 @@ class Engine {
             std::vector<Change>&);
   static void count(Track&, const DeviceEvent&);
   void end_elsewhere(Tracks&, const DeviceId&, WallTime wall, std::vector<Change>&);
-  static void refresh(const Rule&, Track&, const GpuFacts*, std::vector<Change>&);
+  void refresh(const Rule&, Track&, const GpuFacts*, std::vector<Change>&);
+  void name_again(const Facts&);
   static void resolve(Track&, WallTime wall, std::string why, std::vector<Change>&);
   static void forget(Tracks&, const std::set<DeviceId>& there, TimePoint now, WallTime wall,
                      std::vector<Change>&);
@@ -142,8 +164,11 @@ class Engine {
   Rules rules_;
   std::vector<std::size_t> inhibiting_;                // places of the rules that keep others quiet
   std::set<DeviceId> quiet_gpus_;                      // GPUs for which one of them fires
+  std::map<std::uint32_t, DeviceId> indexes_;          // of the GPUs that the driver lists now
   std::map<std::string, Tracks, std::less<>> tracks_;  // by rule
   std::vector<DeviceEvent> events_;                    // since the last tick
+  std::vector<DeviceEvent> echoes_;                    // the same
+  std::uint64_t dropped_ = 0;
   std::uint64_t last_number_ = 0;
   TimePoint forget_at_{};
 };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "andon/engine.h"
+#include "device/xid.h"
 
 namespace gpuyard::andon {
 namespace {
@@ -19,6 +20,17 @@ bool judges_alike(const Rule& one, const Rule& other) {
          one.clear_at == other.clear_at && one.enabled == other.enabled;
 }
 
+// Returns the driver's words, which stand behind the meaning in the messages of the built-in rules;
+// "" if there are none.
+std::string words_in(const Alert& alert) {
+  const std::string_view meaning = alert.xid ? xid_row(*alert.xid).meaning : std::string_view();
+  const std::size_t at = meaning.empty() ? std::string::npos : alert.message.find(meaning);
+  if (at == std::string::npos) return "";
+  const std::string_view rest = std::string_view(alert.message).substr(at + meaning.size());
+  if (!rest.starts_with(" (") || !rest.ends_with(")")) return "";
+  return std::string(rest.substr(2, rest.size() - 3));
+}
+
 }  // namespace
 
 void Engine::restore(const std::vector<Alert>& firing, std::uint64_t last_number, TimePoint now) {
@@ -30,12 +42,14 @@ void Engine::restore(const std::vector<Alert>& firing, std::uint64_t last_number
     track.index = alert.index.value_or(0);
     // The times of the events were not kept: they count as if they came now.
     if (alert.xid) track.xids.insert(*alert.xid);
+    const std::string words = words_in(alert);
+    track.alert->words = words;
     const Rule* const rule = find_rule(rules_, alert.rule);
     if (rule == nullptr || !rule->over) continue;
     track.not_clear_before = now + *rule->over;
     if (!std::holds_alternative<EventSource>(rule->source)) continue;
     for (int n = 0; n < std::min(rule->at, 1.0 * Occurrences::kMost); ++n) {
-      track.occurrences.add(now, alert.xid);
+      track.occurrences.add(now, alert.xid, words);
     }
   }
 }
@@ -64,6 +78,17 @@ std::vector<Change> Engine::replace(Rules rules, WallTime wall) {
     }
   }
   std::erase_if(tracks_, [&](const auto& one) { return find_rule(rules_, one.first) == nullptr; });
+  return changes;
+}
+
+std::vector<Change> Engine::take_out(const DeviceId& gpu, const std::string& why, WallTime wall) {
+  std::vector<Change> changes;
+  for (auto& [rule, tracks] : tracks_) {
+    const auto track = tracks.find(gpu);
+    if (gpu.empty() || track == tracks.end()) continue;
+    if (track->second.alert) resolve(track->second, wall, why, changes);
+    tracks.erase(track);
+  }
   return changes;
 }
 

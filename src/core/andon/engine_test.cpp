@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "andon/board_for_tests.h"
+#include "andon/rule_reader.h"
 
 namespace gpuyard::andon {
 namespace {
@@ -230,6 +231,118 @@ TEST(Engine, LooksAtTheMachineOnce) {
   EXPECT_TRUE(run.stay(facts, 3).empty());
   facts.node[Signal::disk_free] = 8.1;
   EXPECT_EQ(run.stay(facts, 3).size(), 1U);
+}
+
+// The facts of a fleet at 85 C, by UUID and in the order of their indexes. With a `former` index
+// the last GPU is not listed any more.
+Facts hot_fleet(const std::vector<std::string>& uuids, std::optional<std::uint32_t> former = {}) {
+  Facts facts;
+  for (std::uint32_t i = 0; i < uuids.size(); ++i) {
+    GpuFacts& gpu = facts.gpus.emplace_back(gpu_facts(i));
+    gpu.info.id = gpu.info.uuid = uuids[i];
+    gpu.signals[Signal::temperature] = 85;
+  }
+  if (former) {
+    GpuFacts& gpu = facts.gpus.back();
+    gpu.info.former_index = former;
+    gpu.signals[Signal::temperature].reset();
+    gpu.signals[Signal::missing] = 1;
+    gpu.why = "not listed";
+  }
+  return facts;
+}
+
+std::vector<std::string> messages(const Engine& engine) {
+  std::vector<std::string> all;
+  for (const Alert& alert : engine.firing()) all.push_back(alert.message);
+  return all;
+}
+
+TEST(Engine, AnIndexThatAnotherGpuHasNamesNoGpu) {
+  Rule rule = hot_rule();
+  rule.gpus = {"GPU-b"};
+  EngineRun run({rule});
+  run.stay(hot_fleet({"GPU-a", "GPU-b", "GPU-c"}), 11);
+  ASSERT_EQ(messages(run.engine), std::vector<std::string>{"GPU 1 is at 85 C"});
+  EXPECT_FALSE(run.engine.index_is_anothers(run.engine.firing()[0]));
+  run.tick(hot_fleet({"GPU-a", "GPU-c", "GPU-b"}, 1));
+  EXPECT_EQ(messages(run.engine), std::vector<std::string>{"GPU GPU-b (was 1) is at 85 C"});
+  EXPECT_EQ(run.engine.firing()[0].index, 1U);
+  EXPECT_TRUE(run.engine.index_is_anothers(run.engine.firing()[0]));
+  run.tick(hot_fleet({"GPU-a", "GPU-c"}));
+  EXPECT_EQ(messages(run.engine), std::vector<std::string>{"GPU GPU-b (was 1) is at 85 C"});
+  run.tick(hot_fleet({"GPU-a", "GPU-c", "GPU-b"}));
+  EXPECT_EQ(messages(run.engine), std::vector<std::string>{"GPU 2 is at 85 C"});
+}
+
+TEST(Engine, ARestoredAlertIsNotNamedByAnothersIndex) {
+  EngineRun first({hot_rule()});
+  first.stay(hot_fleet({"GPU-a", "GPU-b"}), 11);
+  EngineRun next({hot_rule()});
+  next.engine.restore(first.engine.firing(), 2, next.now);
+  next.tick(hot_fleet({"GPU-b"}));
+  EXPECT_EQ(messages(next.engine),
+            (std::vector<std::string>{"GPU GPU-a (was 0) is at 85 C", "GPU 0 is at 85 C"}));
+}
+
+TEST(Engine, AMissingGpuIsAnAlertUntilItIsTakenOut) {
+  EngineRun run(built_in_rules());
+  run.tick(hot_fleet({"GPU-a", "GPU-c", "GPU-b"}, 1));
+  ASSERT_EQ(messages(run.engine),
+            std::vector<std::string>{"GPU GPU-b (was 1) is missing: not listed"});
+  EXPECT_EQ(run.engine.firing()[0].rule, "gpu-missing");
+  const auto changes = run.engine.take_out("GPU-b", "taken out", kWall);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].kind, Kind::resolved);
+  EXPECT_EQ(changes[0].alert.ending, "taken out");
+  EXPECT_TRUE(run.engine.firing().empty());
+}
+
+TEST(Engine, AMemoryErrorAfterAnAcknowledgementIsNews) {
+  for (const Metric metric : {Metric::ecc_uncorrected_volatile, Metric::ecc_corrected_volatile}) {
+    Rule rule = hot_rule();
+    rule.source = MetricSource{metric, 1};
+    rule.at = 1;
+    rule.clear_at.reset();
+    rule.hold = {};
+    rule.over = std::chrono::hours(1);
+    rule.curve = Curve::none;
+    EngineRun run({rule});
+    Sample sample;
+    Facts facts;
+    facts.gpus.push_back(gpu_facts(0));
+    facts.gpus[0].sample = &sample;
+    const auto count = [&](std::int64_t errors) {
+      sample.set({metric, 0, run.now, errors});
+      return run.tick(facts);
+    };
+    count(0);
+    EXPECT_EQ(count(1).size(), 1U);
+    run.engine.acknowledge(1, {"uid 0", "", kWall});
+    EXPECT_TRUE(count(1).empty());
+    const bool news = metric == Metric::ecc_uncorrected_volatile;
+    EXPECT_EQ(count(2).size(), news ? 1U : 0U);
+    EXPECT_EQ(run.engine.firing()[0].acknowledged.has_value(), !news);
+  }
+}
+
+TEST(Rule, KnowsWhichAlertsAreAboutMemoryErrors) {
+  const Rules rules = built_in_rules();
+  const auto about = [&](const char* name, std::optional<std::uint32_t> xid = {}) {
+    Alert alert;
+    alert.xid = xid;
+    return is_about_memory_errors(*find_rule(rules, name), alert);
+  };
+  EXPECT_TRUE(about("gpu-unhealthy"));
+  EXPECT_TRUE(about("ecc-uncorrected"));
+  EXPECT_TRUE(about("xid-fatal", 48));
+  EXPECT_TRUE(about("xid-contained", 94));
+  EXPECT_FALSE(about("xid-fatal", 79));
+  EXPECT_FALSE(about("ecc-corrected"));
+  EXPECT_FALSE(about("thermal"));
+  EXPECT_TRUE(is_about_presence(*find_rule(rules, "gpu-missing")));
+  EXPECT_TRUE(is_about_presence(*find_rule(rules, "gpu-lost")));
+  EXPECT_FALSE(is_about_presence(*find_rule(rules, "gpu-unhealthy")));
 }
 
 }  // namespace

@@ -43,6 +43,100 @@ TEST(Engine, AnXidIsAnAlertUntilNoneCameForAWhile) {
   EXPECT_EQ(run.stay(at_temperature({}), 2).size(), 1U);
 }
 
+DeviceEvent line_event(std::uint32_t number, TimePoint at, std::string line) {
+  DeviceEvent event = xid_event(number, at);
+  event.text = std::move(line);
+  return event;
+}
+
+EngineRun with_built_in_rules() {
+  return EngineRun(built_in_rules());
+}
+
+constexpr const char* kFatalLine = "NETIR_LINK_DOWN Fatal XC0 i0 Link 14";
+constexpr const char* kNonfatalLine = "RLW_SRC_TRACK Nonfatal XC1 i0 Link 17";
+
+TEST(Engine, ALineThatSaysFatalQuarantinesAndItsWordsAreSaid) {
+  EngineRun run = with_built_in_rules();
+  run.engine.on_event(line_event(149, run.now, kFatalLine));
+  const auto changes = run.tick(at_temperature({}));
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].alert.rule, "xid-declared-fatal");
+  EXPECT_EQ(changes[0].alert.severity, 90);
+  EXPECT_EQ(changes[0].alert.message,
+            "GPU 0: Xid 149. An error of an NVLink, in its network interface (NETIR). "
+            "(NETIR_LINK_DOWN Fatal XC0 i0 Link 14)");
+  EXPECT_TRUE(find_rule(built_in_rules(), changes[0].alert.rule)->quarantine);
+}
+
+TEST(Engine, ALineThatSaysNonfatalIsAWarning) {
+  EngineRun run = with_built_in_rules();
+  run.engine.on_event(line_event(145, run.now, kNonfatalLine));
+  const auto changes = run.tick(at_temperature({}));
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].alert.rule, "xid-nvlink");
+  EXPECT_EQ(changes[0].alert.message,
+            "GPU 0: Xid 145. An error of an NVLink, in its RLW unit. "
+            "(RLW_SRC_TRACK Nonfatal XC1 i0 Link 17)");
+}
+
+TEST(Engine, ALineThatFollowsTheDriversEventDecides) {
+  EngineRun run = with_built_in_rules();
+  run.engine.on_event(xid_event(149, run.now));
+  run.engine.on_echo(line_event(149, run.now, kFatalLine));
+  auto changes = run.tick(at_temperature({}));
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].alert.rule, "xid-declared-fatal");
+  run.engine.on_event(xid_event(31, run.now));
+  changes = run.tick(at_temperature({}));
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].alert.value, 1);
+  run.engine.on_echo(line_event(31, run.now, "Ch 00000008"));
+  EXPECT_TRUE(run.tick(at_temperature({})).empty()) << "words are no news";
+  EXPECT_EQ(run.engine.firing()[1].message,
+            "GPU 0: Xid 31. A program used GPU memory at an address that is not mapped. "
+            "(Ch 00000008)");
+  EXPECT_EQ(run.engine.firing()[1].value, 1);
+}
+
+TEST(Engine, WordsThatRepeatTheMeaningAreLeftOut) {
+  EngineRun run = with_built_in_rules();
+  run.engine.on_event(line_event(79, run.now, "GPU has fallen off the bus."));
+  const auto changes = run.tick(at_temperature({}));
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].alert.message, "GPU 0: Xid 79. The GPU has fallen off the bus.");
+}
+
+TEST(Engine, TheWordsOfAnAlertSurviveARestart) {
+  EngineRun before = with_built_in_rules();
+  for (int i = 0; i < 3; ++i) before.engine.on_event(line_event(149, before.now, kFatalLine));
+  before.tick(at_temperature({}));
+  auto firing = before.engine.firing();
+  ASSERT_EQ(firing.size(), 1U);
+  const std::string message = firing[0].message;
+  firing[0].words.clear();  // not on the disk
+  EngineRun run = with_built_in_rules();
+  run.engine.restore(firing, 1, run.now);
+  run.stay(at_temperature({}), 3);
+  EXPECT_EQ(run.engine.firing()[0].message, message);
+  EXPECT_EQ(run.engine.firing()[0].value, 1) << "it was described again";
+}
+
+TEST(Engine, AFloodOfNotesDropsNothingThatStopsWork) {
+  EngineRun run = with_built_in_rules();
+  for (std::size_t i = 0; i < Engine::kMostEvents; ++i) {
+    run.engine.on_event(xid_event(31, run.now));
+  }
+  EXPECT_EQ(run.engine.dropped(), 0U);
+  run.engine.on_event(xid_event(79, run.now));
+  run.engine.on_event(xid_event(13, run.now));
+  EXPECT_EQ(run.engine.dropped(), 2U);
+  const auto changes = run.tick(at_temperature({}));
+  ASSERT_EQ(changes.size(), 2U);
+  EXPECT_EQ(changes[0].alert.rule, "xid-fatal");
+  EXPECT_EQ(changes[1].alert.rule, "xid-program");
+}
+
 TEST(Engine, AnXidThatNoRuleNamesIsForTheRuleThatNamesNone) {
   EngineRun run({xid_rule("fatal", {79}), xid_rule("other", {})});
   run.engine.on_event(xid_event(31, run.now));

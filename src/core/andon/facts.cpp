@@ -16,6 +16,8 @@ namespace {
 constexpr std::int64_t kHwThermalSlowdown = 0x40;
 constexpr std::int64_t kHwPowerBrake = 0x80;
 
+constexpr std::string_view kCorruptedInforom = "Corrupted infoROM";  // NVML's words for its code 14
+
 constexpr std::int64_t kHot = 70;   // C: a fan should turn
 constexpr std::int64_t kBusy = 50;  // %: an idle GPU lowers its link to save power
 
@@ -71,6 +73,14 @@ Number pcie_degraded(const Sample& sample) {
   return yes(*width < *width_max || *generation < *generation_max);
 }
 
+// Returns nothing for a GPU that lacks one of the two, because nothing can be compared.
+Number contradict(const DeviceState& device) {
+  if (!device.contradiction.empty()) return yes(true);
+  const bool both = device.sample.number(Metric::power_draw) != nullptr &&
+                    device.sample.number(Metric::energy_total) != nullptr;
+  return both ? yes(false) : std::nullopt;
+}
+
 Number health(const DeviceState& device) {
   return device.health.verdict ? Number(static_cast<double>(*device.health.verdict)) : std::nullopt;
 }
@@ -80,15 +90,34 @@ std::string why_of(const DeviceState& device) {
   return fmt::format("{}", fmt::join(device.health.reasons, "; "));
 }
 
-// Returns the age of the newest of the readings that are taken every second.
+// Returns nothing for a GPU of which nothing was read.
+Number inforom_corrupted(const DeviceState& device) {
+  const auto says = [](const Missing* why) {
+    return why != nullptr && why->detail == kCorruptedInforom;
+  };
+  if (device.info.fault && says(&*device.info.fault)) return yes(true);
+  const auto& readings = device.sample.readings();
+  if (readings.empty()) return std::nullopt;
+  return yes(
+      std::ranges::any_of(readings, [&](const Reading& one) { return says(one.missing()); }));
+}
+
+// Returns the age of the newest value among the readings that are taken every second. A reading
+// that failed is no value, so the age grows while all of them fail. Returns nothing for a GPU that
+// has none of them.
 Number stale(const DeviceState& device, TimePoint now) {
-  TimePoint newest{};
-  for (const Metric metric : {Metric::temperature_core, Metric::power_draw, Metric::memory_used}) {
+  std::optional<TimePoint> newest;
+  bool fails = false;
+  for (const Metric metric : kVitals) {
     const Reading* const reading = device.sample.find(metric);
-    if (reading != nullptr) newest = std::max(newest, reading->taken);
+    if (reading == nullptr) continue;
+    const Missing* const missing = reading->missing();
+    fails = fails || (missing != nullptr && is_failure(missing->reason));
+    if (missing == nullptr) newest = std::max(newest.value_or(reading->taken), reading->taken);
   }
-  if (newest == TimePoint{}) return std::nullopt;
-  return std::max(0.0, std::chrono::duration<double>(now - newest).count());
+  if (!newest && fails) newest = device.vitals_at;
+  if (!newest) return std::nullopt;
+  return std::max(0.0, std::chrono::duration<double>(now - *newest).count());
 }
 
 // Whether any process computes on the GPU; nothing if its list is not known.
@@ -135,9 +164,12 @@ GpuFacts FactBook::note_gpu(const DeviceState& device, const LeaseFacts& lease, 
   gpu.why = why_of(device);
   Signals& signals = gpu.signals;
   signals[Signal::health] = health(device);
-  signals[Signal::lost] = yes(is_lost(device));
-  signals[Signal::unresponsive] =
-      yes(device.condition != DeviceCondition::responsive && !is_lost(device));
+  signals[Signal::lost] = yes(is_lost(device) && !is_missing(device.info));
+  signals[Signal::missing] = yes(is_missing(device.info));
+  signals[Signal::unresponsive] = yes(device.condition == DeviceCondition::unresponsive);
+  signals[Signal::inforom_corrupted] = inforom_corrupted(device);
+  signals[Signal::unreadable] =
+      yes(device.condition == DeviceCondition::unavailable && !is_lost(device));
   signals[Signal::stale] = stale(device, now);
   // A GPU that is split into instances is never leased, so nobody squats on it.
   const bool split = number(device.sample, Metric::mig_mode).value_or(0) != 0;
@@ -156,6 +188,10 @@ GpuFacts FactBook::note_gpu(const DeviceState& device, const LeaseFacts& lease, 
   signals[Signal::power_brake] = flag(sample, kHwPowerBrake);
   signals[Signal::fan_stopped] = fan_stopped(sample);
   signals[Signal::pcie_degraded] = pcie_degraded(sample);
+  if (const auto links = nvlinks_[device.info.id].note(device, now)) {
+    signals[Signal::nvlinks_down] = static_cast<double>(links->down.size());
+  }
+  signals[Signal::readings_contradict] = contradict(device);
   return gpu;
 }
 
@@ -164,6 +200,12 @@ Facts FactBook::note(const Snapshot& snapshot, const std::map<DeviceId, LeaseFac
   Facts facts;
   facts.simulated = snapshot.driver.info.simulated;
   facts.node[Signal::driver_down] = yes(!snapshot.driver.initialised);
+  if (snapshot.driver.initialised) {
+    const auto missing = std::ranges::count_if(
+        snapshot.devices, [](const DeviceState& device) { return is_missing(device.info); });
+    facts.node[Signal::gpus] = static_cast<double>(std::ssize(snapshot.devices) - missing);
+    facts.node[Signal::gpus_missing] = static_cast<double>(missing);
+  }
   std::set<DeviceId> there;
   for (const DeviceState& device : snapshot.devices) {
     there.insert(device.info.id);
@@ -179,6 +221,7 @@ Facts FactBook::note(const Snapshot& snapshot, const std::map<DeviceId, LeaseFac
     }
   }
   std::erase_if(idle_, [&](const auto& one) { return there.count(one.first) == 0; });
+  std::erase_if(nvlinks_, [&](const auto& one) { return there.count(one.first) == 0; });
   return facts;
 }
 
@@ -200,11 +243,18 @@ constexpr std::array kRows = {
               "Since when the GPU is leased and its utilisation is exactly 0, seconds; 0 while it "
               "is not leased."},
     SignalRow{Signal::health, "health", false, "0 healthy, 1 degraded, 2 unhealthy."},
-    SignalRow{Signal::lost, "lost", false, "1 if the driver says that the GPU is gone."},
+    SignalRow{Signal::lost, "lost", false,
+              "1 if the driver lists the GPU and says that it is gone."},
+    SignalRow{Signal::missing, "missing", false,
+              "1 for a GPU that this machine had and that the driver does not list any more."},
     SignalRow{Signal::unresponsive, "unresponsive", false,
-              "1 while the driver does not answer for the GPU, or would not open it."},
+              "1 while a driver call on the GPU does not return."},
+    SignalRow{Signal::unreadable, "unreadable", false,
+              "1 while the driver would not open the GPU, or answers every reading with an error."},
+    SignalRow{Signal::inforom_corrupted, "inforom_corrupted", false,
+              "1 while the driver says that the infoROM of the GPU's board is corrupted."},
     SignalRow{Signal::stale, "stale_s", false,
-              "Age of the newest temperature, power or memory reading, seconds."},
+              "Age of the newest temperature, power or memory reading that had a value, seconds."},
     SignalRow{Signal::thermal_slowdown, "thermal_slowdown", false,
               "1 while the hardware slows the GPU down because of heat."},
     SignalRow{Signal::power_brake, "power_brake", false,
@@ -213,9 +263,20 @@ constexpr std::array kRows = {
               "1 while a fan stands still and the GPU is at 70 degrees Celsius or more."},
     SignalRow{Signal::pcie_degraded, "pcie_degraded", false,
               "1 while the GPU works over fewer PCIe lanes, or a lower generation, than it could."},
+    SignalRow{
+        Signal::nvlinks_down, "nvlinks_down", false,
+        "Number of NVLinks that were up since the daemon started and are down; unknown in MIG "
+        "mode."},
+    SignalRow{Signal::readings_contradict, "readings_contradict", false,
+              "1 while the power reading and the energy counter contradict each other: one says at "
+              "least 3 times and 100 W more than the other."},
     SignalRow{Signal::squatters, "squatters", false,
               "Processes on the GPU that belong to no lease of it; unknown while leasing is shut."},
     SignalRow{Signal::driver_down, "driver_down", kOfNode, "1 while there is no driver to ask."},
+    SignalRow{Signal::gpus, "gpus", kOfNode,
+              "Number of GPUs that the driver lists; unknown while there is no driver."},
+    SignalRow{Signal::gpus_missing, "gpus_missing", kOfNode,
+              "Number of GPUs that this machine had and that the driver does not list any more."},
     SignalRow{Signal::journal_down, "journal_down", kOfNode,
               "1 while what must survive the daemon cannot be written."},
     SignalRow{Signal::disk_free, "disk_free_percent", kOfNode,

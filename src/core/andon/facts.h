@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "device/nvlinks.h"
 #include "device/snapshot.h"
 
 namespace gpuyard::andon {
@@ -29,15 +30,22 @@ enum class Signal : std::uint8_t {
   reserved_idle,
   health,
   lost,
+  missing,
   unresponsive,
+  unreadable,
+  inforom_corrupted,
   stale,
   thermal_slowdown,
   power_brake,
   fan_stopped,
   pcie_degraded,
+  nvlinks_down,
+  readings_contradict,
   squatters,
   // Signals of the machine.
   driver_down,
+  gpus,
+  gpus_missing,
   journal_down,
   disk_free,
   sink_failing,
@@ -46,7 +54,7 @@ enum class Signal : std::uint8_t {
   token_days,
   slurm_trouble,
 };
-inline constexpr std::size_t kSignals = 23;
+inline constexpr std::size_t kSignals = 30;
 
 struct SignalRow {
   Signal signal;
@@ -94,7 +102,8 @@ struct LeaseFacts {
   std::optional<std::size_t> squatters = {};
 };
 
-// Remembers what one snapshot cannot tell: since when a GPU is idle. Pure: the caller tells it the
+// Remembers what one snapshot cannot tell: since when a GPU is idle, and which of its NVLinks were
+// up. Pure: the caller tells it the
 // time.
 class FactBook {
  public:
@@ -122,6 +131,7 @@ class FactBook {
   void note_idle(const DeviceState&, const LeaseFacts&, Signals&, TimePoint now);
 
   std::map<DeviceId, Idle> idle_;
+  std::map<DeviceId, NvlinkMemory> nvlinks_;
 };
 
 }  // namespace gpuyard::andon

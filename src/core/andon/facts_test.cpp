@@ -39,7 +39,9 @@ class FactBookTest : public testing::Test {
 
 TEST_F(FactBookTest, WhatIsNotReadIsNotKnown) {
   for (const SignalRow& row : signals()) {
-    if (row.of_node || row.signal == Signal::lost || row.signal == Signal::unresponsive) continue;
+    if (row.of_node || row.signal == Signal::lost || row.signal == Signal::missing ||
+        row.signal == Signal::unresponsive || row.signal == Signal::unreadable)
+      continue;
     EXPECT_EQ(look(row.signal), std::nullopt) << row.name;
   }
 }
@@ -130,6 +132,35 @@ TEST_F(FactBookTest, OfAGpuThatDoesNotAnswerOnlyThatIsKnown) {
   EXPECT_EQ(look(Signal::unresponsive), 0);
 }
 
+TEST_F(FactBookTest, AGpuThatWouldNotOpenIsUnreadableAndDoesNotHang) {
+  gpu().condition = DeviceCondition::unavailable;
+  gpu().info.fault = Missing{MissingReason::failed, "Unknown Error"};
+  gpu().why = "Unknown Error";
+  EXPECT_EQ(look(Signal::unreadable), 1);
+  EXPECT_EQ(look(Signal::unresponsive), 0);
+  EXPECT_EQ(look(Signal::lost), 0);
+  gpu().condition = DeviceCondition::unresponsive;
+  EXPECT_EQ(look(Signal::unreadable), 0);
+  EXPECT_EQ(look(Signal::unresponsive), 1);
+}
+
+TEST_F(FactBookTest, ACorruptedInforomIsKnownByOneReading) {
+  set(Metric::temperature_core, 40);
+  EXPECT_EQ(look(Signal::inforom_corrupted), 0);
+  gpu().sample.set(
+      {Metric::vbios_version, 0, now_, Missing{MissingReason::failed, "Corrupted infoROM"}});
+  EXPECT_EQ(look(Signal::inforom_corrupted), 1);
+  EXPECT_EQ(look(Signal::unreadable), 0);
+}
+
+TEST_F(FactBookTest, ACorruptedInforomThatKeepsAGpuFromOpeningIsNamed) {
+  gpu().condition = DeviceCondition::unavailable;
+  gpu().info.fault = Missing{MissingReason::failed, "Corrupted infoROM"};
+  gpu().why = "Corrupted infoROM";
+  EXPECT_EQ(look(Signal::inforom_corrupted), 1);
+  EXPECT_EQ(look(Signal::unreadable), 1) << "it cannot be used";
+}
+
 TEST_F(FactBookTest, WithoutADriverNothingIsKnownOfGpus) {
   set(Metric::temperature_core, 90);
   snapshot_.driver.initialised = false;
@@ -151,6 +182,38 @@ TEST_F(FactBookTest, ASlowLinkCountsOnlyWhileTheGpuWorks) {
   EXPECT_EQ(look(Signal::pcie_degraded), 0);
 }
 
+TEST_F(FactBookTest, AnUnknownReasonHidesNoHeat) {
+  set(Metric::throttle_reasons, INT64_MIN | 0x40);
+  EXPECT_EQ(look(Signal::thermal_slowdown), 1);
+  set(Metric::throttle_reasons, INT64_MIN);
+  EXPECT_EQ(look(Signal::thermal_slowdown), 0);
+}
+
+TEST_F(FactBookTest, ContradictingReadingsAreKnownOnlyOfTwoSources) {
+  set(Metric::power_draw, 70'000);
+  EXPECT_EQ(look(Signal::readings_contradict), std::nullopt);
+  set(Metric::energy_total, 1);
+  EXPECT_EQ(look(Signal::readings_contradict), 0);
+  gpu().contradiction = "they do";
+  EXPECT_EQ(look(Signal::readings_contradict), 1);
+}
+
+TEST_F(FactBookTest, NvlinksThatWereUpAndAreDownAreCounted) {
+  const auto link = [&](std::uint16_t number, std::int64_t up) {
+    gpu().sample.set({Metric::nvlink_active, number, {}, up});
+  };
+  link(0, 0);
+  link(1, 1);
+  EXPECT_EQ(look(Signal::nvlinks_down), 0) << "link 0 never was up";
+  link(1, 0);
+  EXPECT_EQ(look(Signal::nvlinks_down), 1) << "all links are down now";
+  set(Metric::mig_mode, 1);
+  EXPECT_EQ(look(Signal::nvlinks_down), std::nullopt);
+  set(Metric::mig_mode, 0);
+  link(1, 1);
+  EXPECT_EQ(look(Signal::nvlinks_down), 0);
+}
+
 TEST_F(FactBookTest, ThrottleReasonsAndFans) {
   set(Metric::throttle_reasons, 0x40);
   EXPECT_EQ(look(Signal::thermal_slowdown), 1);
@@ -165,6 +228,24 @@ TEST_F(FactBookTest, ThrottleReasonsAndFans) {
   EXPECT_EQ(look(Signal::fan_stopped), 0);
   set(Metric::temperature_slowdown, 87);
   EXPECT_EQ(look(Signal::slowdown_margin), 47);
+}
+
+TEST_F(FactBookTest, AMissingGpuIsNotLost) {
+  DeviceState& missing = snapshot_.devices.emplace_back();
+  missing.info = gpu_info(1);
+  missing.info.former_index = 1;
+  missing.info.fault = Missing{MissingReason::device_lost, "the driver does not list it"};
+  missing.condition = DeviceCondition::unavailable;
+  missing.why = missing.info.fault->detail;
+  const Facts facts = book_.note(snapshot_, {}, now_);
+  EXPECT_EQ(facts.node[Signal::gpus], 1);
+  EXPECT_EQ(facts.node[Signal::gpus_missing], 1);
+  EXPECT_EQ(facts.gpus[0].signals[Signal::missing], 0);
+  EXPECT_EQ(facts.gpus[1].signals[Signal::missing], 1);
+  EXPECT_EQ(facts.gpus[1].signals[Signal::lost], 0);
+  EXPECT_EQ(facts.gpus[1].signals[Signal::unresponsive], 0);
+  snapshot_.driver.initialised = false;
+  EXPECT_EQ(book_.note(snapshot_, {}, now_).node[Signal::gpus], std::nullopt);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -61,8 +62,12 @@ std::string looks_at(const Rule& rule) {
     return fmt::format("`{}`: {}", rule.on, help_of(rule));
   }
   if (event->xids.empty()) return "`xid`: Xids that no other rule names.";
-  return fmt::format("`xid`: {} {}.", event->xids.size() == 1 ? "Xid" : "Xids",
-                     fmt::join(event->xids, ", "));
+  std::vector<std::string_view> severities;
+  for (const Severity one : event->severities) severities.push_back(enum_name(one));
+  const std::string only =
+      severities.empty() ? "" : fmt::format(" that are {}", fmt::join(severities, " or "));
+  return fmt::format("`xid`: {} {}{}.", event->xids.size() == 1 ? "Xid" : "Xids",
+                     fmt::join(event->xids, ", "), only);
 }
 
 std::string trips_at(const Rule& rule) {
@@ -152,23 +157,43 @@ std::string sayings() {
   return text;
 }
 
-// Returns the built-in rule that an Xid trips.
-std::string rule_of_xid(std::uint32_t xid) {
+// Returns the built-in rules that an Xid trips: of some the kernel's line says which.
+std::string rules_of_xid(std::uint32_t xid) {
   std::string other;
+  std::vector<std::string> found;
+  std::set<Severity> left = {Severity::note, Severity::warn, Severity::stop};
   for (const Rule& rule : built_in_rules()) {
     const auto* const events = std::get_if<EventSource>(&rule.source);
     if (events == nullptr || events->kind != EventKind::xid) continue;
     if (events->xids.empty()) other = rule.name;
-    if (std::ranges::find(events->xids, xid) != events->xids.end()) return rule.name;
+    if (std::ranges::find(events->xids, xid) == events->xids.end()) continue;
+    found.push_back(fmt::format("`{}`", rule.name));
+    if (events->severities.empty()) left.clear();
+    for (const Severity one : events->severities) left.erase(one);
   }
-  return other;
+  if (!left.empty()) found.push_back(fmt::format("`{}`", other));
+  return fmt::format("{}", fmt::join(found, " or "));
+}
+
+std::string severity_of(const XidRow& row) {
+  switch (row.line) {
+    case XidLine::fatal:
+      return fmt::format("{}, or as the line says: Fatal is stop, Nonfatal note",
+                         enum_name(row.severity));
+    case XidLine::recovery:
+      return fmt::format("{}, or stop if the line says that a reset or reboot is required",
+                         enum_name(row.severity));
+    case XidLine::nothing:
+      break;
+  }
+  return std::string(enum_name(row.severity));
 }
 
 std::string xids() {
   std::string text = "| Xid | | means | rule |\n|---|---|---|---|\n";
   for (const XidRow& row : xid_table()) {
-    text += fmt::format("| {} | {} | {} | `{}` |\n", row.number, enum_name(row.severity),
-                        cell(row.meaning), rule_of_xid(row.number));
+    text += fmt::format("| {} | {} | {} | {} |\n", row.number, severity_of(row), cell(row.meaning),
+                        rules_of_xid(row.number));
   }
   return text;
 }
@@ -197,7 +222,8 @@ std::string keys() {
 }
 
 std::string_view help_of_placeholder(std::string_view name) {
-  if (name == "gpu") return "The GPU's index; its UUID where that is not known.";
+  if (name == "gpu")
+    return "The GPU's index; its UUID and the index that it had, where another GPU has that now.";
   if (name == "name") return "Its name.";
   if (name == "value") return "What is looked at, to one place after the point.";
   if (name == "at") return "The rule's `at`.";
@@ -205,6 +231,10 @@ std::string_view help_of_placeholder(std::string_view name) {
   if (name == "limit_duration") return "`at`, in seconds, as a length of time.";
   if (name == "xid") return "The number of the last Xid.";
   if (name == "meaning") return "What that Xid means.";
+  if (name == "text") {
+    return "The words of the kernel's line about it; nothing without a line, or if it says no more "
+           "than the meaning.";
+  }
   if (name == "why") return "Why the GPU is not well, or does not answer.";
   return "";
 }
@@ -213,7 +243,8 @@ std::string_view help_of_placeholder(std::string_view name) {
 std::string placeholders() {
   Rule rule;
   rule.at = 300;
-  const Telling moment{"3", "NVIDIA H100 80GB HBM3", 432.5, 79, "its driver does not answer"};
+  const Telling moment{"3", "NVIDIA H100 80GB HBM3",      432.5,
+                       149, "its driver does not answer", "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"};
   std::string text = "| in a message | for example | |\n|---|---|---|\n";
   for (const std::string_view name : kPlaceholders) {
     rule.message = fmt::format("{{{}}}", name);

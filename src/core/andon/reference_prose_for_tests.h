@@ -37,7 +37,9 @@ its number to another.
 
 **What is not known trips nothing, and clears nothing.** A reading that is missing is no 0: a rule that was pending begins anew
 after it, and an alert goes on firing until its value is seen to be well. A GPU that is not listed any more keeps its alerts
-for a day; then they end, and say why.
+until its alert `gpu-missing` or `gpu-lost` is acknowledged; then they end, and say why.
+`gpuyard alerts` names each GPU that cannot be judged now, and says "Nothing is wrong" only if
+there is none. A GPU of which every reading fails is sick: `gpu-unreadable` fires, or `gpu-stale` after half a minute.
 
 **Inhibition.** A GPU that is lost has no temperature to speak of. While a rule with `inhibits` fires, the rules that it names
 neither trip nor clear for that GPU: one page, not nine. Of rules that inhibit each other the first to fire goes on.
@@ -67,6 +69,14 @@ A rule has a fixed `severity`, or a `curve`: then it depends on the value now.
 inline constexpr const char* kRules = R"(
 The levels of `curve` alerts rise while they fire: a GPU at 80 °C is a warning, and the same alert at 110 °C is critical.
 
+No built-in rule uses the curve `idle`. A notebook holds its GPU while its user thinks, and time alone would make a page of
+that. Where only batch jobs run, an idle GPU is most likely a hang, and the curve is right:
+
+```toml
+[rule.idle]
+curve = "idle"
+```
+
 ## The built-in rules
 
 `gpuyard alerts rules --toml` prints them as the file that you would write.
@@ -87,6 +97,14 @@ The driver's numbers for what went wrong, as far as their meaning is public. *no
 look, *stop*: work on this GPU has failed or will. A rule counts Xids from the moment at which they came, each once, although
 the driver and the kernel's log both tell of it. A rule without `xids` gets those that no other rule names; any number that
 is not in this table, too.
+
+Of some Xids only the line in the kernel's log says how bad they are, and `event_severity` divides them between rules. If the
+driver reports such an Xid before the line is there, it counts as *warn*, and the line as an event of its own if it says *stop*.
+`{text}` in a message has the line's own words.
+
+Too many events at once are dropped: beyond 128 of a GPU, 32 a second. All notes of a GPU share that limit, and each Xid that is
+more than a note has one of its own, so a flood of notes never hides an Xid that stops work. `gpuyard_events_dropped_total`
+counts what was dropped.
 
 )";
 
@@ -171,6 +189,14 @@ alert, and who waits sees why. It ends with the alert, or with the next reading 
 advice on stderr, when somebody acknowledges it and when it is over; the command itself is left alone. To keep a GPU out by
 hand: `gpuyard cordon`.
 
+A GPU that is unhealthy because of uncorrectable memory errors is withheld by that verdict, too. The verdict ends when the GPU
+is reset or the machine restarted, when its error counters are cleared, or when an alert about the errors or about its health is
+acknowledged: `gpu-unhealthy`, `ecc-uncorrected`, or an Xid of a memory error. A restart of the daemon ends no verdict.
+
+An alert is about a UUID. Where the driver gives a GPU's index to another one, the alert names it by its UUID and the index that
+it had. `gpu-missing` fires for a GPU that the driver does not list any more, also if that happened while no daemon was there,
+until the GPU is back or the alert is acknowledged: then the GPU was taken out for good, and is forgotten.
+
 **Cap** is a claim on the GPU's power limit under the name `andon:RULE`, as long as the alert fires, acknowledged or not. Of
 all who want a limit the lowest is in force, and `gpuyard power` shows whose it is; when the alert is over, the claim goes and
 the next one's is in force ([control.md](control.md)). A limit that the GPU does not take is refused, said in the log and
@@ -206,6 +232,7 @@ and kind are kept.
 | alerts of events (Xids and the like) | fire for `over_s` from the restart on; events while no daemon was there are not counted |
 | what is counted or timed by the daemon: growth (`over_s` of a metric), `idle_s`, `reserved_idle_s`, `sink_failing_s` | begins anew, so that such an alert ends, and comes again if it is still so |
 | quarantine and caps | follow from the alerts that fire |
+| the boards of the machine, their indexes, and which of their memory errors are new | are compared with what the driver reports: a board that is missing is an alert, and a GPU that was unhealthy because of errors still is |
 
 An alert and the words about it are one entry on the disk, and nobody hears of it before that entry is synced. A daemon that is
 killed in between has said nothing that it does not remember: after the restart either all of it is there and is told, or

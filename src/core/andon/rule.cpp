@@ -1,6 +1,7 @@
 #include "andon/rule.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -25,6 +26,10 @@ std::string duration(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 
+std::string meaning_of(const Telling& telling) {
+  return telling.xid ? std::string(xid_row(*telling.xid).meaning) : "What it was is not known.";
+}
+
 std::string replaced(std::string_view word, const Rule& rule, const Telling& telling) {
   if (word == "gpu") return telling.gpu;
   if (word == "name") return telling.name;
@@ -34,8 +39,11 @@ std::string replaced(std::string_view word, const Rule& rule, const Telling& tel
   if (word == "limit_duration") return duration(rule.at);
   if (word == "xid") return telling.xid ? std::to_string(*telling.xid) : "?";
   if (word == "why") return telling.why.empty() ? "why is not known" : telling.why;
-  if (word == "meaning") {
-    return telling.xid ? std::string(xid_row(*telling.xid).meaning) : "What it was is not known.";
+  if (word == "meaning") return meaning_of(telling);
+  // Words that only repeat the meaning say nothing.
+  if (word == "text") {
+    const bool new_words = meaning_of(telling).find(telling.words) == std::string::npos;
+    return new_words ? fmt::format("({})", telling.words) : "";
   }
   return fmt::format("{{{}}}", word);
 }
@@ -67,6 +75,26 @@ bool Rule::clear(double value) const {
   return below ? value > *clear_at : value < *clear_at;
 }
 
+bool is_about_memory_errors(const Rule& rule, const Alert& alert) {
+  if (const auto* const signal = std::get_if<Signal>(&rule.source)) {
+    return *signal == Signal::health;
+  }
+  if (const auto* const counter = std::get_if<MetricSource>(&rule.source)) {
+    return counter->metric == Metric::ecc_uncorrected_volatile ||
+           counter->metric == Metric::ecc_uncorrected_aggregate;
+  }
+  const EventKind kind = std::get<EventSource>(rule.source).kind;
+  if (kind != EventKind::xid) return kind == EventKind::ecc_uncorrected;
+  // NVIDIA's list of Xid errors: double-bit errors, and errors contained, not contained, escaped.
+  constexpr std::array<std::uint32_t, 4> kMemoryErrors = {48, 94, 95, 140};
+  return alert.xid && std::ranges::find(kMemoryErrors, *alert.xid) != kMemoryErrors.end();
+}
+
+bool is_about_presence(const Rule& rule) {
+  const auto* const signal = std::get_if<Signal>(&rule.source);
+  return signal != nullptr && (*signal == Signal::missing || *signal == Signal::lost);
+}
+
 int Rule::severity_of(double value) const {
   switch (curve) {
     case Curve::thermal:
@@ -93,6 +121,7 @@ std::string message_of(const Rule& rule, const Telling& telling) {
   each_part(
       rule.message, [&](std::string_view text) { out += text; },
       [&](std::string_view word) { out += replaced(word, rule, telling); });
+  out.resize(out.find_last_not_of(' ') + 1);  // a word that stands for nothing leaves its blank
   return out;
 }
 

@@ -28,7 +28,8 @@ struct MetricSource {
 // Events of a GPU; for Xids, only those of these numbers.
 struct EventSource {
   EventKind kind = EventKind::xid;
-  std::vector<std::uint32_t> xids = {};  // empty: those that no other rule names
+  std::vector<std::uint32_t> xids = {};   // empty: those that no other rule names
+  std::vector<Severity> severities = {};  // as severity_of() has them; empty: all
 };
 
 using Source = std::variant<Signal, MetricSource, EventSource>;
@@ -73,11 +74,21 @@ struct Rule {
 };
 
 // The words that may stand in braces in a message.
-inline constexpr std::array<std::string_view, 9> kPlaceholders = {
-    "gpu", "name", "value", "at", "duration", "limit_duration", "xid", "meaning", "why"};
+inline constexpr std::array<std::string_view, 10> kPlaceholders = {
+    "gpu", "name", "value", "at", "duration", "limit_duration", "xid", "meaning", "text", "why"};
 
 // All rules, each name once.
 using Rules = std::vector<Rule>;
+
+struct Alert;
+
+// What the acknowledgement of an alert of the rule says about its GPU.
+
+// True if the alert is about uncorrectable memory errors, or about a verdict on health, which they
+// may have brought: they are known then.
+bool is_about_memory_errors(const Rule&, const Alert&);
+// True if the alert says that the GPU is gone: if the driver does not list it, it was taken out.
+bool is_about_presence(const Rule&);
 
 const Rule* find_rule(const Rules&, std::string_view name);
 
@@ -88,6 +99,7 @@ struct Telling {
   double value = 0;
   std::optional<std::uint32_t> xid;  // the last
   std::string why = {};              // the reason for the GPU's health or condition
+  std::string words = {};            // the driver's own about the last Xid, if it has any
 };
 std::string message_of(const Rule&, const Telling&);
 // Returns the first word in braces that is not in kPlaceholders.

@@ -232,6 +232,21 @@ Wrong take_xids(Rule& rule, const toml::node& node) {
   return {};
 }
 
+Wrong take_event_severity(Rule& rule, const toml::node& node) {
+  const auto names = toml_as<std::vector<std::string>>(node);
+  auto* const events = std::get_if<EventSource>(&rule.source);
+  if (!names) return kAsSaid;
+  if (events == nullptr) return "only a rule on events has it";
+  std::vector<Severity> severities;
+  for (const std::string& name : *names) {
+    const auto severity = enum_from_name<Severity>(name);
+    if (!severity) return kAsSaid;
+    severities.push_back(*severity);
+  }
+  events->severities = std::move(severities);
+  return {};
+}
+
 Wrong take_severity(Rule& rule, const toml::node& node) {
   const auto number = toml_as<std::int64_t>(node);
   if (!number || *number < 0 || *number > 100) return kAsSaid;
@@ -279,6 +294,8 @@ const std::vector<RuleKey>& rule_keys() {
        "Of events: how many there were in so long. Of a metric: how much it grew in so long."},
       {"xids", "a list of at most 64 numbers from 0 to 65535", &take_xids,
        "Of on = \"xid\": these numbers; else those that no other rule names."},
+      {"event_severity", "a list of \"note\", \"warn\" and \"stop\"", &take_event_severity,
+       "Of events: only those that are so bad; else all."},
       {"severity", "a whole number from 0 to 100", &take_severity,
        "How bad it is, whatever the value."},
       {"curve", "\"none\", \"thermal\", \"memory\", \"power\" or \"idle\"", &take_curve,
@@ -309,7 +326,7 @@ std::optional<Source> source_named(std::string_view name) {
     if (row.name == name) return row.signal;
   }
   if (name != "events_lost") {
-    if (const auto kind = enum_from_name<EventKind>(name)) return EventSource{*kind, {}};
+    if (const auto kind = enum_from_name<EventKind>(name)) return EventSource{*kind, {}, {}};
   }
   for (const Row& row : catalog()) {
     const bool measured =

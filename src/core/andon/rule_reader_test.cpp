@@ -47,6 +47,31 @@ TEST(RuleReader, EveryXidThatStopsWorkIsInTheRuleThatQuarantines) {
   EXPECT_EQ(std::get<EventSource>(fatal->source).xids, stops);
 }
 
+TEST(RuleReader, AnIdleGpuIsNotCriticalByTimeAlone) {
+  const Rule* const idle = find_rule(built_in_rules(), "idle");
+  ASSERT_NE(idle, nullptr);
+  for (const double seconds : {300.0, 601.0, 3600.0 * 24 * 7}) {
+    EXPECT_EQ(idle->severity_of(seconds), 40) << seconds;
+  }
+  const auto rules = read("[rule.idle]\ncurve = 'idle'\n");
+  ASSERT_TRUE(rules) << rules.error().message;
+  EXPECT_EQ(find_rule(*rules, "idle")->severity_of(601), 90);
+}
+
+TEST(RuleReader, AnXidCanBeDividedByWhatItsLineSays) {
+  const auto rules = read(
+      "[rule.mine]\non = 'xid'\nxids = [149]\nevent_severity = ['warn', 'stop']\nat = 1\n"
+      "over_s = 60\nmessage = 'GPU {gpu}: {text}'\n");
+  ASSERT_TRUE(rules) << rules.error().message;
+  EXPECT_EQ(std::get<EventSource>(find_rule(*rules, "mine")->source).severities,
+            (std::vector<Severity>{Severity::warn, Severity::stop}));
+  EXPECT_EQ(refused("[rule.xid-fatal]\nevent_severity = ['bad']\n"),
+            "alerts.toml:2: rule xid-fatal: event_severity must be a list of \"note\", \"warn\" "
+            "and \"stop\"");
+  EXPECT_NE(refused("[rule.thermal]\nevent_severity = ['stop']\n").find("only a rule on events"),
+            std::string::npos);
+}
+
 TEST(RuleReader, ANameThatIsThereChangesOnlyWhatIsSaid) {
   const auto rules = read("[rule.thermal]\nat = 85\n");
   ASSERT_TRUE(rules) << rules.error().message;

@@ -32,6 +32,8 @@ Second second_of(const DeviceState& device, TimePoint now) {
           number(sample, Metric::utilization_gpu),
           percent_of(number(sample, Metric::power_draw), number(sample, Metric::power_limit)),
           clock.value_or(0) < kNearlyAll,
+          number(sample, Metric::clock_sm),
+          number(sample, Metric::temperature_core),
           number(sample, Metric::throttle_time_sw_thermal),
           number(sample, Metric::throttle_time_hw_thermal),
           number(sample, Metric::throttle_time_power_brake)};
@@ -51,6 +53,7 @@ std::optional<double> percent_of(std::optional<std::int64_t> part,
 }
 
 void Minute::note(const DeviceState& device, TimePoint now) {
+  nvlinks_ = nvlink_memory_.note(device, now);
   while (!seconds_.empty() && now - seconds_.front().at >= kWindow) seconds_.pop_front();
   if (device.condition != DeviceCondition::responsive || is_lost(device)) {
     if (!silent_since_) silent_since_ = now;
@@ -109,6 +112,26 @@ std::optional<std::int64_t> Minute::bare_slowdown() const {
   }
   if (known < kFewestSamples) return std::nullopt;
   return rounded(part(bare, known));
+}
+
+std::optional<std::int64_t> Minute::clock_under(std::int64_t flags) const {
+  double sum = 0;
+  std::size_t samples = 0;
+  for (const Second& second : seconds_) {
+    if (!second.flags || !second.clock_mhz || !second.slowed || (*second.flags & flags) == 0) {
+      continue;
+    }
+    sum += static_cast<double>(*second.clock_mhz);
+    ++samples;
+  }
+  if (samples == 0) return std::nullopt;
+  return rounded(sum / static_cast<double>(samples));
+}
+
+std::optional<std::int64_t> Minute::hottest() const {
+  std::optional<std::int64_t> hottest;
+  for (const Second& second : seconds_) hottest = std::max(hottest, second.temperature);
+  return hottest;
 }
 
 std::optional<double> Minute::mean_use() const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "device/nvlinks.h"
 #include "device/snapshot.h"
 
 namespace gpuyard::bottleneck {
@@ -35,6 +36,8 @@ struct Second {
   std::optional<std::int64_t> use;
   std::optional<double> power_percent;  // of the limit
   bool slowed = true;                   // its clock is visibly below the highest, or not known
+  std::optional<std::int64_t> clock_mhz;
+  std::optional<std::int64_t> temperature;
   // The driver's counters of time.
   std::optional<std::int64_t> sw_heat_ns;
   std::optional<std::int64_t> hw_heat_ns;
@@ -56,6 +59,9 @@ class Minute {
                                        std::initializer_list<Counter> counters = {}) const;
   // The percentage of the samples with a slowdown of which the GPU does not tell the reason.
   std::optional<std::int64_t> bare_slowdown() const;
+  // The mean clock over the samples with one of these flags; nothing if there is none.
+  std::optional<std::int64_t> clock_under(std::int64_t flags) const;
+  std::optional<std::int64_t> hottest() const;  // the highest temperature of all samples
   std::optional<double> mean_use() const;
   // The mean share of the power limit, if the GPU was always busy for half a minute and always at
   // no more than `most`.
@@ -64,6 +70,8 @@ class Minute {
   std::optional<TimePoint> idle_since() const { return idle_since_; }
   // What it idled before a lease is not the holder's.
   void begin_idle_anew() { idle_since_.reset(); }
+  // What is known of its NVLinks by the last sample; empty: not known.
+  const std::optional<LostNvlinks>& nvlinks() const { return nvlinks_; }
   // When it was first found not to answer, or lost.
   std::optional<TimePoint> silent_since() const { return silent_since_; }
 
@@ -76,6 +84,8 @@ class Minute {
   std::deque<Second> seconds_;
   std::optional<TimePoint> idle_since_;
   std::optional<TimePoint> silent_since_;
+  NvlinkMemory nvlink_memory_;
+  std::optional<LostNvlinks> nvlinks_;
 };
 
 }  // namespace gpuyard::bottleneck

@@ -37,15 +37,12 @@ std::string pcie_fault(const Sample& sample) {
   return text;
 }
 
-// "17 of 18 NVLinks"; "" also where none is up: then the GPU is not wired.
-std::string nvlink_fault(const Sample& sample) {
-  std::size_t up = 0;
-  const auto links = sample.all(Metric::nvlink_active);
-  for (const Reading& link : links) {
-    if (link.number() == nullptr) return "";
-    up += *link.number() != 0 ? 1 : 0;
-  }
-  return up > 0 && up < links.size() ? fmt::format("{} of {} NVLinks", up, links.size()) : "";
+// "17 of 18 NVLinks"; "" also where none is up: then nothing is connected to the GPU, unless links
+// were up before.
+std::string nvlink_fault(const std::optional<LostNvlinks>& links) {
+  if (!links || links->up == links->all) return "";
+  if (links->up == 0 && links->down.empty()) return "";
+  return fmt::format("{} of {} NVLinks", links->up, links->all);
 }
 
 // Bytes a second in one direction, without what the encoding takes (PCI Express Base 6.0, 1.2).
@@ -84,7 +81,8 @@ class Watch::Judge {
 
   Bottleneck verdict() {
     const bool named = lost() || stale() || heat() || power_brake() || power_cap() ||
-                       narrow_link() || starved() || waiting() || leased_idle() || memory_full();
+                       lost_nvlinks() || narrow_link() || starved() || waiting() || leased_idle() ||
+                       memory_full();
     if (!named) none();
     return std::move(found_);
   }
@@ -124,7 +122,7 @@ class Watch::Judge {
     found_.share_percent = share;
     return name(BottleneckCause::heat, fmt::format("heat {}%", *share),
                 fmt::format("is {}held back by heat, {}{}{}", probably(), past_.in_words(*share),
-                            clocks(": "), temperature(", at ", "")),
+                            clocks(kSwThermal | kHwThermal | kHwSlowdown), temperature(", ", "")),
                 "Look at its fans, the air and its neighbours; a lower power limit cools it.");
   }
 
@@ -133,10 +131,10 @@ class Watch::Judge {
     if (!share) return unknown("power brake", Metric::throttle_reasons);
     if (*share < policy_.least_share_percent) return false;
     found_.share_percent = share;
-    return name(
-        BottleneckCause::power_brake, fmt::format("power brake {}%", *share),
-        fmt::format("is held back by the power supply, {}{}", past_.in_words(*share), clocks(": ")),
-        "The supply or the rack has too little power: look at both.");
+    return name(BottleneckCause::power_brake, fmt::format("power brake {}%", *share),
+                fmt::format("is held back by the power supply, {}{}", past_.in_words(*share),
+                            clocks(kHwPowerBrake)),
+                "The supply or the rack has too little power: look at both.");
   }
 
   bool power_cap() {
@@ -149,11 +147,23 @@ class Watch::Judge {
     const bool lowered = limit && highest && *limit < *highest;
     return name(BottleneckCause::power_cap, fmt::format("power cap {}%", *share),
                 fmt::format("is held back by its power limit, {}{}{}", past_.in_words(*share),
-                            clocks(": "), temperature(", not by heat (", ")")),
+                            clocks(kSwPowerCap), temperature(", not by heat (", ")")),
                 lowered
                     ? fmt::format("gpuyard power {} {} would give it all the power it may have.",
                                   device_.info.index, *highest / 1000)
-                    : "It is at its highest already: spread the work.");
+                    : "No higher limit: spread the work.");
+  }
+
+  // Links that were up and are down count at any load: what waits for them may look idle.
+  bool lost_nvlinks() {
+    const auto& links = past_.nvlinks();
+    if (!links || links->down.empty()) return false;
+    return name(BottleneckCause::narrow_link, "NVLink down",
+                fmt::format("has only {}: {} {} up until {} ago", nvlink_fault(links),
+                            text_of_links(links->down), links->down.size() == 1 ? "was" : "were",
+                            in_short(now_ - *links->since)),
+                "Look at its NVLink bridge or switch and at the kernel's log; a reset of the GPU "
+                "may bring it up.");
   }
 
   bool narrow_link() {
@@ -161,7 +171,7 @@ class Watch::Judge {
     const auto now = number(sample_, Metric::utilization_gpu);
     if (!use || *use < kBusy || now.value_or(0) < kBusy) return false;
     std::string fault = pcie_fault(sample_);
-    const std::string nvlink = nvlink_fault(sample_);
+    const std::string nvlink = nvlink_fault(past_.nvlinks());
     if (!nvlink.empty()) fault += (fault.empty() ? "" : ", ") + nvlink;
     if (fault.empty()) return false;
     return name(BottleneckCause::narrow_link,
@@ -257,17 +267,19 @@ class Watch::Judge {
     return past_.silent_since() ? in_short(now_ - *past_.silent_since()) : "0s";
   }
   std::string_view probably() const { return found_.inferred ? "probably " : ""; }
-  std::string clocks(std::string_view before) const {
-    const auto now = number(sample_, Metric::clock_sm);
+  // ": then at 1410 of 1980 MHz": the mean clock of the samples with one of these flags. The share
+  // is of a minute, and so is this; the clock of the moment may be the highest again.
+  std::string clocks(std::int64_t flags) const {
+    const auto then = past_.clock_under(flags);
     const auto most = number(sample_, Metric::clock_sm_max);
-    if (!now || !most) return "";
-    return fmt::format("{}{} of {} MHz", before, *now, *most);
+    if (!then || !most) return "";
+    return fmt::format(": then at {} of {} MHz", *then, *most);
   }
   std::string temperature(std::string_view before, std::string_view after) const {
-    const auto now = number(sample_, Metric::temperature_core);
+    const auto hottest = past_.hottest();
     const auto most = number(sample_, Metric::temperature_slowdown);
-    if (!now || !most) return "";
-    return fmt::format("{}{} of {} C{}", before, *now, *most, after);
+    if (!hottest || !most) return "";
+    return fmt::format("{}at most {} of {} C{}", before, *hottest, *most, after);
   }
 
   const Policy& policy_;

@@ -101,11 +101,25 @@ TEST_F(WatchTest, ThePowerLimitIsNamedWithItsShareAndWhatToDo) {
   EXPECT_EQ(found.share_percent, 38);
   EXPECT_EQ(
       found.text,
-      "is held back by its power limit, 38% of the last minute: 1590 of 1980 MHz, not by heat "
-      "(70 of 90 C)");
-  EXPECT_EQ(found.advice, "It is at its highest already: spread the work.");
+      "is held back by its power limit, 38% of the last minute: then at 1590 of 1980 MHz, not "
+      "by heat (at most 70 of 90 C)");
+  EXPECT_EQ(found.advice, "No higher limit: spread the work.");
   set(gpu, Metric::power_limit, 300 * kWatt);
   EXPECT_EQ(after(1, gpu).advice, "gpuyard power 0 700 would give it all the power it may have.");
+}
+
+TEST_F(WatchTest, TheClockIsOfTheTimeThatTheShareIsOf) {
+  DeviceState gpu = healthy();
+  set(gpu, Metric::clock_sm, 1980);
+  after(40, gpu);
+  set(gpu, Metric::throttle_reasons, kPowerCap);
+  set(gpu, Metric::clock_sm, 1300);
+  after(9, gpu);
+  set(gpu, Metric::throttle_reasons, 0);
+  set(gpu, Metric::clock_sm, 1980);
+  EXPECT_EQ(after(11, gpu).text,
+            "is held back by its power limit, 15% of the last minute: then at 1300 of 1980 MHz, "
+            "not by heat (at most 70 of 90 C)");
 }
 
 TEST_F(WatchTest, ALimitThatCostsNearlyNoClockIsNoReason) {
@@ -188,10 +202,31 @@ TEST_F(WatchTest, AnNvlinkThatIsDownIsNamedWhereOthersAreUp) {
   for (std::uint16_t link = 0; link < 18; ++link) set(gpu, Metric::nvlink_active, 1, link);
   EXPECT_EQ(after(60, gpu).cause, none);
   set(gpu, Metric::nvlink_active, 0, 3);
-  EXPECT_EQ(after(1, gpu).text, "works with only 17 of 18 NVLinks");
+  EXPECT_EQ(after(1, gpu).text, "has only 17 of 18 NVLinks: 3 was up until 0s ago");
   EXPECT_EQ(after(1, gpu).brief, "NVLink down");
   for (std::uint16_t link = 0; link < 18; ++link) set(gpu, Metric::nvlink_active, 0, link);
-  EXPECT_EQ(after(1, gpu).cause, none) << "a board without its bridge";
+  set(gpu, Metric::utilization_gpu, 0);
+  const Bottleneck found = after(10, gpu);
+  EXPECT_EQ(found.text, "has only 0 of 18 NVLinks: 0-17 were up until 11s ago");
+  EXPECT_EQ(found.cause, narrow_link) << "the GPU waits for its links, at no load";
+  for (std::uint16_t link = 0; link < 18; ++link) set(gpu, Metric::nvlink_active, 1, link);
+  EXPECT_EQ(after(1, gpu).cause, none);
+}
+
+TEST_F(WatchTest, NvlinksThatNeverWereUpAreABoardWithoutABridge) {
+  DeviceState gpu = healthy();
+  for (std::uint16_t link = 0; link < 18; ++link) set(gpu, Metric::nvlink_active, 0, link);
+  EXPECT_EQ(after(60, gpu).cause, none);
+}
+
+TEST_F(WatchTest, AnNvlinkThatNeverWasUpIsNamedUnderLoad) {
+  DeviceState gpu = healthy();
+  for (std::uint16_t link = 0; link < 18; ++link) {
+    set(gpu, Metric::nvlink_active, link == 3 ? 0 : 1, link);
+  }
+  EXPECT_EQ(after(60, gpu).text, "works with only 17 of 18 NVLinks");
+  set(gpu, Metric::utilization_gpu, 0);
+  EXPECT_EQ(after(1, gpu).cause, none);
 }
 
 TEST_F(WatchTest, AGpuWhoseProcessNeedsAWholeCoreIsProbablyStarved) {

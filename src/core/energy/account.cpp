@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace gpuyard::energy {
 namespace {
 
@@ -13,6 +15,11 @@ std::int64_t most_mj(Duration time, const Session& session) {
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(time + Account::kCounterLag).count();
   constexpr std::int64_t kMillijoulesPerSecond = Account::kMostWatts * 1000;
   return seconds * kMillijoulesPerSecond;
+}
+
+std::optional<std::int64_t> possible(std::optional<std::int64_t> power_mw) {
+  constexpr std::int64_t kMostMilliwatts = Account::kMostWatts * 1000;
+  return power_mw && *power_mw >= 0 && *power_mw <= kMostMilliwatts ? power_mw : std::nullopt;
 }
 
 bool is_other(const Session& now, const Session& before) {
@@ -37,7 +44,7 @@ std::optional<Observation> observation_of(const Sample& sample) {
     out.taken = counter->taken;
   }
   if (power != nullptr && power->number() != nullptr) {
-    out.power_mw = *power->number();
+    out.power_mw = possible(*power->number());
     if (!out.counter_mj) out.taken = power->taken;
   }
   const Missing* const why = counter != nullptr ? counter->missing() : nullptr;
@@ -45,9 +52,23 @@ std::optional<Observation> observation_of(const Sample& sample) {
   return out.counter_mj || out.power_mw ? std::optional(out) : std::nullopt;
 }
 
+std::string why_no_energy(const Sample& sample) {
+  if (observation_of(sample)) return "";
+  const auto why = [&](Metric metric) {
+    const Reading* const reading = sample.find(metric);
+    const Missing* const missing = reading != nullptr ? reading->missing() : nullptr;
+    if (missing != nullptr) return describe(*missing);
+    return std::string(reading != nullptr ? "its value is impossible" : "not read yet");
+  };
+  const std::string counter = why(Metric::energy_total);
+  const std::string power = why(Metric::power_draw);
+  if (counter == power) return "neither an energy counter nor power: " + counter;
+  return fmt::format("energy counter: {}; power: {}", counter, power);
+}
+
 Account::Account(const Observation& first, Session session, WallTime wall)
     : state_{std::move(session), 1, wall, wall, 0, first.taken, wall, first.counter_mj, {}},
-      power_mw_(first.power_mw) {}
+      power_mw_(possible(first.power_mw)) {}
 
 // Returns whether the counter is only missing for now, and will cover this time when it is back.
 bool Account::waits_for_counter(const Observation& now) const {
@@ -66,6 +87,8 @@ void Account::observe(const Observation& now, const Session& session, WallTime w
     power_mw_.reset();
     // The counter started at zero at some time since the last reading.
     if (counted && *now.counter_mj <= most_mj(step, session)) book(*now.counter_mj);
+  } else if (now.contradicted) {
+    state_.amounts.unknown += step;
   } else if (counted) {
     count(*now.counter_mj - *state_.counter_mj, step, wall);
   } else {
@@ -78,7 +101,7 @@ void Account::observe(const Observation& now, const Session& session, WallTime w
   state_.last = now.taken;
   state_.last_wall = wall;
   state_.counter_mj = now.counter_mj;
-  power_mw_ = now.power_mw;
+  power_mw_ = possible(now.power_mw);
   resumed_ = false;
 }
 
@@ -89,12 +112,13 @@ void Account::count(std::int64_t growth_mj, Duration step, WallTime wall) {
 }
 
 void Account::integrate(const Observation& now, Duration step) {
-  if (!power_mw_ || !now.power_mw || step > kLongestStep) {
+  const auto power_mw = possible(now.power_mw);
+  if (!power_mw_ || !power_mw || step > kLongestStep) {
     state_.amounts.unknown += step;
     return;
   }
   // The trapezoid is doubled, so that halving it loses nothing.
-  carry_ += (*power_mw_ + *now.power_mw) * step.count();
+  carry_ += (*power_mw_ + *power_mw) * step.count();
   const std::int64_t energy_mj = carry_ / (2 * kMilliwattNanoseconds);
   carry_ %= 2 * kMilliwattNanoseconds;
   state_.amounts.estimated_mj += energy_mj;

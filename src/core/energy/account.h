@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "device/catalog.h"
 #include "device/reading.h"
 
 namespace gpuyard::energy {
@@ -17,10 +18,13 @@ struct Observation {
   std::optional<std::int64_t> counter_mj;  // since the driver was loaded or the GPU reset
   bool has_counter = true;  // false: the GPU says that it has none, and only power is left
   std::optional<std::int64_t> power_mw;
+  bool contradicted = false;  // counter and power contradict each other: neither is believed
 };
 
 // Returns nothing if the sample has neither counter nor power.
 std::optional<Observation> observation_of(const Sample&);
+// Says why it has neither; "" if it has one of them.
+std::string why_no_energy(const Sample&);
 
 // Within one session a counter does not start over, unless the GPU is reset or the same driver is
 // loaded anew: the drop of the counter shows both.
@@ -75,9 +79,9 @@ class Account {
   // The longest step between two readings over which power is integrated. The energy of a longer
   // one is unknown.
   static constexpr Duration kLongestStep = std::chrono::seconds(5);
-  // A counter that grows faster than this has jumped: no GPU draws more. Simulated GPUs are exempt,
-  // because their time may run fast.
-  static constexpr std::int64_t kMostWatts = 10'000;
+  // A counter that grows faster than this has jumped, and a power beyond it is not integrated: no
+  // GPU draws more. The counters of simulated GPUs are exempt, because their time may run fast.
+  static constexpr std::int64_t kMostWatts = kMostBoardWatts;
   // How far a counter may lag behind, and then catch up at once.
   static constexpr Duration kCounterLag = std::chrono::seconds(1);
 

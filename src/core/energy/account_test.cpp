@@ -88,6 +88,28 @@ TEST_F(AccountTest, AReadingOfZeroAmongOthersInventsNothing) {
   EXPECT_EQ(busy.state().epoch, 3U);
 }
 
+TEST_F(AccountTest, AnImpossiblePowerIsUnknownAndNotBooked) {
+  for (const std::int64_t mw : {std::int64_t{4'000'000'000}, std::int64_t{-1}}) {
+    Account t4(powered(0, 60'000), kSession, kWall);
+    t4.observe(powered(1, mw), kSession, kWall);
+    t4.observe(powered(2, 60'000), kSession, kWall);
+    t4.observe(powered(3, 60'000), kSession, kWall);
+    EXPECT_EQ(t4.state().amounts.device_mj(), 60'000);
+    EXPECT_EQ(t4.state().amounts.unknown, seconds(2)) << "the steps to and from that reading";
+  }
+}
+
+TEST_F(AccountTest, WhatContradictingSourcesSayIsUnknown) {
+  observe(counted(1, 5'000'250));
+  Observation contradicted = counted(2, 5'900'250);
+  contradicted.contradicted = true;
+  observe(contradicted);
+  EXPECT_EQ(amounts().device_mj(), 250);
+  EXPECT_EQ(amounts().unknown, seconds(1));
+  observe(counted(3, 5'900'500));
+  EXPECT_EQ(amounts().device_mj(), 500) << "later energy is booked again";
+}
+
 TEST_F(AccountTest, ACounterThatCatchesUpIsBelieved) {
   observe(counted(0.001, 5'000'700));
   EXPECT_EQ(amounts().device_mj(), 700);
@@ -167,6 +189,12 @@ TEST_F(AccountTest, AnEarlierAccountComesBefore) {
   EXPECT_EQ(state.first_seen, earlier.first_seen);
   EXPECT_EQ(state.amounts, (Amounts{1'300, 50, 20, seconds(8)}));
   EXPECT_EQ(state.epoch_start_mj, 1'050);
+}
+
+TEST(ObservationOf, AnImpossiblePowerIsNone) {
+  Sample sample;
+  sample.set({Metric::power_draw, 0, kStart, std::int64_t{4'000'000'000}});
+  EXPECT_FALSE(observation_of(sample));
 }
 
 TEST(ObservationOf, ASampleWithNeitherSaysNothing) {

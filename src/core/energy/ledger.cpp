@@ -45,8 +45,9 @@ void Ledger::observe(const Snapshot& snapshot) {
 }
 
 void Ledger::observe(const DeviceState& device, const Session& session, WallTime wall) {
-  const auto seen = device.info.uuid.empty() ? std::nullopt : observation_of(device.sample);
+  auto seen = device.info.uuid.empty() ? std::nullopt : observation_of(device.sample);
   if (!seen) return;
+  seen->contradicted = !device.contradiction.empty();
   const std::size_t place = place_of(device.info.uuid, session.simulated);
   if (place < entries_.size()) {
     entries_[place].account.observe(*seen, session, wall);
@@ -54,19 +55,41 @@ void Ledger::observe(const DeviceState& device, const Session& session, WallTime
     std::optional<First> first;
     if (!adopted_) first = First{*seen, session, wall};
     entries_.push_back({device.info.uuid, Account(*seen, session, wall), std::move(first)});
+    join_windows(place);
   } else {
     return;
   }
   Entry& entry = entries_[place];
-  entry.power_mw = seen->power_mw;
+  entry.power_mw = seen->contradicted ? std::nullopt : seen->power_mw;
   entry.power_taken = seen->taken;
   const AccountState& state = entry.account.state();
   if (!entry.before && state.last == seen->taken) entry.before = state.amounts;
 }
 
+// Gives windows that began before its first reading what is known of a GPU from now on. The time
+// until then stays unknown.
+void Ledger::join_windows(std::size_t place) {
+  const Entry& entry = entries_[place];
+  const Mark now = entry.account.mark();
+  for (auto& [id, open] : windows_) {
+    if (open.window.simulated != entry.account.state().session.simulated) continue;
+    for (std::size_t i = 0; i < open.entries.size(); ++i) {
+      WindowGpu& gpu = open.window.gpus[i];
+      if (open.entries[i] != kNoEntry || gpu.uuid != entry.uuid) continue;
+      open.entries[i] = place;
+      const TimePoint began = std::min(gpu.begin.taken, now.taken);
+      gpu.begin = now;
+      gpu.begin.taken = began;
+      gpu.begin.unknown -= now.taken - began;
+      open.changed = true;
+    }
+  }
+}
+
 void Ledger::note_peaks() {
   for (auto& [id, open] : windows_) {
     for (std::size_t i = 0; i < open.entries.size(); ++i) {
+      if (open.entries[i] == kNoEntry) continue;
       const Entry& entry = entries_[open.entries[i]];
       WindowGpu& gpu = open.window.gpus[i];
       if (!entry.power_mw || entry.power_taken < gpu.begin.taken) continue;
@@ -97,48 +120,50 @@ Result<void> Ledger::check(const WindowWish& wish) const {
                            too_many ? fmt::format(" of uid {}", wish.owner) : "")};
 }
 
-Result<std::vector<std::size_t>> Ledger::gpus_of(const WindowWish& wish,
-                                                 const Snapshot& edge) const {
-  const bool simulated = edge.driver.info.simulated;
-  std::vector<std::size_t> places;
+Result<std::vector<const DeviceState*>> Ledger::gpus_of(const WindowWish& wish,
+                                                        const Snapshot& edge) const {
+  if (!edge.driver.initialised) {
+    return Error{Errc::unavailable, fmt::format("there is no driver: {}", edge.driver.why)};
+  }
+  std::vector<const DeviceState*> gpus;
   for (std::size_t i = 0; i < wish.gpus.size(); ++i) {
     const std::string at = fmt::format("/gpus/{}", i);
     const auto device = find_device(edge, wish.gpus[i]);
     if (!device) return Error(device.error()).in(at);
-    const std::size_t place = place_of((*device)->info.uuid, simulated);
-    if (place == entries_.size()) {
-      return Error{Errc::unavailable, fmt::format("{}: neither energy nor power of GPU {} has been "
-                                                  "read yet",
-                                                  at, wish.gpus[i])};
-    }
-    if (std::ranges::find(places, place) != places.end()) {
+    if (std::ranges::find(gpus, *device) != gpus.end()) {
       return Error{Errc::invalid, fmt::format("{}: names a GPU once more", at)};
     }
-    places.push_back(place);
+    gpus.push_back(*device);
   }
-  if (!places.empty()) return places;
+  if (!gpus.empty()) return gpus;
   for (const DeviceState& device : edge.devices) {
-    const std::size_t place = place_of(device.info.uuid, simulated);
-    if (place < entries_.size()) places.push_back(place);
+    if (device.info.uuid.empty()) continue;
+    const bool has_account =
+        place_of(device.info.uuid, edge.driver.info.simulated) < entries_.size();
+    if (has_account || !is_lost(device)) gpus.push_back(&device);
   }
-  if (!places.empty()) return places;
-  return Error{Errc::unavailable, edge.driver.initialised
-                                      ? "neither energy nor power of any GPU has been read yet"
-                                      : fmt::format("there is no driver: {}", edge.driver.why)};
+  if (!gpus.empty()) return gpus;
+  return Error{Errc::unavailable, "the driver reports no GPU"};
 }
 
 Result<std::string> Ledger::begin(const WindowWish& wish, const Snapshot& edge) {
   observe(edge);
   if (const auto good = check(wish); !good) return good.error();
-  auto places = gpus_of(wish, edge);
-  if (!places) return std::move(places).error();
+  const auto gpus = gpus_of(wish, edge);
+  if (!gpus) return gpus.error();
   Window window{new_id(),   wish.name, wish.owner, boot_id_, edge.driver.info.simulated,
                 edge.taken, edge.wall, wish.most,  {}};
-  for (const std::size_t place : *places) {
-    window.gpus.push_back({entries_[place].uuid, entries_[place].account.mark(), {}});
+  std::vector<std::size_t> places;
+  for (const DeviceState* const gpu : *gpus) {
+    const std::size_t place = place_of(gpu->info.uuid, window.simulated);
+    const bool there = place < entries_.size();
+    places.push_back(there ? place : kNoEntry);
+    Mark begin;
+    begin.taken = edge.taken;
+    window.gpus.push_back({gpu->info.uuid, there ? entries_[place].account.mark() : begin, {}});
   }
   std::string id = window.id;
-  windows_.insert_or_assign(id, Open{std::move(window), *std::move(places)});
+  windows_.insert_or_assign(id, Open{std::move(window), std::move(places)});
   note_peaks();
   return id;
 }
@@ -152,8 +177,11 @@ Result<const Window*> Ledger::find(std::string_view id) const {
 WindowResult Ledger::result_of_open(const Open& open, TimePoint now) const {
   WindowResult result{open.window, now - open.window.began, {}};
   for (std::size_t i = 0; i < open.entries.size(); ++i) {
-    const Mark end = entries_[open.entries[i]].account.mark();
-    result.gpus.push_back(result_of(open.window.gpus[i], end, now));
+    const WindowGpu& gpu = open.window.gpus[i];
+    const std::size_t place = open.entries[i];
+    const Mark end = place != kNoEntry ? entries_[place].account.mark() : gpu.begin;
+    result.gpus.push_back(result_of(gpu, end, now));
+    if (place == kNoEntry) result.gpus.back().known = false;
   }
   return result;
 }
@@ -224,13 +252,10 @@ void Ledger::adopt(Books books, TimePoint now, WallTime wall) {
       for (WindowGpu& gpu : window.gpus) gpu.begin.taken += shift;
     }
     Open open;
-    for (WindowGpu& gpu : window.gpus) {
+    for (const WindowGpu& gpu : window.gpus) {
       const std::size_t place = place_of(gpu.uuid, window.simulated);
-      if (place == entries_.size()) continue;  // the GPU is not in the books
-      open.entries.push_back(place);
-      open.window.gpus.push_back(std::move(gpu));
+      open.entries.push_back(place < entries_.size() ? place : kNoEntry);
     }
-    window.gpus = std::move(open.window.gpus);
     open.window = std::move(window);
     windows_.insert_or_assign(open.window.id, std::move(open));
   }
@@ -284,8 +309,20 @@ Changes Ledger::take_changes() {
 
 std::int64_t WindowResult::energy_mj() const {
   std::int64_t all = 0;
-  for (const GpuResult& gpu : gpus) all += gpu.energy_mj;
+  for (const GpuResult& gpu : gpus) all += gpu.known ? gpu.energy_mj : 0;
   return all;
+}
+
+bool GpuResult::partial() const {
+  return !known || unknown >= kNoticeable || age >= kNoticeable || epochs_crossed > 0;
+}
+
+bool WindowResult::known() const {
+  return std::ranges::any_of(gpus, &GpuResult::known);
+}
+
+bool WindowResult::partial() const {
+  return std::ranges::any_of(gpus, &GpuResult::partial);
 }
 
 std::optional<double> mean_watts(const GpuResult& result) {
@@ -300,14 +337,19 @@ std::optional<double> peak_watts(const GpuResult& result) {
 }
 
 GpuResult result_of(const WindowGpu& gpu, const Mark& end, TimePoint now) {
-  return {gpu.uuid,
-          end.device_mj - gpu.begin.device_mj,
-          end.taken - gpu.begin.taken,
-          end.unknown - gpu.begin.unknown,
-          end.estimated_mj != gpu.begin.estimated_mj,
-          end.epoch - gpu.begin.epoch,
-          gpu.peak_mw,
-          now - end.taken};
+  GpuResult result{gpu.uuid,
+                   end.device_mj - gpu.begin.device_mj,
+                   end.taken - gpu.begin.taken,
+                   end.unknown - gpu.begin.unknown,
+                   end.estimated_mj != gpu.begin.estimated_mj,
+                   end.epoch - gpu.begin.epoch,
+                   gpu.peak_mw,
+                   now - end.taken};
+  // Without a second reading there is no growth, and 0 would be invented; a window that has only
+  // just begun has used nothing that could be told.
+  result.known = result.energy_mj != 0 || result.length > result.unknown ||
+                 now - gpu.begin.taken < kNoticeable;
+  return result;
 }
 
 }  // namespace gpuyard::energy

@@ -63,7 +63,11 @@ struct GpuResult {
   bool estimated = false;
   std::uint64_t epochs_crossed = 0;  // not 0: interrupted, and the energy is of the known parts
   std::optional<std::int64_t> peak_mw;
-  Duration age{};  // of the reading at the end
+  Duration age{};     // of the reading at the end
+  bool known = true;  // false: nothing is known of its energy, which is not 0 then
+
+  // Whether the energy is of a part of the window only, or not known at all.
+  bool partial() const;
 };
 
 struct WindowResult {
@@ -71,8 +75,13 @@ struct WindowResult {
   Duration length{};
   std::vector<GpuResult> gpus;
 
-  std::int64_t energy_mj() const;  // of all these GPUs
+  std::int64_t energy_mj() const;  // of those of these GPUs of which something is known
+  bool known() const;              // of one of them at least
+  bool partial() const;            // whether one of them is
 };
+
+// Time without a reading that is worth a word. Readings lag behind the edges of a window anyway.
+inline constexpr Duration kNoticeable = std::chrono::seconds(1);
 
 // The shortest time over which a mean power is told. A driver counts energy in steps of 20 to
 // 100 ms: a mean over less time would show the step.
@@ -123,7 +132,9 @@ class EnergyArchive {
 inline constexpr ProbeSet kEnergyProbes = {Probe::energy, Probe::power};
 
 struct WindowWish {
-  std::vector<std::string> gpus = {};  // names as in find_device(); empty: all readable GPUs
+  // Names as in find_device(); empty: all GPUs that are not lost. Of a GPU that has neither a
+  // counter nor power, the window says that its energy is not known.
+  std::vector<std::string> gpus = {};
   std::string name = {};
   uid_t owner = 0;
   Duration most = std::chrono::hours(24);
@@ -154,7 +165,7 @@ class Ledger {
   // Books the newer readings of a snapshot that has the rows of kEnergyProbes.
   void observe(const Snapshot&);
 
-  // Errors: invalid, not_found, busy (too many), unavailable (nothing was read of a named GPU).
+  // Errors: invalid, not_found, busy (too many), unavailable (no GPU, no driver).
   Result<std::string> begin(const WindowWish&, const Snapshot& edge);
   // Finds a window by its id; Errc::not_found.
   Result<const Window*> find(std::string_view id) const;
@@ -192,15 +203,19 @@ class Ledger {
   };
   struct Open {
     Window window;
-    std::vector<std::size_t> entries;  // of window.gpus, in the same order
+    std::vector<std::size_t>
+        entries;  // of window.gpus, in the same order; kNoEntry: no reading yet
     bool changed = true;
   };
 
+  static constexpr std::size_t kNoEntry = SIZE_MAX;
+
+  void join_windows(std::size_t entry);
   std::size_t place_of(std::string_view uuid, bool simulated) const;  // entries_.size(): none
   void observe(const DeviceState&, const Session&, WallTime);
   void note_peaks();
   Result<void> check(const WindowWish&) const;
-  Result<std::vector<std::size_t>> gpus_of(const WindowWish&, const Snapshot&) const;
+  Result<std::vector<const DeviceState*>> gpus_of(const WindowWish&, const Snapshot&) const;
   WindowResult result_of_open(const Open&, TimePoint now) const;
   void adopt(KeptAccount);
   void shift_marks(std::size_t entry, const AccountState& earlier);

@@ -228,11 +228,70 @@ TEST_F(LedgerTest, AWishThatCannotBeGrantedSaysWhy) {
   EXPECT_EQ(refused({.most = std::chrono::hours(24 * 31)}).code, Errc::invalid);
 }
 
-TEST_F(LedgerTest, AGpuOfWhichNothingWasEverReadIsRefusedByNameAndLeftOutOfAll) {
+TEST_F(LedgerTest, AGpuWithoutAnyReadingIsNotKnownAndNoZero) {
   gpus_[2].answers = false;
   tick();
-  EXPECT_EQ(refused({.gpus = {"2"}}).code, Errc::unavailable);
-  EXPECT_EQ(ledger_.result(begin(), now_)->gpus.size(), 2U);
+  const auto one = begin({.gpus = {"2"}});
+  const auto all = begin();
+  tick(10);
+  const auto alone = ledger_.result(one, now_);
+  ASSERT_EQ(alone->gpus.size(), 1U);
+  EXPECT_FALSE(alone->gpus[0].known);
+  EXPECT_FALSE(alone->known());
+  EXPECT_EQ(mean_watts(alone->gpus[0]), std::nullopt);
+  const auto together = ledger_.result(all, now_);
+  ASSERT_EQ(together->gpus.size(), 3U);
+  EXPECT_TRUE(together->known());
+  EXPECT_TRUE(together->partial()) << "it lacks a GPU";
+  EXPECT_EQ(together->energy_mj(), 2'000'000);
+  EXPECT_TRUE(ledger_.result(begin({.gpus = {"0"}}), now_)->known()) << "0 J, as it has just begun";
+}
+
+TEST_F(LedgerTest, AGpuThatIsReadLaterIsAPartFromThenOn) {
+  gpus_[2].has_counter = false;
+  gpus_[2].power_mw.reset();
+  tick();
+  const auto id = begin({.gpus = {"2"}});
+  tick(6);
+  gpus_[2].power_mw = 100'000;
+  tick();
+  for (int second = 0; second < 4; ++second) tick();
+  const auto result = ledger_.result(id, now_);
+  ASSERT_TRUE(result->gpus[0].known);
+  EXPECT_EQ(result->gpus[0].energy_mj, 400'000);
+  EXPECT_EQ(result->gpus[0].length, seconds(11));
+  EXPECT_EQ(result->gpus[0].unknown, seconds(7));
+  EXPECT_TRUE(result->partial());
+}
+
+TEST_F(LedgerTest, ReadingsThatGoAwayLeaveAPartAndThenNothing) {
+  tick();
+  const auto before = begin({.gpus = {"0"}});
+  tick(4);
+  gpus_[0].answers = false;
+  const auto after = begin({.gpus = {"0"}});
+  tick(10);
+  const auto part = ledger_.result(before, now_);
+  EXPECT_EQ(part->energy_mj(), 400'000);
+  EXPECT_TRUE(part->known());
+  EXPECT_TRUE(part->partial());
+  EXPECT_EQ(part->gpus[0].age, seconds(10));
+  EXPECT_FALSE(ledger_.result(after, now_)->known()) << "nothing was read in it";
+}
+
+TEST_F(LedgerTest, AWindowOfAnUnknownGpuOutlivesARestart) {
+  gpus_[2].answers = false;
+  tick();
+  const auto id = begin({.gpus = {"2"}});
+  tick(5);
+  restart();
+  tick(5);
+  EXPECT_FALSE(ledger_.result(id, now_)->gpus.at(0).known);
+  gpus_[2].answers = true;
+  gpus_[2].counter_mj = 9'000'000;
+  tick();
+  tick(2);
+  EXPECT_EQ(ledger_.result(id, now_)->energy_mj(), 200'000);
 }
 
 TEST_F(LedgerTest, WindowsAreBoundedForOneAndForAll) {

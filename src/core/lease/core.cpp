@@ -203,6 +203,12 @@ std::optional<Ticket> Core::holder(Slot slot) const {
   return std::nullopt;
 }
 
+namespace {
+
+constexpr std::int64_t kAllOfIt = INT64_MAX;
+
+}  // namespace
+
 GpuSet Core::in_service() const {
   GpuSet all = known_;
   each_slot(known_, [&](Slot slot) {
@@ -230,9 +236,7 @@ GpuSet Core::usable(const Terms& terms, GpuSet of) const {
   of &= terms.eligible;
   if (terms.min_free_bytes == 0) return of;
   each_slot(of, [&](Slot slot) {
-    if (gpus_[slot].now.free_bytes.value_or(terms.min_free_bytes) < terms.min_free_bytes) {
-      of.reset(slot);
-    }
+    if (gpus_[slot].now.free_bytes.value_or(0) < terms.min_free_bytes) of.reset(slot);
   });
   return of;
 }
@@ -267,8 +271,9 @@ Ticket Core::grant_new(const Terms& terms, const GpuSet& gpus, TimePoint now) {
 void Core::let_go(Claims::iterator over) {
   const Claim& claim = over->second;
   taken_ &= ~claim.gpus;
-  // The free memory beside a holder does not tell how much is free after it.
-  each_slot(claim.gpus, [&](Slot slot) { gpus_[slot].now.free_bytes.reset(); });
+  // The free memory beside a holder does not tell how much is free after it. Its processes have
+  // been seen to end, so all of the memory is free until the next reading.
+  each_slot(claim.gpus, [&](Slot slot) { gpus_[slot].now.free_bytes = kAllOfIt; });
   const auto held = held_by_.find(claim.terms.owner);
   held->second -= static_cast<unsigned>(claim.gpus.count());
   if (held->second == 0) held_by_.erase(held);

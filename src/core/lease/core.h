@@ -35,7 +35,7 @@ inline TimePoint later(TimePoint from, Duration by) {
 struct Condition {
   bool in_service = true;                  // if not, it is not handed out: cordoned, lost, ...
   bool squatted = false;                   // used outside any lease
-  std::optional<std::int64_t> free_bytes;  // empty: not known, and taken for enough
+  std::optional<std::int64_t> free_bytes;  // empty: not known, which is never enough
   std::optional<std::int64_t> temperature_c;
 
   friend bool operator==(const Condition&, const Condition&) = default;

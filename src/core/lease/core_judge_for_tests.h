@@ -44,7 +44,8 @@ struct Moment {
   bool usable_now(const Terms& terms, Slot slot) const {
     const Condition& now_ = gpus[slot].now;
     return fits(terms, slot) && holder(slot) == nullptr && !now_.squatted &&
-           (!now_.free_bytes || *now_.free_bytes >= terms.min_free_bytes);
+           (terms.min_free_bytes == 0 ||
+            (now_.free_bytes && *now_.free_bytes >= terms.min_free_bytes));
   }
   GpuSet usable(const Terms& terms) const {
     GpuSet set;

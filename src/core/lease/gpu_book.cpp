@@ -28,11 +28,23 @@ void GpuBook::know(const std::vector<PoolGpu>& all, TimePoint now) {
     const auto known = gpus_.find(gpu.info.id);
     const bool just = freed != freed_at_.end() && now - freed->second < kStale;
     if (just && known != gpus_.end()) gpu.free_bytes = known->second.free_bytes;
+    // The size of a board does not change while a reading of it fails.
+    if (!gpu.total_bytes && gpu.reports_memory && known != gpus_.end()) {
+      gpu.total_bytes = known->second.total_bytes;
+    }
     place(gpu);
+    // Who used it while its processes were not known has to be seen again.
+    if (gpu.withheld == kUnknown && !overridden(gpu.info.id, kUnknown)) {
+      looked_at_.erase(gpu.info.id);
+    }
+    note_activity(gpu);
+    drop_override_unless_needed(gpu.info.id);
   }
   std::erase_if(gpus_, [&](const auto& one) { return there.count(one.first) == 0; });
   std::erase_if(outside_, [&](const auto& one) { return there.count(one.first) == 0; });
   std::erase_if(looked_at_, [&](const DeviceId& one) { return there.count(one) == 0; });
+  std::erase_if(hidden_work_, [&](const auto& one) { return there.count(one.first) == 0; });
+  std::erase_if(overridden_, [&](const auto& one) { return there.count(one.first) == 0; });
   std::erase_if(slots_, [&](const auto& one) {
     if (there.count(one.first) > 0 || core_.holder(one.second)) return false;
     core_.remove(one.second);
@@ -77,7 +89,7 @@ std::vector<DeviceId> GpuBook::not_looked_at() const {
 
 bool GpuBook::fit(const DeviceId& id) const {
   const auto gpu = gpus_.find(id);
-  return gpu != gpus_.end() && gpu->second.withheld.empty();
+  return gpu != gpus_.end() && !own_withholding(gpu->second);
 }
 
 bool GpuBook::lost(const DeviceId& id) const {
@@ -108,7 +120,7 @@ bool GpuBook::fleet_changed() {
 
 std::vector<Seen> GpuBook::see(const DeviceId& gpu, const Sight& sight, TimePoint now) {
   const auto& list = sight.on_gpus.at(gpu);
-  // A GPU that works and never has a list is handed out all the same.
+  // A board that has no list of processes is handed out all the same.
   if (list || (sight.lists_any() && fit(gpu))) looked_at_.insert(gpu);
   const auto freed = freed_at_.find(gpu);
   const bool old = freed != freed_at_.end() && sight.taken < freed->second;
@@ -174,6 +186,60 @@ std::optional<std::int64_t> GpuBook::hidden_bytes(const DeviceId& id) const {
   return used > *gpu->second.total_bytes / kIdlePart ? std::optional(used) : std::nullopt;
 }
 
+void GpuBook::note_activity(const PoolGpu& gpu) {
+  HiddenWork& work = hidden_work_[gpu.info.id];
+  if (leased(gpu.info.id) || !gpu.activity) {
+    work.accounted_for();
+  } else {
+    work.note(*gpu.activity);
+  }
+}
+
+std::optional<Withholding> GpuBook::hidden_use(const DeviceId& id) const {
+  if (const auto hidden = hidden_bytes(id)) {
+    return Withholding{kInUse, fmt::format("{} MiB of its memory are used, by processes that "
+                                           "cannot be seen from here",
+                                           *hidden >> 20)};
+  }
+  const auto work = hidden_work_.find(id);
+  const auto found = work == hidden_work_.end() ? std::nullopt : work->second.found();
+  if (!found) return std::nullopt;
+  return Withholding{
+      kInUse, fmt::format("it is busy ({}), and no lease and no listed process uses it", *found)};
+}
+
+std::optional<Withholding> GpuBook::own_withholding(const PoolGpu& gpu) const {
+  if (gpu.withheld.empty() || overridden(gpu.info.id, gpu.withheld)) return std::nullopt;
+  return Withholding{gpu.withheld, gpu.text};
+}
+
+bool GpuBook::overridden(const DeviceId& id, std::string_view word) const {
+  const auto found = overridden_.find(id);
+  return found != overridden_.end() && found->second == word;
+}
+
+std::optional<Error> GpuBook::bar_to_overriding(const DeviceId& id) const {
+  const auto why = withheld(id);
+  if (!why || why->first == kUnknown || why->first == kInUse) return std::nullopt;
+  return Error{Errc::conflict,
+               fmt::format("{} is withheld for a known reason, which cannot be overridden: {}", id,
+                           why->second)};
+}
+
+void GpuBook::override_withholding(const DeviceId& id, const std::string& word) {
+  overridden_.insert_or_assign(id, word);
+  looked_at_.insert(id);
+}
+
+void GpuBook::drop_override_unless_needed(const DeviceId& id) {
+  const auto found = overridden_.find(id);
+  if (found == overridden_.end() || leased(id)) return;
+  const auto gpu = gpus_.find(id);
+  const bool unknown = gpu != gpus_.end() && gpu->second.withheld == kUnknown;
+  const bool needed = found->second == kUnknown ? unknown : hidden_use(id).has_value();
+  if (!needed) overridden_.erase(found);
+}
+
 void GpuBook::start_over() {
   slots_.clear();
   cordons_.clear();
@@ -185,10 +251,10 @@ void GpuBook::start_over() {
 Condition GpuBook::condition(const DeviceId& id) const {
   Condition now;
   const auto gpu = gpus_.find(id);
-  now.in_service = gpu != gpus_.end() && gpu->second.withheld.empty() && cordons_.count(id) == 0 &&
+  now.in_service = gpu != gpus_.end() && !own_withholding(gpu->second) && cordons_.count(id) == 0 &&
                    looked_at_.count(id) > 0;
   now.in_service = now.in_service && !observes_only_;
-  now.squatted = outside_.count(id) > 0 || hidden_bytes(id);
+  now.squatted = outside_.count(id) > 0 || (hidden_use(id) && !overridden(id, kInUse));
   if (gpu == gpus_.end()) return now;
   now.free_bytes = gpu->second.free_bytes;
   now.temperature_c = gpu->second.temperature_c;
@@ -202,7 +268,9 @@ GpuSet GpuBook::eligible(const Wish& wish) const {
     if (found == gpus_.end()) continue;
     const PoolGpu& gpu = found->second;
     const bool named = wish.among.empty() || std::ranges::find(wish.among, id) != wish.among.end();
-    const bool large = gpu.total_bytes.value_or(wish.min_free_bytes) >= wish.min_free_bytes;
+    // A size that cannot be read now may be enough; one that the board does not report never is.
+    const bool large = gpu.total_bytes ? *gpu.total_bytes >= wish.min_free_bytes
+                                       : gpu.reports_memory || wish.min_free_bytes == 0;
     if (named && large && contains(gpu.info.name, wish.model)) set.set(slot);
   }
   return set;
@@ -231,19 +299,16 @@ std::optional<Withholding> GpuBook::withheld(const DeviceId& id) const {
     return Withholding{"cordoned",
                        fmt::format("cordoned by {}: {}", cordon->second.by, cordon->second.reason)};
   }
-  if (!gpu->second.withheld.empty()) return Withholding{gpu->second.withheld, gpu->second.text};
+  if (auto own = own_withholding(gpu->second)) return own;
   if (observes_only_)
     return Withholding{"observed", "Slurm hands it out, and gpuyard only watches"};
   if (looked_at_.count(id) == 0) {
-    return Withholding{"new", "it was found a moment ago; who uses it is being looked at"};
+    return Withholding{"new", "which processes use it has not been seen yet"};
   }
   const auto outside = outside_.find(id);
   if (outside == outside_.end()) {
-    const auto hidden = hidden_bytes(id);
-    if (!hidden) return std::nullopt;
-    return Withholding{"in_use", fmt::format("{} MiB of its memory are used, by processes that "
-                                             "cannot be seen from here",
-                                             *hidden >> 20)};
+    auto hidden = hidden_use(id);
+    return overridden(id, kInUse) ? std::nullopt : hidden;
   }
   const auto known = std::ranges::find(outside->second, Seen::Verdict::outsider, &Seen::verdict);
   if (known == outside->second.end()) {

@@ -6,26 +6,36 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "lease/archive.h"
 #include "lease/core.h"
+#include "lease/hidden_work.h"
 #include "lease/observer.h"
 
 namespace gpuyard::lease {
+
+// Withheld because something that should be known is not.
+inline constexpr std::string_view kUnknown = "unknown";
+// Withheld because it is used, and by whom cannot be seen.
+inline constexpr std::string_view kInUse = "in_use";
 
 // A GPU as telemetry knows it.
 struct PoolGpu {
   DeviceInfo info;
   std::optional<unsigned> clique = {};  // a set of GPUs that are all linked with each other
   std::optional<unsigned> numa_node = {};
-  // Why it may not be handed out: "lost", "mig_enabled", ...; "" if it may.
+  // Why it may not be handed out: "lost", "mig_enabled", kUnknown, ...; "" if it may.
   std::string withheld = {};
   std::string text = {};  // the same as a sentence
   std::optional<std::int64_t> total_bytes = {};
   std::optional<std::int64_t> free_bytes = {};
+  bool reports_memory = true;      // false: the board has no such reading
   std::int64_t drawing_bytes = 0;  // used by processes that only draw on a screen
+  // The newest reading of its activity; nothing if a listed process accounts for it.
+  std::optional<Activity> activity = {};
   std::optional<std::int64_t> temperature_c = {};
 };
 
@@ -51,6 +61,11 @@ class GpuBook {
   std::optional<Slot> slot_of(const DeviceId&);
   void cordon(Cordon);
   void uncordon(const DeviceId& gpu) { cordons_.erase(gpu); }
+  // Why a withholding of the GPU cannot be overridden: it is withheld for something that is known.
+  std::optional<Error> bar_to_overriding(const DeviceId& gpu) const;
+  // Leases the GPU although it is withheld for this word, kUnknown or kInUse, until it is withheld
+  // for no reason or for another one.
+  void override_withholding(const DeviceId& gpu, const std::string& word);
   // Hands no GPU out from now on, and calls nobody an outsider: Slurm hands them out.
   void observe_only();
   bool observes_only() const { return observes_only_; }
@@ -99,7 +114,13 @@ class GpuBook {
   // Takes the used memory, drawing excluded, which may be newer than what know() was told.
   void use(const DeviceId&, std::int64_t used_bytes);
   std::vector<Seen> note_outside(const DeviceId&, std::vector<Seen> outside, TimePoint now);
+  void note_activity(const PoolGpu&);
   std::optional<std::int64_t> hidden_bytes(const DeviceId&) const;
+  // Why it is withheld, whatever was overridden: by what is known of the GPU itself, or by its use.
+  std::optional<Withholding> own_withholding(const PoolGpu&) const;
+  std::optional<Withholding> hidden_use(const DeviceId&) const;
+  bool overridden(const DeviceId&, std::string_view word) const;
+  void drop_override_unless_needed(const DeviceId&);
 
   Core& core_;
   std::map<DeviceId, Slot> slots_;
@@ -111,7 +132,9 @@ class GpuBook {
   std::map<DeviceId, std::map<Process, Stay>> outside_since_;
   std::map<DeviceId, TimePoint> freed_at_;
   std::map<DeviceId, std::int64_t> idle_bytes_;
-  std::vector<std::string> fleet_;  // at the last fleet_changed()
+  std::map<DeviceId, HiddenWork> hidden_work_;
+  std::map<DeviceId, std::string> overridden_;  // the word that it was withheld for
+  std::vector<std::string> fleet_;              // at the last fleet_changed()
   bool complete_ = false;
   bool observes_only_ = false;
 };

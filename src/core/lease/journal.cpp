@@ -76,6 +76,11 @@ void Journal::cordon(const Cordon& cordon) {
   touch();
 }
 
+void Journal::note(const DeviceId& gpu, std::string what, const std::string& by) {
+  next_.entry.events.push_back({{}, loop_.wall(), std::move(what), by, gpu});
+  touch();
+}
+
 void Journal::uncordon(const DeviceId& gpu, const std::string& by) {
   next_.entry.events.push_back({{}, loop_.wall(), "uncordoned", by, gpu});
   std::erase_if(next_.entry.cordoned, [&](const Cordon& cordon) { return cordon.gpu == gpu; });

@@ -48,6 +48,8 @@ class Journal {
   void put_silently(const Lease&);  // without a line in the journal
   void counters(Ticket last_ticket, Fence last_fence);
   void cordon(const Cordon&);
+  // Notes what was decided about a GPU.
+  void note(const DeviceId& gpu, std::string what, const std::string& by);
   void uncordon(const DeviceId&, const std::string& by);
   // Calls back when all entries so far are on the disk, or are lost; never inside the call.
   void after(Done);

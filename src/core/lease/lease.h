@@ -99,7 +99,8 @@ struct Lease {
   std::optional<WallTime> let_go_wall = {};  // when it began to drain
   std::optional<WallTime> ended_wall = {};
   std::optional<Ending> ending = {};
-  std::string why = {};  // an administrator's reason; or why it still drains
+  // An administrator's reason, why it still drains, or which processes its adoption left out.
+  std::string why = {};
 
   friend bool operator==(const Lease&, const Lease&) = default;
 };

@@ -117,6 +117,9 @@ class Leases {
   void observe_only();
   void cordon(const Caller&, const std::vector<DeviceId>&, const std::string& reason, const Done&);
   void uncordon(const Caller&, const std::vector<DeviceId>&, const Done&);
+  // See GpuBook::override_withholding(). Overrides all of the GPUs or none.
+  void override_withholding(const Caller&, const std::vector<DeviceId>&, const std::string& reason,
+                            const Done&);
 
   // Marks a client as present for a claim, as long as the subscription lives. Attendance::stream: a
   // connection that is meant to stay, so that its end is the holder's.
@@ -170,6 +173,14 @@ class Leases {
     Identity who;
     std::string note;
     Answer answer;
+    std::string lease = {};  // the ID that its lease will have
+  };
+  // The processes that an adoption is about: the process and its descendants, as far as they use
+  // GPUs that are in no lease.
+  struct Brood {
+    std::map<DeviceId, std::vector<Process>> own = {};    // of the same user, by GPU
+    std::vector<std::pair<DeviceId, Seen>> foreign = {};  // of other users
+    GpuSet gpus = {};                                     // those of `own`
   };
   enum class Standing : std::uint8_t {
     idle,      // not started, or stopped
@@ -205,7 +216,8 @@ class Leases {
   void repeat(const Caller&, const Lease& known, const Wish&, const Answer&);
   void look_for_adopters();
   void adopt_on(const Adopter&, const Sight&);
-  std::optional<Error> bar_to_adopting(const Adopter&, const GpuSet& used) const;
+  Brood brood_of(const Adopter&, const Sight&) const;
+  std::optional<Error> bar_to_adopting(const Adopter&, const Brood&) const;
   void force(const Caller&, const Lease&, const std::string& reason, const Answer&);
   bool exceeds_quota(std::uint32_t uid, std::size_t more) const;
   void let_go(Lease, Ending, const std::string& by, const std::string& why = {});

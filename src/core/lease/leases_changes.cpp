@@ -146,7 +146,7 @@ void Leases::adopt(const Caller& caller, std::uint32_t pid, const std::string& n
     if (found->uid != caller.uid && !caller.admin) {
       return refuse({Errc::denied, "that process is somebody else's"}, counted);
     }
-    adopters_.push_back({caller, *found, note, counted});
+    adopters_.push_back({caller, *found, note, counted, new_id()});
     look_for_adopters();
   });
 }
@@ -154,7 +154,12 @@ void Leases::adopt(const Caller& caller, std::uint32_t pid, const std::string& n
 // One look at a time serves all adoptions, so that a flood of them delays nobody's drain.
 void Leases::look_for_adopters() {
   if (adopters_.empty() || std::exchange(looking_for_adopters_, true)) return;
-  observer_.look(suspects(false), gpus_.ids(), true,
+  auto looked_for = suspects(false);
+  // A suspect without GPUs changes no verdict: it only finds the living descendants.
+  for (const Adopter& adopter : adopters_) {
+    looked_for.push_back({adopter.lease, adopter.who.uid, {}, {adopter.who.process}});
+  }
+  observer_.look(std::move(looked_for), gpus_.ids(), true,
                  here_.guard([this, adopters = std::exchange(adopters_, {})](const Sight& sight) {
                    looking_for_adopters_ = false;
                    for (const Adopter& adopter : adopters) adopt_on(adopter, sight);
@@ -162,9 +167,55 @@ void Leases::look_for_adopters() {
                  }));
 }
 
+// Descendants of another user are found, and not taken: the caller may not adopt them by themselves
+// either. This holds for administrators, too, because one lease has one user.
+Leases::Brood Leases::brood_of(const Adopter& adopter, const Sight& sight) const {
+  const Process& root = adopter.who.process;
+  std::set<Process> tree = {root};
+  if (const auto alive = sight.alive.find(adopter.lease); alive != sight.alive.end()) {
+    tree.insert(alive->second.begin(), alive->second.end());
+  }
+  Brood brood;
+  for (const auto& [gpu, list] : sight.on_gpus) {
+    const auto slot = gpus_.slots().find(gpu);
+    if (!list || slot == gpus_.slots().end() || core_.holder(slot->second)) continue;
+    for (const Seen& one : *list) {
+      if (one.verdict != Seen::Verdict::outsider) continue;
+      const bool is_root = one.pid == root.pid;
+      const bool in_tree = one.started && tree.contains({one.pid, *one.started});
+      if (!is_root && !in_tree) continue;
+      if (!is_root && one.uid != adopter.who.uid) {
+        brood.foreign.emplace_back(gpu, one);
+        continue;
+      }
+      brood.own[gpu].push_back(is_root ? root : Process{one.pid, *one.started});
+      brood.gpus.set(slot->second);
+    }
+  }
+  return brood;
+}
+
+namespace {
+
+// "pid 13 (python) of uid 2000 uses GPU-1", for each; "" for none.
+std::string names_of(const std::vector<std::pair<DeviceId, Seen>>& users) {
+  constexpr std::size_t kMost = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(users.size(), kMost); ++i) {
+    const auto& [gpu, one] = users[i];
+    text += fmt::format("{}pid {} ({}) of uid {} uses {}", i == 0 ? "" : ", ", one.pid, one.command,
+                        one.uid, gpu);
+  }
+  if (users.size() > kMost) text += fmt::format(" and {} more", users.size() - kMost);
+  return text;
+}
+
+}  // namespace
+
 // A waiting claim has a better right to a GPU than a process that began to use it later without a
 // lease.
-std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter, const GpuSet& used) const {
+std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter, const Brood& brood) const {
+  const GpuSet& used = brood.gpus;
   for (const DeviceId& gpu : gpus_.names(used)) {
     if (gpus_.fit(gpu) && gpus_.cordons().count(gpu) == 0) continue;
     return Error{Errc::conflict,
@@ -181,7 +232,9 @@ std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter, const GpuSe
     const auto id = by_ticket_.find(ticket);
     const Lease* lease = id == by_ticket_.end() ? nullptr : journal_.find(id->second);
     const auto came_later = [&](const DeviceId& gpu) {
-      return lease->asked < gpus_.outside_since(gpu, who.process).value_or(loop_.now());
+      return std::ranges::all_of(brood.own.at(gpu), [&](const Process& one) {
+        return lease->asked < gpus_.outside_since(gpu, one).value_or(loop_.now());
+      });
     };
     const auto wanted = gpus_.names(claim.terms.eligible & used);
     if (lease == nullptr || std::ranges::none_of(wanted, came_later)) continue;
@@ -195,37 +248,45 @@ std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter, const GpuSe
 }
 
 void Leases::adopt_on(const Adopter& adopter, const Sight& sight) {
-  const auto& [caller, who, note, answer] = adopter;
+  const auto& [caller, who, note, answer, id] = adopter;
   if (auto why = closed_to_claims()) return refuse(*why, answer);
-  GpuSet used;
-  for (const auto& [gpu, list] : sight.on_gpus) {
-    const auto slot = gpus_.slots().find(gpu);
-    if (!list || slot == gpus_.slots().end() || core_.holder(slot->second)) continue;
-    const bool there = std::ranges::any_of(*list, [&](const Seen& one) {
-      return one.pid == adopter.who.process.pid && one.verdict == Seen::Verdict::outsider;
-    });
-    if (there) used.set(slot->second);
-  }
-  if (auto why = bar_to_adopting(adopter, used)) return refuse(*why, answer);
-  const auto ticket = core_.adopt(person(who.uid), used, loop_.now());
+  const Brood brood = brood_of(adopter, sight);
+  if (auto why = bar_to_adopting(adopter, brood)) return refuse(*why, answer);
+  const auto ticket = core_.adopt(person(who.uid), brood.gpus, loop_.now());
+  const std::string foreign = names_of(brood.foreign);
   if (!ticket) {
-    return refuse(
-        {Errc::conflict, fmt::format("pid {} uses no GPU that is in no lease", who.process.pid)},
-        answer);
+    return refuse({Errc::conflict,
+                   fmt::format("neither pid {} nor a descendant of its user uses a GPU that is in "
+                               "no lease{}{}",
+                               who.process.pid, foreign.empty() ? "" : "; ", foreign)},
+                  answer);
   }
   Lease lease;
-  lease.id = new_id();
+  lease.id = id;
   lease.uid = who.uid;
-  lease.wish.gpus = static_cast<unsigned>(used.count());
+  lease.wish.gpus = static_cast<unsigned>(brood.gpus.count());
   lease.wish.note = note.empty() ? who.command : note;
   lease.ticket = *ticket;
   lease.boot_id = boot_id_;
   lease.asked = loop_.now();
   lease.asked_wall = loop_.wall();
   lease.processes.push_back(who.process);
+  std::string with;
+  for (const auto& [gpu, processes] : brood.own) {
+    for (const Process& one : processes) {
+      const bool known = std::ranges::find(lease.processes, one) != lease.processes.end();
+      if (known || lease.processes.size() >= shares::kMembers) continue;
+      lease.processes.push_back(one);
+      with += fmt::format("{}{}", with.empty() ? " with " : ", ", one.pid);
+    }
+  }
+  if (!foreign.empty()) lease.why = "not adopted: " + foreign;
   by_ticket_[lease.ticket] = lease.id;
   limits_.waits(lease.uid);
-  journal_.put(lease, fmt::format("adopts pid {}", who.process.pid), caller.name());
+  journal_.put(lease,
+               fmt::format("adopts pid {}{}{}{}", who.process.pid, with,
+                           foreign.empty() ? "" : "; not adopted: ", foreign),
+               caller.name());
   holders_.bind(lease.id, who);
   on_granted(*core_.find(*ticket));
   // The lease belongs to its process, even if no client hears of the grant.
@@ -262,6 +323,23 @@ void Leases::uncordon(const Caller& caller, const std::vector<DeviceId>& gpus, c
     if (gpus_.cordons().count(gpu) == 0) continue;
     gpus_.uncordon(gpu);
     journal_.uncordon(gpu, caller.name());
+    refresh(gpu);
+  }
+  journal_.after(done);
+}
+
+void Leases::override_withholding(const Caller& caller, const std::vector<DeviceId>& gpus,
+                                  const std::string& reason, const Done& done) {
+  if (auto why = closed_to_changes()) return loop_.post([done, why] { done(*why); });
+  for (const DeviceId& gpu : gpus) {
+    if (auto why = gpus_.bar_to_overriding(gpu)) return loop_.post([done, why] { done(*why); });
+  }
+  for (const DeviceId& gpu : gpus) {
+    const auto withheld = gpus_.withheld(gpu);
+    if (!withheld) continue;
+    gpus_.override_withholding(gpu, withheld->first);
+    journal_.note(gpu, fmt::format("leased all the same ({}): {}", withheld->second, reason),
+                  caller.name());
     refresh(gpu);
   }
   journal_.after(done);

@@ -63,6 +63,144 @@ TEST(Leases, AGpuWhoseMemoryIsUsedByNobodyThatCanBeSeenIsNotHandedOut) {
   EXPECT_EQ(world.state("a"), State::held);
 }
 
+// Gives the GPU one reading of its activity a second.
+void read_activity(World& world, bool busy, int readings) {
+  for (int i = 0; i < readings; ++i) {
+    world.loop.advance(seconds(1));
+    world.fleet[0].activity = Activity{world.loop.now(), busy, "97 % utilisation"};
+    world.leases->on_gpus(world.fleet);
+    world.loop.run_posted();
+  }
+}
+
+TEST(Leases, AGpuThatIsBusyForNoKnownReasonIsNotLeased) {
+  World world(1);
+  world.ground.start(10);
+  read_activity(world, false, 1);
+  read_activity(world, true, 3);
+  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
+  EXPECT_EQ(world.leases->gpus().withheld("GPU-0"),
+            Withholding("in_use",
+                        "it is busy (97 % utilisation), and no lease and no listed process uses "
+                        "it"));
+  EXPECT_EQ(world.leases->outlooks(10).front().outlook.why, Hindrance::squatted);
+  read_activity(world, false, 10);
+  EXPECT_EQ(world.state("a"), State::held);
+}
+
+TEST(Leases, ActivityUnderALeaseIsNotHiddenUse) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_EQ(world.claim(10, "a")->state, State::held);
+  read_activity(world, true, 5);
+  ASSERT_TRUE(world.release(10, "a"));
+  read_activity(world, true, 2);
+  world.ground.start(11);
+  EXPECT_EQ(world.claim(11, "b")->state, State::held) << "a reading may lag behind its end";
+}
+
+TEST(Leases, AnUnknownGpuIsLeasedOnceItIsKnownAndSeen) {
+  World world(1);
+  world.ground.start(10);
+  world.fleet[0].withheld = std::string(kUnknown);
+  world.leases->on_gpus(world.fleet);
+  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
+  world.fleet[0].withheld.clear();
+  world.leases->on_gpus(world.fleet);
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::held);
+}
+
+TEST(Leases, AProcessThatCameWhileTheListWasUnknownKeepsItsGpu) {
+  World world(1);
+  world.ground.start(10);
+  world.fleet[0].withheld = std::string(kUnknown);
+  world.leases->on_gpus(world.fleet);
+  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
+  world.ground.start(66);
+  world.ground.running.at(66).gpus = {"GPU-0"};
+  world.fleet[0].withheld.clear();
+  world.leases->on_gpus(world.fleet);
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::waiting);
+  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, "squatted");
+}
+
+std::optional<Error> override_withholding(World& world) {
+  std::optional<Result<void>> answer;
+  world.leases->override_withholding(world.ground.caller(1), {"GPU-0"}, "its sensor is broken",
+                                     [&](const Result<void>& done) { answer = done; });
+  world.loop.run_posted();
+  if (!answer) return Error{Errc::timed_out, "no answer"};
+  return *answer ? std::nullopt : std::optional(answer->error());
+}
+
+TEST(Leases, AnOverriddenUnknownGpuIsLeasedUntilItsReasonChanges) {
+  World world(1);
+  world.ground.start(1, 0);
+  world.ground.start(10);
+  world.fleet[0].withheld = std::string(kUnknown);
+  world.leases->on_gpus(world.fleet);
+  world.claim(10, "a");
+  ASSERT_FALSE(override_withholding(world));
+  EXPECT_EQ(world.state("a"), State::held);
+  ASSERT_TRUE(world.release(10, "a"));
+  world.fleet[0].withheld.clear();
+  world.leases->on_gpus(world.fleet);
+  world.fleet[0].withheld = std::string(kUnknown);
+  world.leases->on_gpus(world.fleet);
+  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, kUnknown) << "it was known between";
+}
+
+TEST(Leases, AnOverriddenBusyGpuIsLeasedUntilItIsIdle) {
+  World world(1);
+  world.ground.start(1, 0);
+  world.ground.start(10);
+  read_activity(world, true, 3);
+  world.claim(10, "a");
+  ASSERT_EQ(world.state("a"), State::waiting);
+  ASSERT_FALSE(override_withholding(world));
+  EXPECT_EQ(world.state("a"), State::held);
+  ASSERT_TRUE(world.release(10, "a"));
+  read_activity(world, false, 11);
+  read_activity(world, true, 3);
+  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, kInUse);
+}
+
+TEST(Leases, AKnownReasonCannotBeOverridden) {
+  World world(1);
+  world.ground.start(1, 0);
+  world.fleet[0].withheld = "unhealthy";
+  world.leases->on_gpus(world.fleet);
+  EXPECT_EQ(override_withholding(world)->code, Errc::conflict);
+}
+
+TEST(Leases, FreeMemoryThatIsNotKnownIsNotEnough) {
+  World world(1);
+  world.ground.start(10);
+  world.fleet[0].free_bytes.reset();
+  world.leases->on_gpus(world.fleet);
+  Wish large;
+  large.min_free_bytes = std::int64_t{10} << 30;
+  EXPECT_EQ(world.claim(10, "a", large)->state, State::waiting);
+  EXPECT_EQ(world.leases->outlooks(10).front().outlook.why, Hindrance::memory);
+  world.ground.start(11);
+  EXPECT_EQ(world.claim(11, "b")->state, State::held) << "it asks for no memory";
+}
+
+TEST(Leases, ABoardThatReportsNoMemoryNeverMeetsAMemoryCondition) {
+  World world(1);
+  world.ground.start(10);
+  world.fleet[0].total_bytes.reset();
+  world.fleet[0].free_bytes.reset();
+  world.fleet[0].reports_memory = false;
+  world.leases->on_gpus(world.fleet);
+  Wish large;
+  large.min_free_bytes = 1;
+  EXPECT_EQ(world.claim(10, "a", large).error().code, Errc::invalid);
+  EXPECT_EQ(world.claim(10, "b")->state, State::held);
+}
+
 TEST(Leases, AGpuThatDrawsAScreenIsHandedOut) {
   World world(1);
   world.ground.start(10);
@@ -280,6 +418,123 @@ TEST_F(Adopting, WhoCameWhileAGpuWasSomebodysHasNotComeBeforeThoseWhoWait) {
   world.leases->on_processes();
   world.loop.run_posted();
   EXPECT_FALSE(adopt());
+}
+
+// A launcher that uses no GPU, and the workers of a tree below it.
+class AdoptingATree : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t kLauncher = 50;
+
+  AdoptingATree() {
+    world.ground.start(kLauncher);
+    worker(51, kLauncher, "GPU-0");
+    world.ground.start(52, 1000, kLauncher);
+    worker(53, 52, "GPU-1");
+  }
+  void worker(std::uint32_t pid, std::uint32_t parent, const DeviceId& gpu, unsigned uid = 1000) {
+    world.ground.start(pid, uid, parent);
+    world.ground.running.at(pid).gpus.insert(gpu);
+  }
+  Result<Lease> adopt(std::uint32_t pid = kLauncher) {
+    world.leases->on_processes();
+    world.loop.run_posted();
+    return world.heard([&](const Leases::Answer& answer) {
+      world.leases->adopt(world.ground.caller(pid), pid, "", answer);
+    });
+  }
+
+  // The processes that use the GPU outside any lease, by a new look.
+  std::vector<std::uint32_t> outside(const DeviceId& gpu) {
+    world.leases->on_processes();
+    world.loop.run_posted();
+    std::vector<std::uint32_t> pids;
+    const auto seen = world.leases->gpus().outside().find(gpu);
+    if (seen == world.leases->gpus().outside().end()) return pids;
+    for (const Seen& one : seen->second) pids.push_back(one.pid);
+    return pids;
+  }
+
+  World world{4};
+};
+
+TEST_F(AdoptingATree, MakesOneLeaseOfTheWholeTree) {
+  const auto lease = adopt();
+  ASSERT_TRUE(lease) << lease.error().message;
+  EXPECT_EQ(lease->gpus, (std::vector<DeviceId>{"GPU-0", "GPU-1"}));
+  EXPECT_EQ(lease->processes.front().pid, kLauncher) << "the lease lasts as long as this one";
+  EXPECT_EQ(lease->processes.size(), 3U);
+  EXPECT_EQ(lease->why, "");
+  EXPECT_TRUE(outside("GPU-0").empty());
+  EXPECT_TRUE(outside("GPU-1").empty());
+  for (const std::uint32_t pid : {51U, 53U, 52U, kLauncher}) world.ground.stop(pid);
+  world.loop.advance(seconds(1));
+  EXPECT_EQ(world.state(lease->id), State::ended);
+}
+
+TEST_F(AdoptingATree, LeavesOtherUsersProcessesOutAndNamesThem) {
+  worker(54, kLauncher, "GPU-2", 2000);
+  worker(55, kLauncher, "GPU-1", 2000);
+  const auto lease = adopt();
+  ASSERT_TRUE(lease) << lease.error().message;
+  EXPECT_EQ(lease->gpus, (std::vector<DeviceId>{"GPU-0", "GPU-1"}));
+  EXPECT_EQ(lease->why,
+            "not adopted: pid 55 (python) of uid 2000 uses GPU-1, pid 54 (python) of uid 2000 "
+            "uses GPU-2");
+  EXPECT_EQ(outside("GPU-2"), std::vector<std::uint32_t>{54});
+}
+
+TEST_F(AdoptingATree, OfAnotherUserAloneIsRefusedAndNamesIt) {
+  for (const std::uint32_t pid : {51U, 53U}) world.ground.stop(pid);
+  worker(54, kLauncher, "GPU-2", 2000);
+  const auto lease = adopt();
+  ASSERT_FALSE(lease);
+  EXPECT_EQ(lease.error().code, Errc::conflict);
+  EXPECT_NE(lease.error().message.find("pid 54 (python) of uid 2000 uses GPU-2"), std::string::npos)
+      << lease.error().message;
+}
+
+TEST_F(AdoptingATree, TakesNoSiblingAndNoParent) {
+  worker(60, 1, "GPU-3");
+  const auto lease = adopt(52);
+  ASSERT_TRUE(lease) << lease.error().message;
+  EXPECT_EQ(lease->gpus, std::vector<DeviceId>{"GPU-1"});
+}
+
+TEST_F(AdoptingATree, TakesNoGpuOfAnotherLease) {
+  world.ground.start(10, 2000);
+  Wish wish;
+  wish.among = {"GPU-2"};
+  ASSERT_EQ(world.claim(10, "a", wish)->state, State::held);
+  worker(54, kLauncher, "GPU-2");
+  const auto lease = adopt();
+  ASSERT_TRUE(lease) << lease.error().message;
+  EXPECT_EQ(lease->gpus, (std::vector<DeviceId>{"GPU-0", "GPU-1"}));
+}
+
+TEST_F(AdoptingATree, TakesNoMoreGpusThanTheQuotaAllows) {
+  Policy policy;
+  policy.fairness.most_gpus_of_owner = 1;
+  World narrow(2, policy);
+  narrow.ground.running = world.ground.running;
+  const auto lease = narrow.heard([&](const Leases::Answer& answer) {
+    narrow.leases->adopt(narrow.ground.caller(kLauncher), kLauncher, "", answer);
+  });
+  ASSERT_FALSE(lease);
+  EXPECT_EQ(lease.error().message, "one user may have 1 GPUs at a time");
+}
+
+TEST_F(AdoptingATree, APassedOverClaimBarsTheWholeTree) {
+  world.ground.start(11, 2000);
+  Wish all;
+  all.gpus = 4;
+  world.ground.start(10, 2000);
+  ASSERT_EQ(world.claim(10, "a")->state, State::held);
+  ASSERT_EQ(world.claim(11, "b", all)->state, State::waiting);
+  world.loop.advance(seconds(1));
+  worker(54, kLauncher, "GPU-3");  // after the claim
+  const auto lease = adopt();
+  ASSERT_FALSE(lease);
+  EXPECT_NE(lease.error().message.find("uid 2000 waited"), std::string::npos);
 }
 
 TEST_F(Adopting, AFloodOfThemAsksForOneLookAtATime) {

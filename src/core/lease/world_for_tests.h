@@ -95,10 +95,11 @@ class FakeGround final : public Observer {
     bool visible = true;      // if not, in another PID namespace
   };
 
-  Process start(std::uint32_t pid, std::uint32_t uid = 1000) {
+  Process start(std::uint32_t pid, std::uint32_t uid = 1000, std::uint32_t parent = 0) {
     Running one;
     one.identity.process = {pid, loop_.now()};
     one.identity.uid = uid;
+    one.identity.parent = parent;
     one.identity.command = "python";
     one.identity.fd = std::make_shared<const UniqueFd>(::eventfd(0, EFD_CLOEXEC));
     running.insert_or_assign(pid, one);
@@ -171,14 +172,16 @@ class FakeGround final : public Observer {
   std::vector<std::pair<std::uint32_t, int>> signals;
 
  private:
-  static bool is_of(const Running& one, const Suspect& suspect) {
+  bool is_of(const Running& one, const Suspect& suspect) const {
     for (const Process& process : suspect.processes) {
       if (process == one.identity.process) return true;
     }
-    return one.lease == suspect.lease;
+    if (one.lease == suspect.lease) return true;
+    const auto parent = running.find(one.identity.parent);
+    return parent != running.end() && is_of(parent->second, suspect);
   }
 
-  static Seen seen(const Running& one, const DeviceId& gpu, const std::vector<Suspect>& suspects) {
+  Seen seen(const Running& one, const DeviceId& gpu, const std::vector<Suspect>& suspects) const {
     Seen seen;
     seen.pid = one.identity.process.pid;
     if (!one.visible) return seen;

@@ -150,6 +150,7 @@ void UseCount::observe(const UseReadings& readings) {
     Gpu& gpu = gpus_[reading.gpu];
     if (open_ && reading.utilization_percent) watch(reading.gpu, gpu, *reading.utilization_percent);
     if (open_ && reading.memory_bytes) note_memory(reading.gpu, gpu, *reading.memory_bytes);
+    if (open_) hold_for_nobody(reading.gpu, gpu, reading.energy);
     if (!reading.energy) continue;
     if (!gpu.last) {
       gpu.last = reading.energy;
@@ -197,7 +198,6 @@ void UseCount::book(const std::string& lease, const DeviceId& gpu, const Growth&
     tally.energy_mj += part(energy);
     tally.estimated_mj += part(estimated);
     tally.counted += std::max(to - from - Duration(part(unknown)), Duration::zero());
-    if (lease.empty()) tally.held += to - from;
   });
 }
 
@@ -256,6 +256,29 @@ void UseCount::hold(Holder& holder) {
       share.changing(day).held += to - from;
     };
     each_day(*std::exchange(share.held_until, until), until, add);
+  }
+}
+
+// Adds the time of a GPU under no lease, as hold() does for a lease: also while its energy cannot
+// be read, so that the sum says how much of it is not known.
+void UseCount::hold_for_nobody(const DeviceId& id, Gpu& gpu, const std::optional<Counted>& read) {
+  if (!gpu.nobodys_until) {
+    const auto& first = gpu.last ? gpu.last : read;
+    gpu.nobodys_until = first ? std::min(first->taken, now_) : now_;
+  }
+  const TimePoint until =
+      std::max(read ? std::min(read->taken, now_) : TimePoint{}, now_ - kLongestStep);
+  if (until <= *gpu.nobodys_until) return;
+  const TimePoint since = *std::exchange(gpu.nobodys_until, until);
+  for (std::size_t i = 0; i < gpu.stretches.size(); ++i) {
+    const Stretch& stretch = gpu.stretches[i];
+    if (!stretch.lease.empty()) continue;
+    const bool last = i + 1 == gpu.stretches.size();
+    const TimePoint from = std::max(stretch.from, since);
+    const TimePoint to = last ? until : std::min(gpu.stretches[i + 1].from, until);
+    each_day(from, to, [&](Day day, TimePoint begin, TimePoint end) {
+      share_of("", id).changing(day).held += end - begin;
+    });
   }
 }
 

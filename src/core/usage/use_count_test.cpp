@@ -102,6 +102,34 @@ TEST_F(UseCountTest, WhatIsUsedUnderNoLeaseIsNobodys) {
   EXPECT_FALSE(use(30).idle);
 }
 
+TEST_F(UseCountTest, TimeUnderNoLeaseIsToldWhereNoEnergyIs) {
+  UseCount count;
+  count.open({}, false);
+  for (int second = 0; second <= 30; ++second) {
+    UseReading blind = reading(second);
+    blind.energy.reset();
+    count.observe({at(second), wall(at(second)), {blind}});
+  }
+  Rows rows;
+  keep(count, rows);
+  EXPECT_EQ(sum(rows, "").held, seconds(25)) << "it follows the clock";
+  EXPECT_EQ(sum(rows, "").counted, seconds(0));
+  EXPECT_EQ(sum(rows, "").energy_mj, 0);
+}
+
+TEST_F(UseCountTest, TimeUnderNoLeaseIsToldAfterTheEnergyIsGone) {
+  ticks(1, 10);
+  for (int second = 11; second <= 40; ++second) {
+    UseReading old = reading(second);
+    old.energy = reading(10).energy;
+    count_.observe({at(second), wall(at(second)), {old}});
+  }
+  tick(41);
+  Rows rows;
+  keep(count_, rows);
+  EXPECT_EQ(sum(rows, "").held, seconds(41)) << "no second counts twice";
+}
+
 TEST_F(UseCountTest, ALeaseThatBeginsBetweenTwoReadingsSharesThemByTime) {
   tick(1);
   count_.begin({"a", 1000, {"GPU-0"}, at(1.25)});

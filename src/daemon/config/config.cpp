@@ -79,7 +79,8 @@ std::string alerts_beside(const std::vector<std::string>& files) {
 
 class FileReader {
  public:
-  FileReader(const std::string& file, Config& config) : file_(file), config_(config) {}
+  FileReader(const std::string& file, const std::string& home, Config& config)
+      : file_(file), home_(home), config_(config) {}
 
   Result<void> read(const toml::table& document) {
     for (const auto& [name, node] : document) {
@@ -111,31 +112,46 @@ class FileReader {
     });
     if (key == keys().end()) return unknown(fmt::format("{}.{}", section, name.str()), name);
     const auto type = static_cast<std::size_t>(key->type);
-    const auto value = toml_value<Value>(node, type);
+    auto value = toml_value<Value>(node, type);
     if (!value) {
       return error_at(file_, node.source(),
                       fmt::format("{}.{} must be {}", section, name.str(), kTomlTypes.at(type)));
     }
     config_.said_at[fmt::format("{}.{}", section, name.str())] =
         fmt::format("{}:{}", file_, node.source().begin.line);
-    if (auto done = key->set(config_, *value); !done) {
+    auto done = make_absolute(*key, *value);
+    if (done) done = key->set(config_, *value);
+    if (!done) {
       return error_at(file_, node.source(),
                       fmt::format("{}.{}: {}", section, name.str(), done.error().message));
     }
     return {};
   }
 
+  Result<void> make_absolute(const Key& key, Value& value) const {
+    auto* const text = std::get_if<std::string>(&value);
+    if (key.path == Path::none || text == nullptr || text->empty()) return {};
+    if (key.path == Path::file_or_auto && *text == "auto") return {};
+    if (key.path == Path::file_or_name && text->find('/') == text->npos) return {};
+    auto path = absolute_path(*text, home_);
+    if (!path) return std::move(path).error();
+    *text = *std::move(path);
+    return {};
+  }
+
   const std::string& file_;
+  const std::string& home_;
   Config& config_;
 };
 
 }  // namespace
 
-Result<void> apply_toml(Config& config, std::string_view text, const std::string& file) {
+Result<void> apply_toml(Config& config, std::string_view text, const std::string& file,
+                        const std::string& home) {
   const auto document = parse_toml(text, file);
   if (!document) return document.error();
   Config changed = config;
-  if (auto done = FileReader(file, changed).read(*document); !done) return done;
+  if (auto done = FileReader(file, home, changed).read(*document); !done) return done;
   config = std::move(changed);
   return {};
 }
@@ -153,7 +169,7 @@ Result<Config> load(const Environment& environment, const std::string& file) {
     const auto text = read_file(path, kMaxFile);
     if (!text && text.error().code == Errc::not_found && file.empty()) continue;
     if (!text) return Error{Errc::invalid, text.error().message};
-    if (auto done = apply_toml(config, *text, path); !done) return done.error();
+    if (auto done = apply_toml(config, *text, path, environment.home); !done) return done.error();
   }
   if (config.alerts.file.empty()) config.alerts.file = alerts_beside(files_read(environment, file));
   return with_places(std::move(config), environment);

@@ -133,8 +133,9 @@ std::string lease_socket_of(const Config::Server&);
 // The configuration in force: defaults, then files, later ones winning.
 
 // Applies one TOML text. Errc::invalid names file, line and key: "x.toml:3: unknown key ...".
-// All or nothing: on an error `config` is as before.
-Result<void> apply_toml(Config& config, std::string_view text, const std::string& file);
+// All or nothing: on an error `config` is as before. `home` replaces ~ in paths; "": there is none.
+Result<void> apply_toml(Config& config, std::string_view text, const std::string& file,
+                        const std::string& home = "");
 
 // Reads `file` over the defaults; if `file` is empty, the default files that exist.
 Result<Config> load(const Environment&, const std::string& file);

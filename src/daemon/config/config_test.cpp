@@ -3,6 +3,7 @@
 #include <random>
 #include <set>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/scratch_directory_for_tests.h"
@@ -64,6 +65,52 @@ TEST(Config, TheSocketForLeasesIsBesideTheOther) {
   EXPECT_EQ(lease_socket_of(server), "/srv/lease.sock");
   server.lease_socket = "";
   EXPECT_EQ(lease_socket_of(server), "");
+}
+
+// Every key whose value is a path, with a text of the file that sets it.
+std::vector<std::string> keys_of_paths() {
+  std::vector<std::string> names;
+  for (const Key& key : keys()) {
+    if (key.path != Path::none) names.push_back(fmt::format("{}.{}", key.section, key.name));
+  }
+  return names;
+}
+
+TEST(ConfigFile, TildeInAPathIsTheHomeDirectory) {
+  EXPECT_GE(keys_of_paths().size(), 12U);
+  for (const std::string& name : keys_of_paths()) {
+    Config config;
+    const auto done = apply_toml(config, name + " = \"~/x/y\"", "x.toml", "/home/u");
+    ASSERT_TRUE(done) << name << ": " << done.error().message;
+    const std::string text = render(config, Style::values);
+    EXPECT_NE(text.find("\"/home/u/x/y\""), std::string::npos) << name;
+    EXPECT_EQ(text.find('~'), std::string::npos) << name;
+  }
+}
+
+TEST(ConfigFile, RelativePathIsRefusedWithItsLine) {
+  for (const std::string& name : keys_of_paths()) {
+    for (const char* path : {"x/y", "./x/y", "~bob/y"}) {
+      Config config;
+      const auto done =
+          apply_toml(config, fmt::format("{} = \"{}\"", name, path), "x.toml", "/home/u");
+      ASSERT_FALSE(done) << name;
+      EXPECT_EQ(done.error().message,
+                fmt::format("x.toml:1: {}: \"{}\" is no absolute path; one begins with / or ~/",
+                            name, path));
+    }
+    Config config;
+    const auto homeless = apply_toml(config, name + " = \"~/x\"", "x.toml");
+    ASSERT_FALSE(homeless) << name;
+    EXPECT_NE(homeless.error().message.find("HOME is not set"), std::string::npos);
+  }
+}
+
+TEST(ConfigFile, WordInThePlaceOfAPathStays) {
+  EXPECT_EQ(applied("server.lease_socket = \"auto\"").server.lease_socket, "auto");
+  EXPECT_EQ(applied("server.lease_socket = \"\"").server.lease_socket, "");
+  EXPECT_EQ(applied("events.kernel_log = \"\"").events.kernel_log, "");
+  EXPECT_EQ(applied("driver.nvml = \"libnvidia-ml.so.1\"").driver.nvml, "libnvidia-ml.so.1");
 }
 
 TEST(ConfigFile, AnUnknownKeyIsNamedWithFileAndLine) {

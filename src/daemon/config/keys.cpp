@@ -37,6 +37,14 @@ constexpr Key member(std::string_view section, std::string_view name, std::strin
   return {section, name, false, help, kType, &get_member<Section, Member>, set};
 }
 
+template <auto Section, auto Member>
+constexpr Key path(std::string_view section, std::string_view name, std::string_view help,
+                   Path which = Path::file) {
+  Key key = member<Section, Member>(section, name, help);
+  key.path = which;
+  return key;
+}
+
 // The words of each enumeration, in its order.
 constexpr std::array<std::string_view, 2> kOnStop = {"keep", "restore"};
 constexpr std::array<std::string_view, 3> kMode = {"auto", "grant", "observe"};
@@ -210,12 +218,13 @@ Result<void> set_tls_clients(Config& config, const Value& value) {
 constexpr std::array kKeys = {
     member<&Config::server, &Config::Server::listen>(
         "server", "listen", "TCP addresses to listen on. TCP is read-only. [] for none."),
-    member<&Config::server, &Config::Server::socket>(
+    path<&Config::server, &Config::Server::socket>(
         "server", "socket", "Unix socket of the API. Anybody may connect; peers decide."),
-    member<&Config::server, &Config::Server::lease_socket>(
+    path<&Config::server, &Config::Server::lease_socket>(
         "server", "lease_socket",
         "Unix socket on which nobody may more than lease, not even root: the one to mount into "
-        "containers. \"auto\": lease.sock beside gpuyard.sock; empty: none."),
+        "containers. \"auto\": lease.sock beside gpuyard.sock; empty: none.",
+        Path::file_or_auto),
     member<&Config::server, &Config::Server::allowed_hosts>(
         "server", "allowed_hosts",
         "Names by which clients may address the TCP listeners, beside localhost and the address "
@@ -228,15 +237,15 @@ constexpr std::array kKeys = {
     member<&Config::tls, &Config::Tls::listen>(
         "tls", "listen",
         "TCP addresses that speak TLS, for clients with tokens: \"0.0.0.0:9411\". [] for none."),
-    member<&Config::tls, &Config::Tls::certificate>(
+    path<&Config::tls, &Config::Tls::certificate>(
         "tls", "certificate",
         "PEM file of the certificate, and of those between it and its root. Empty: the one that "
         "`gpuyard tls init` makes. Read again when it changes."),
-    member<&Config::tls, &Config::Tls::key>("tls", "key", "PEM file of its key. Empty: likewise."),
+    path<&Config::tls, &Config::Tls::key>("tls", "key", "PEM file of its key. Empty: likewise."),
     word<&Config::tls, &Config::Tls::anonymous, kAnonymous>(
         "tls", "anonymous",
         "What whoever shows no token may see over TLS: \"none\", \"metrics\" or \"read\"."),
-    member<&Config::tls, &Config::Tls::client_ca>(
+    path<&Config::tls, &Config::Tls::client_ca>(
         "tls", "client_ca", "PEM file of who signs client certificates; empty: nobody does."),
     member<&Config::tls, &Config::Tls::clients>("tls", "clients",
                                                 "What a name in a client certificate may do: "
@@ -245,11 +254,12 @@ constexpr std::array kKeys = {
                                                 &set_tls_clients),
     member<&Config::tls, &Config::Tls::revoked>(
         "tls", "revoked", "SHA-256 fingerprints of client certificates that are refused."),
-    member<&Config::state, &Config::State::directory>(
-        "state", "directory", "Where the daemon keeps what must survive it."),
-    member<&Config::driver, &Config::Driver::nvml>(
-        "driver", "nvml", "Path of libnvidia-ml.so.1; empty: where the loader finds it."),
-    member<&Config::processes, &Config::Processes::proc_root>(
+    path<&Config::state, &Config::State::directory>("state", "directory",
+                                                    "Where the daemon keeps what must survive it."),
+    path<&Config::driver, &Config::Driver::nvml>(
+        "driver", "nvml", "Path of libnvidia-ml.so.1; empty: where the loader finds it.",
+        Path::file_or_name),
+    path<&Config::processes, &Config::Processes::proc_root>(
         "processes", "proc_root",
         "Where the processes that the driver lists are looked up: in a container, where the host's "
         "/proc is mounted."),
@@ -288,18 +298,18 @@ constexpr std::array kKeys = {
         "idle_after_s", "A leased GPU that nobody uses for so many seconds is idle."),
     bottleneck<&Config::Bottleneck::memory_full_percent>("memory_full_percent",
                                                          "Its memory is full from here on."),
-    member<&Config::events, &Config::Events::kernel_log>(
+    path<&Config::events, &Config::Events::kernel_log>(
         "events", "kernel_log",
         "Where the kernel tells of Xids, or a FIFO that tells the same; empty: nowhere. With "
         "simulated GPUs /dev/kmsg is not read."),
-    member<&Config::zeus, &Config::Zeus::socket>(
+    path<&Config::zeus, &Config::Zeus::socket>(
         "zeus", "socket",
         "Unix socket that speaks zeusd's protocol, for ZEUSD_SOCK_PATH of programs that use Zeus: "
         "/run/gpuyard/zeusd.sock, say; empty: none. What they may set is control's to say."),
     member<&Config::zeus, &Config::Zeus::listen>(
         "zeus", "listen",
         "TCP addresses of the same, for ZEUSD_HOST_PORT. TCP is read-only. [] for none."),
-    member<&Config::zeus, &Config::Zeus::rapl_root>(
+    path<&Config::zeus, &Config::Zeus::rapl_root>(
         "zeus", "rapl_root",
         "Where the kernel counts the energy of CPUs: in a container, where the host's "
         "/sys/class/powercap is mounted."),
@@ -364,7 +374,7 @@ constexpr std::array kKeys = {
         "Rules of your own, and the sinks that alerts go to. Empty: alerts.toml beside the "
         "configuration, if it is there.",
         Type::text, &get_member<&Config::alerts, &Config::Alerts::file>,
-        &set_member<&Config::alerts, &Config::Alerts::file>},
+        &set_member<&Config::alerts, &Config::Alerts::file>, Path::file},
     Key{"log", "level", true, "debug, info, warning or error.", Type::text,
         &get_word<&Config::log, &Config::Log::level, kLevels>, &set_level_value},
 };

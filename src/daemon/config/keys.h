@@ -25,6 +25,15 @@ enum class Type {
   number
 };  // the alternatives of Value, in that order
 
+// Whether a value is the path of a file, which has to be absolute: one that is relative would be
+// another file wherever the daemon is started.
+enum class Path : std::uint8_t {
+  none,
+  file,
+  file_or_auto,  // or the word "auto"
+  file_or_name,  // or a name without a slash, which the loader finds
+};
+
 struct Key {
   std::string_view section;
   std::string_view name;
@@ -33,6 +42,7 @@ struct Key {
   Type type;
   Value (*get)(const Config&);
   Result<void> (*set)(Config&, const Value&);  // the value has the right type already
+  Path path = Path::none;
 };
 
 std::span<const Key> keys();

@@ -23,7 +23,9 @@ protocol::Alert alert_view(const andon::Board& board, const andon::Alert& alert)
   view.severity = alert.severity;
   view.level = andon::level_of(alert.severity);
   if (!alert.gpu.empty()) {
-    view.gpu = {alert.index, alert.gpu, alert.pci_address, alert.gpu_name};
+    const bool displaced = board.engine().index_is_anothers(alert);
+    view.gpu = {displaced ? std::nullopt : alert.index, alert.gpu, alert.pci_address,
+                alert.gpu_name};
   }
   view.value = alert.value;
   view.xid = alert.xid;

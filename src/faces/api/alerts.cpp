@@ -8,6 +8,7 @@
 #include "api/table.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "device/fitness.h"
 
 namespace gpuyard::api {
 namespace {
@@ -16,7 +17,8 @@ std::optional<protocol::AlertGpu> gpu_view(const Context& context, const DeviceI
   if (id.empty()) return std::nullopt;
   for (const DeviceState& device : context.telemetry.latest()->devices) {
     if (device.info.id != id) continue;
-    return protocol::AlertGpu{device.info.index, id, device.info.pci_address, device.info.name};
+    return protocol::AlertGpu{own_index(device.info), id, device.info.pci_address,
+                              device.info.name};
   }
   return protocol::AlertGpu{std::nullopt, id, "", ""};
 }
@@ -53,7 +55,9 @@ Result<DeviceId> gpu_named(const Context& context, const std::string& name,
 Result<std::string> gpus_asked_for(const Context& context, std::string_view names) {
   std::string ids;
   while (!names.empty()) {
-    const auto gpu = gpu_named(context, std::string(take_until(',', names)), any_uuid);
+    const std::string_view name = take_until(',', names);
+    if (name.empty()) return Error{Errc::invalid, "a list of GPUs with an empty name in it"};
+    const auto gpu = gpu_named(context, std::string(name), any_uuid);
     if (!gpu) return gpu.error();
     ids.append(ids.empty() ? "" : ",").append(*gpu);
   }
@@ -95,6 +99,30 @@ Result<andon::Silence> silence_of(const Context& context, const Asked& asked,
   return andon::Silence{new_id(), rule, *gpu, asked.principal.name(), comment, now, now + length};
 }
 
+// Names what no rule can judge now: without it an empty list of alerts would mean more than it
+// says.
+void note_unknown(Context& context, const Principal& principal, std::vector<std::string>& notes) {
+  const telemetry::SnapshotPtr snapshot = context.telemetry.latest();
+  if (!snapshot->driver.initialised) {
+    notes.push_back("no GPU can be judged: " + snapshot->driver.why);
+    return;
+  }
+  for (const DeviceState& device : snapshot->devices) {
+    if (!principal.sees(device.info.id)) continue;
+    const Fitness fitness = fitness_of(device);
+    switch (fitness.verdict) {
+      case Verdict::good:
+        break;
+      case Verdict::bad:
+        if (device.condition == DeviceCondition::responsive || is_lost(device)) break;
+        notes.push_back(fmt::format("GPU {} cannot be judged: {}", device.info.index, device.why));
+        break;
+      case Verdict::unknown:
+        notes.push_back(fmt::format("GPU {}: {}", device.info.index, fitness.why));
+    }
+  }
+}
+
 void get_alerts(Context& context, const Asked& asked, const NoParams&,
                 const Responder<protocol::Alerts>& respond) {
   const andon::Board& board = context.alerts;
@@ -113,6 +141,7 @@ void get_alerts(Context& context, const Asked& asked, const NoParams&,
     all.notes.push_back("alerts are told, but would not survive gpuyard: " + trouble->message);
   }
   if (!board.looking()) all.notes.emplace_back("what was kept of alerts is still being read");
+  note_unknown(context, asked.principal, all.notes);
   respond(std::move(all));
 }
 

@@ -91,6 +91,8 @@ struct Context {
   std::function<std::uint32_t(std::uint32_t uid)> person_behind = std::identity();
   // The TLS of the daemon; null: it speaks none.
   const metrics::TlsFigures* tls = nullptr;
+  // The events that were dropped before the rules; null: they are not counted.
+  const EventDrops* event_drops = nullptr;
   // Returns a user's name if it is known by now; never waits.
   std::function<std::optional<std::string>(std::uint32_t uid)> user_name = [](std::uint32_t) {
     return std::nullopt;

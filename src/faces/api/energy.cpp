@@ -16,14 +16,17 @@ namespace {
 
 using WindowResponder = Responder<protocol::EnergyWindow>;
 
+void add_notes(std::vector<std::string>& notes, const std::vector<std::string>& more) {
+  notes.insert(notes.end(), more.begin(), more.end());
+}
+
 // Answers with a window's result once the meter has it.
 energy::Meter::Answer answer_with(Context& context, const WindowResponder& respond) {
   return [&context, respond](const Result<energy::WindowResult>& result) {
     if (!result) return respond(result.error());
     auto window = protocol::energy_window_of(*result, *context.telemetry.latest());
-    window.estimate =
-        protocol::estimate_of(context.tariff, window.joules / protocol::kJoulesPerKwh);
-    window.notes = context.energy.notes();
+    window.estimate = protocol::estimate_of_joules(context.tariff, window.joules);
+    add_notes(window.notes, context.energy.notes());
     respond(std::move(window));
   };
 }
@@ -31,7 +34,7 @@ energy::Meter::Answer answer_with(Context& context, const WindowResponder& respo
 void get_energy(Context& context, const NoParams&,
                 const Responder<protocol::EnergyReport>& respond) {
   auto report = protocol::energy_report_of(context.energy.ledger(), *context.telemetry.latest());
-  report.notes = context.energy.notes();
+  add_notes(report.notes, context.energy.notes());
   protocol::put_estimates(report, context.tariff);
   respond(std::move(report));
 }
@@ -57,7 +60,7 @@ void get_energy_windows(Context& context, const NoParams&,
   for (const energy::WindowResult& result : context.energy.ledger().results(latest.taken)) {
     all.windows.push_back(protocol::energy_window_of(result, latest));
     all.windows.back().estimate =
-        protocol::estimate_of(context.tariff, all.windows.back().joules / protocol::kJoulesPerKwh);
+        protocol::estimate_of_joules(context.tariff, all.windows.back().joules);
   }
   respond(std::move(all));
 }

@@ -29,6 +29,11 @@ struct EventHub::State {
   struct Kept {
     http::Chunk chunk;
     DeviceId device;
+    bool stops_work = false;
+  };
+  struct Stop {
+    std::uint64_t sequence = 0;
+    Kept event;
   };
   using ViewKey = std::pair<SampleDetail, std::string>;
 
@@ -37,6 +42,7 @@ struct EventHub::State {
   std::deque<Kept> kept;  // the newest events
   std::size_t kept_bytes = 0;
   std::uint64_t last = 0;  // sequence of kept.back()
+  std::deque<Stop> stops;  // events that stop work, older than `kept`
   std::shared_ptr<const Snapshot> newest;
   std::uint64_t shown = 0;  // snapshots so far
   http::Chunk report;
@@ -57,8 +63,20 @@ struct EventHub::State {
     ++last;
     while (kept.size() > kKept || kept_bytes > kKeptBytes) {
       kept_bytes -= kept.front().chunk.framed().size();
+      if (kept.front().stops_work) keep_stop({first_kept(), std::move(kept.front())});
       kept.pop_front();
     }
+  }
+
+  std::uint64_t first_kept() const { return last - kept.size() + 1; }
+  void keep_stop(Stop stop) {
+    if (stops.size() == kKeptStops) stops.pop_front();
+    stops.push_back(std::move(stop));
+  }
+  // Returns the next event that stops work after `sequence`, from before `end`; null if none.
+  const Stop* stop_after(std::uint64_t sequence, std::uint64_t end) const {
+    const auto found = std::ranges::upper_bound(stops, sequence, {}, &Stop::sequence);
+    return found != stops.end() && found->sequence < end ? &*found : nullptr;
   }
 
   std::shared_ptr<EventView> view(SampleDetail detail, const std::string& gpus) {
@@ -93,6 +111,10 @@ class EventHub::Listener final : public http::Feed {
   http::Chunk next() override {
     if (!state_->remembers_since(position_)) resync_ = ResyncReason::too_old;
     if (const auto reason = std::exchange(resync_, std::nullopt)) return resync(*reason);
+    while (const State::Stop* stop = next_stop()) {
+      stops_from_ = stop->sequence;
+      if (view_->takes(stop->event.device)) return stop->event.chunk;
+    }
     while (position_ < state_->last) {
       const State::Kept& event = state_->event(++position_);
       if (view_->takes(event.device)) return event.chunk;
@@ -120,6 +142,7 @@ class EventHub::Listener final : public http::Feed {
     follows_ = request.follow.value_or(true);
     if (!request.last_event_id && request.since == protocol::kOldest) {
       position_ = state_->last - state_->kept.size();
+      stops_from_ = 0;
       return;
     }
     const auto& text = request.last_event_id ? request.last_event_id : request.since;
@@ -132,8 +155,18 @@ class EventHub::Listener final : public http::Feed {
     position_ = resync_ ? state_->last : id->sequence;
   }
 
+  // The events that stop work from before those that are all kept, for a listener that wants the
+  // oldest.
+  const State::Stop* next_stop() {
+    if (!stops_from_) return nullptr;
+    const State::Stop* const stop = state_->stop_after(*stops_from_, position_ + 1);
+    if (stop == nullptr) stops_from_.reset();
+    return stop;
+  }
+
   http::Chunk resync(ResyncReason reason) {
     position_ = state_->last;
+    stops_from_.reset();
     seen_ = state_->shown;
     told_once_ = view_->told_once();
     const EventId id{state_->epoch, position_};
@@ -142,10 +175,11 @@ class EventHub::Listener final : public http::Feed {
 
   std::shared_ptr<State> state_;
   std::shared_ptr<EventView> view_;
-  std::uint64_t position_ = 0;  // the last event it has, or skips
-  std::uint64_t seen_;          // the last snapshot it has
-  std::uint64_t heard_;         // the last report
-  std::uint64_t told_once_;     // EventView::told_once() at its last resync
+  std::uint64_t position_ = 0;               // the last event it has, or skips
+  std::optional<std::uint64_t> stops_from_;  // empty: it has those of before, or wants none
+  std::uint64_t seen_;                       // the last snapshot it has
+  std::uint64_t heard_;                      // the last report
+  std::uint64_t told_once_;                  // EventView::told_once() at its last resync
   std::optional<ResyncReason> resync_;
   bool follows_ = true;
 };
@@ -159,9 +193,10 @@ EventHub::EventHub(std::string epoch, std::shared_ptr<const Snapshot> known,
 }
 EventHub::~EventHub() = default;
 
-void EventHub::publish(std::string_view name, std::string_view json, const DeviceId& device) {
+void EventHub::publish(std::string_view name, std::string_view json, const DeviceId& device,
+                       Severity severity) {
   const EventId id{state_->epoch, state_->last + 1};
-  state_->keep({http::event_chunk(name, json, id.text()), device});
+  state_->keep({http::event_chunk(name, json, id.text()), device, severity == Severity::stop});
   for (const Listener* listener : state_->listeners) listener->happened();
 }
 

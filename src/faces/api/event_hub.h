@@ -22,6 +22,9 @@ class EventHub {
   // missed more gets a resync.
   static constexpr std::size_t kKept = 4096;
   static constexpr std::size_t kKeptBytes = std::size_t{2} * 1024 * 1024;
+  // How many events that stop work are kept beyond that, for listeners that want the oldest: a
+  // flood of others does not push them out.
+  static constexpr std::size_t kKeptStops = 256;
 
   // `epoch`: a word that no other daemon has; sequence numbers are valid only within it.
   // `book`: identifies processes; it outlives the last listener.
@@ -32,7 +35,8 @@ class EventHub {
   EventHub& operator=(const EventHub&) = delete;
 
   // Publishes an event with this name and this JSON as data, about this GPU or about none.
-  void publish(std::string_view name, std::string_view json, const DeviceId& device = {});
+  void publish(std::string_view name, std::string_view json, const DeviceId& device = {},
+               Severity severity = Severity::note);
   // Publishes a state as of now under this name: without an id, and only to listeners that want
   // snapshots.
   void report(std::string_view name, std::string_view json);

@@ -110,6 +110,41 @@ TEST_F(Hub, BeginsWithTheOldestItKnowsForWhoAsks) {
   EXPECT_EQ(taken[0], nth(3));
 }
 
+TEST_F(Hub, KeepsWhatStopsWorkBeyondAFloodOfNotes) {
+  publish(1);
+  hub_.publish("device", "79", "GPU-1", Severity::stop);
+  hub_.publish("device", "95", "GPU-0", Severity::stop);
+  published_ = 3;
+  publish(EventHub::kKept + 2);
+  EventsRequest request = all(SampleDetail::none);
+  request.since = "oldest";
+  const auto stop = [](int id, int xid) {
+    return "id: e-" + std::to_string(id) + "\nevent: device\ndata: " + std::to_string(xid) + "\n\n";
+  };
+  auto taken = take(*hub_.listen(request));
+  ASSERT_EQ(taken.size(), EventHub::kKept + 2);
+  EXPECT_EQ(taken[0], stop(2, 79));
+  EXPECT_EQ(taken[1], stop(3, 95));
+  EXPECT_EQ(taken[2], nth(6));
+  request.gpus = "1";
+  taken = take(*hub_.listen(request));
+  EXPECT_EQ(taken[0], stop(2, 79));
+  EXPECT_EQ(taken[1], nth(6)) << "an event about no GPU is for everybody";
+}
+
+TEST_F(Hub, KeepsTheNewestOfWhatStopsWork) {
+  for (std::size_t i = 0; i < EventHub::kKeptStops + 5; ++i) {
+    hub_.publish("device", "79", "GPU-1", Severity::stop);
+  }
+  published_ = static_cast<int>(EventHub::kKeptStops + 5);
+  publish(EventHub::kKept);
+  EventsRequest request = all(SampleDetail::none);
+  request.since = "oldest";
+  const auto taken = take(*hub_.listen(request));
+  ASSERT_EQ(taken.size(), EventHub::kKept + EventHub::kKeptStops);
+  EXPECT_THAT(taken[0], StartsWith("id: e-6\n"));
+}
+
 TEST_F(Hub, IsOverForWhoDoesNotFollow) {
   EventsRequest request = all(SampleDetail::none);
   EXPECT_FALSE(hub_.listen(request)->over());

@@ -157,12 +157,17 @@ std::string why_squatted(const Context& context, const lease::Wish& wish, const 
   return fmt::format("GPUs that fit are used outside any lease: {}", join(parts, "; "));
 }
 
-std::string why_memory(const lease::Wish& wish) {
+std::string why_memory(const Context& context, const lease::Wish& wish) {
   constexpr double kGiB = 1024.0 * 1024 * 1024;
+  std::vector<std::string> unknown;
+  for (const auto& [id, gpu] : context.leases.gpus().gpus()) {
+    if (!gpu.free_bytes) unknown.push_back(std::to_string(gpu.info.index));
+  }
   return fmt::format(
-      "too few of the GPUs that fit have {:.1f} GiB of free memory; wait, or ask "
+      "too few of the GPUs that fit have {:.1f} GiB of free memory{}; wait, or ask "
       "for less with --min-free",
-      static_cast<double>(wish.min_free_bytes) / kGiB);
+      static_cast<double>(wish.min_free_bytes) / kGiB,
+      unknown.empty() ? "" : fmt::format(" (GPU {}: not known)", fmt::join(unknown, ", ")));
 }
 
 std::string text_of(Context& context, const lease::Lease& lease, lease::Hindrance why,
@@ -184,7 +189,7 @@ std::string text_of(Context& context, const lease::Lease& lease, lease::Hindranc
     case squatted:
       return why_squatted(context, lease.wish, viewer);
     case memory:
-      return why_memory(lease.wish);
+      return why_memory(context, lease.wish);
     case not_open:
       break;
   }

@@ -50,16 +50,32 @@ void get_load(Context& context, const NoParams&, const Responder<protocol::Load>
   respond(load_of(context.leases));
 }
 
-void cordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
-                 const protocol::CordonWish& body, const Responder<protocol::Cordoned>& respond) {
+// The GPUs of a change that gives its reason.
+Result<std::vector<DeviceId>> ids_for(Context& context, const Asked& asked,
+                                      const protocol::ManagedGpus& named,
+                                      const protocol::CordonWish& body) {
   if (body.reason.empty()) {
-    return respond(Error{Errc::invalid, "body: /reason: say why; everybody who waits is told"});
+    return Error{Errc::invalid, "body: /reason: say why; everybody who waits is told"};
   }
   auto fits = protocol::check_length("body: /reason", body.reason, protocol::kLongestReason);
-  if (!fits) return respond(std::move(fits).error());
-  const auto gpus = ids_named(*seen_by(context, asked.principal), named.id);
+  if (!fits) return std::move(fits).error();
+  return ids_named(*seen_by(context, asked.principal), named.id);
+}
+
+void cordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
+                 const protocol::CordonWish& body, const Responder<protocol::Cordoned>& respond) {
+  const auto gpus = ids_for(context, asked, named, body);
   if (!gpus) return respond(gpus.error());
   context.leases.cordon(caller_of(asked), *gpus, body.reason, answer_with(context, *gpus, respond));
+}
+
+void override_withholding(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
+                          const protocol::CordonWish& body,
+                          const Responder<protocol::Cordoned>& respond) {
+  const auto gpus = ids_for(context, asked, named, body);
+  if (!gpus) return respond(gpus.error());
+  context.leases.override_withholding(caller_of(asked), *gpus, body.reason,
+                                      answer_with(context, *gpus, respond));
 }
 
 void uncordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
@@ -86,6 +102,7 @@ std::vector<BoundRoute> cordon_routes() {
   return {
       bind(protocol::kCordon, &cordon_gpus),
       bind(protocol::kUncordon, &uncordon_gpus),
+      bind(protocol::kOverrideWithholding, &override_withholding),
   };
 }
 

@@ -56,14 +56,16 @@ bool LeaseStream::concerns(const protocol::Alert& alert) const {
 
 void LeaseStream::on_alert(const protocol::Alert& alert) {
   if (!concerns(alert)) return;
-  if (alerts_.size() == kMostAlerts) alerts_.pop_front();
-  alerts_.push_back(json::to_json(alert));
+  alerts_.push_back({alert.severity, json::to_json(alert)});
+  if (alerts_.size() > kMostAlerts) {
+    alerts_.erase(std::ranges::min_element(alerts_, {}, &Unread::severity));
+  }
   more();
 }
 
 http::Chunk LeaseStream::next() {
   if (!changed_ && !alerts_.empty()) {
-    const std::string alert = std::move(alerts_.front());
+    const std::string alert = std::move(alerts_.front().json);
     alerts_.pop_front();
     return http::event_chunk(protocol::kAlertEvent, alert);
   }

@@ -35,11 +35,16 @@ class LeaseStream final : public http::Feed {
   // Returns whether the place differs from the one told last.
   bool moved() const;
 
-  static constexpr std::size_t kMostAlerts = 64;  // unread by a slow client
+  // Unread by a slow client. Beyond it the oldest of the least severe goes.
+  static constexpr std::size_t kMostAlerts = 64;
 
   Context& context_;
   lease::Lease now_;
-  std::deque<std::string> alerts_;  // as JSON
+  struct Unread {
+    std::int64_t severity = 0;
+    std::string json;
+  };
+  std::deque<Unread> alerts_;
   Viewer viewer_;
   bool changed_ = true;
   bool look_ = false;  // a second has passed

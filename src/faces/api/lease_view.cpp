@@ -30,7 +30,7 @@ protocol::LeasedGpu leased_gpu_of(const Context& context, const DeviceId& id) {
   protocol::LeasedGpu gpu;
   gpu.uuid = id;
   if (const DeviceInfo* info = info_of(context, id)) {
-    gpu.index = info->index;
+    gpu.index = own_index(*info);
     gpu.uuid = info->uuid;
     gpu.pci_address = info->pci_address;
     gpu.name = info->name;

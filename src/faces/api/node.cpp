@@ -16,14 +16,23 @@ namespace {
 
 metrics::LeaseFigures lease_figures(const lease::Leases& leases) {
   metrics::LeaseFigures figures;
-  for (const auto& [id, gpu] : leases.gpus().gpus()) {
-    figures.gpus.emplace_back(gpu.info.index, leases.leased(id));
+  std::vector<const DeviceInfo*> gpus;
+  for (const auto& [id, gpu] : leases.gpus().gpus()) gpus.push_back(&gpu.info);
+  std::ranges::sort(gpus, {}, &DeviceInfo::index);
+  for (const DeviceInfo* gpu : gpus) {
+    figures.gpus.emplace_back(label_of(*gpu), leases.leased(gpu->id));
   }
-  std::ranges::sort(figures.gpus);
   figures.held = leases.with_gpus().size();
   figures.waiting = leases.pending_claimers();
   figures.grants = leases.last_fence();
   return figures;
+}
+
+// The `device` of an alert's series. A GPU that has no index of its own is named by its UUID.
+std::optional<std::string> device_of(const andon::Engine& engine, const andon::Alert& alert) {
+  if (alert.gpu.empty()) return std::nullopt;
+  const bool named = alert.index && !engine.index_is_anothers(alert);
+  return named ? std::to_string(*alert.index) : alert.gpu;
 }
 
 // The context has alerts.
@@ -32,7 +41,7 @@ metrics::AlertFigures alert_figures(const Context& context) {
   metrics::AlertFigures figures;
   for (const andon::Alert& alert : board.engine().firing()) {
     figures.firing.push_back({alert.rule, std::string(name_of(andon::level_of(alert.severity))),
-                              alert.severity, alert.gpu.empty() ? std::nullopt : alert.index,
+                              alert.severity, device_of(board.engine(), alert),
                               alert.acknowledged.has_value(), board.silences().covers(alert)});
   }
   figures.pending = board.engine().pending(context.loop.now()).size();
@@ -51,6 +60,11 @@ std::string render_metrics(const Context& context, metrics::Format format) {
   const metrics::AlertFigures alerts = alert_figures(context);
   metrics::Process process{context.version, &context.loop_lag, &leases, &alerts};
   process.tls = context.tls;
+  metrics::EventFigures events;
+  if (context.event_drops != nullptr) {
+    events = {*context.event_drops, context.alerts.engine().dropped()};
+    process.events = &events;
+  }
   if (context.metrics_dialect != metrics::Dialect::gpuyard) process.hostname = host_name();
   return metrics::render(*context.telemetry.latest(), process, context.metrics_prefix, format,
                          context.metrics_dialect);

@@ -9,6 +9,7 @@
 #include "api/context.h"
 #include "api/lease_view.h"
 #include "api/table.h"
+#include "device/fitness.h"
 #include "protocol/slurm.h"
 
 namespace gpuyard::api {
@@ -41,7 +42,11 @@ SlurmGpu gpu_of(Context& context, const DeviceState& gpu) {
                 gpu.info.name,
                 {},
                 {},
+                {},
                 {}};
+  if (Fitness fitness = fitness_of(gpu); fitness.verdict == Verdict::unknown) {
+    view.unknown = std::move(fitness.why);
+  }
   if (auto quarantine = context.alerts.quarantine(gpu.info.id)) {
     view.rule = std::move(quarantine->rule);
     view.why = std::move(quarantine->message);

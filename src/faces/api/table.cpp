@@ -196,7 +196,9 @@ void Router::call(const BoundRoute& route, NamedValues parameters, Admission::Ca
   if (simulated(context_)) {
     call.reply = http::with_field(std::move(call.reply), {"X-Gpuyard-Simulated", "true"});
   }
-  parameters.insert(parameters.end(), request.query.begin(), request.query.end());
+  if (!route.info.ignores_query) {
+    parameters.insert(parameters.end(), request.query.begin(), request.query.end());
+  }
   put_header_field(parameters, route.info, request);
   if (accepts_csv(request, route.info)) parameters.emplace_back("format", "csv");
   Asked asked{std::move(principal), std::move(parameters), std::move(request.body),

@@ -89,6 +89,15 @@ class RouterTest : public Routes {
   CapturedLog log_;
 };
 
+TEST_F(RouterTest, MetricsIgnoresParameters) {
+  start_driver();
+  const http::Response plain = get("/metrics");
+  const http::Response asked = get("/metrics", {{"collect[]", "gpu"}, {"target", "lab:9410"}});
+  EXPECT_EQ(asked.status, 200);
+  EXPECT_EQ(asked.content_type, plain.content_type);
+  EXPECT_EQ(get("/health", {{"target", "lab:9410"}}).status, 400);
+}
+
 TEST_F(RouterTest, DevicesAreAListWithItsCount) {
   RecordProperty("contract", "E2 E6 E10");
   start_driver();

@@ -1,7 +1,11 @@
 #include "client/daemon_client.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <boost/json.hpp>
+
+#include "base/text.h"
 
 namespace gpuyard::client {
 namespace {
@@ -71,6 +75,41 @@ Result<std::string> exchange(const http::Endpoint& daemon, const protocol::Route
   return error_of(*response);
 }
 
+namespace {
+
+// The same for one of several problems. Without a body or a place in a list, what begins with a
+// slash may be the path of a file.
+std::string one_in_words(std::string_view problem, bool of_body) {
+  const std::size_t end = problem.find(": ");
+  if (!problem.starts_with('/') || end == problem.npos) return std::string(problem);
+  std::string_view place = problem.substr(1, end - 1);
+  const std::string_view field = take_until('/', place);
+  const auto in_name = [](char c) { return c == '_' || (c >= 'a' && c <= 'z'); };
+  const bool named = !field.empty() && std::ranges::all_of(field, in_name) &&
+                     place.find_first_not_of("0123456789") == place.npos;
+  if (!named || (!of_body && place.empty())) return std::string(problem);
+  return fmt::format("{}{}", field, problem.substr(end));
+}
+
+}  // namespace
+
+std::string in_words(std::string message) {
+  constexpr std::string_view kBody = "body: ";
+  constexpr std::string_view kBetween = "; ";
+  std::string_view rest = message;
+  const bool of_body = rest.starts_with("body: /");
+  if (of_body) rest.remove_prefix(kBody.size());
+  std::string text;
+  for (;;) {
+    const std::size_t end = std::min(rest.find(kBetween), rest.size());
+    text += one_in_words(rest.substr(0, end), of_body);
+    if (end == rest.size()) break;
+    text += kBetween;
+    rest.remove_prefix(end + kBetween.size());
+  }
+  return of_body && text.starts_with('/') ? message : text;
+}
+
 // Reads {"error": {"code", "message"}} or {"detail": message}, or
 // {"reason": message} of a daemon that is not ready; else the body is the message.
 Error error_of(const http::ClientResponse& response) {
@@ -79,11 +118,13 @@ Error error_of(const http::ClientResponse& response) {
   const auto* object = document ? document->if_object() : nullptr;
   if (object == nullptr) return error;
   for (const char* name : {"detail", "reason"}) {
-    if (auto said = text_in(*object, name)) error.message = *std::move(said);
+    if (auto said = text_in(*object, name)) error.message = in_words(*std::move(said));
   }
   const auto* inner = object->if_contains("error");
   if (inner == nullptr || !inner->is_object()) return error;
-  if (auto message = text_in(inner->get_object(), "message")) error.message = *std::move(message);
+  if (auto message = text_in(inner->get_object(), "message")) {
+    error.message = in_words(*std::move(message));
+  }
   const auto code = text_in(inner->get_object(), "code");
   if (const auto known = code ? enum_from_name<Errc>(*code) : std::nullopt) error.code = *known;
   return error;

@@ -26,7 +26,10 @@ Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, 
 // Whether the error passes once the daemon is back or ready: then ask again.
 bool passes(const Error&);
 
-// Returns the error of a refusal, with the daemon's own code and message.
+// Says "among: ..." for "body: /among/1: ...": the place in a body that the user did not write.
+std::string in_words(std::string message);
+
+// Returns the error of a refusal, with the daemon's own code, and its message in words.
 Error error_of(const http::ClientResponse&);
 
 // `to` points to a new value of this shape. Fields that only a newer daemon knows are ignored.

@@ -10,6 +10,7 @@
 
 #include "access/token.h"
 #include "base/files.h"
+#include "base/places.h"
 #include "base/text.h"
 #include "base/toml_reader.h"
 #include "http/certificate.h"
@@ -39,6 +40,17 @@ bool is_plain_word(std::string_view text, std::string_view also) {
          std::ranges::all_of(text, plain);
 }
 
+// "alice", "alice@corp" or "CORP\alice". The user's own ssh configuration may give the user to a
+// shell, which drops a backslash before a letter. At the end it would change what follows.
+constexpr char kBackslash = '\\';
+
+bool is_user(std::string_view text) {
+  const std::size_t split = text.find(kBackslash);
+  if (split == text.npos) return is_plain_word(text, "._+-@");
+  return is_plain_word(text.substr(0, split), "._-") &&
+         is_plain_word(text.substr(split + 1), "._+-@");
+}
+
 Error not_ssh(std::string_view url, std::string_view why) {
   return {Errc::invalid, fmt::format("\"{}\" is no ssh://[user@]host[:port][/path/of/gpuyard]: {}",
                                      printable(url), why)};
@@ -62,13 +74,17 @@ std::optional<std::string_view> take_host(std::string_view& rest) {
 
 std::string SshHost::url() const {
   const bool six = host.find(':') != host.npos;
-  return fmt::format("{}{}{}{}{}{}{}{}", kSsh, user, user.empty() ? "" : "@", six ? "[" : "", host,
-                     six ? "]" : "", port == 0 ? "" : fmt::format(":{}", port), program);
+  const bool at_home = program.starts_with('~');
+  return fmt::format("{}{}{}{}{}{}{}{}{}", kSsh, user, user.empty() ? "" : "@", six ? "[" : "",
+                     host, six ? "]" : "", port == 0 ? "" : fmt::format(":{}", port),
+                     at_home ? "/" : "", program);
 }
 
 std::string SshHost::for_people() const {
-  return fmt::format("{}{}{}{}", port == 0 ? "" : fmt::format("-p {} ", port), user,
-                     user.empty() ? "" : "@", host);
+  // A shell takes a backslash away.
+  const char* const quote = user.find(kBackslash) != user.npos ? "'" : "";
+  return fmt::format("{}{}{}{}{}{}", port == 0 ? "" : fmt::format("-p {} ", port), quote, user,
+                     user.empty() ? "" : "@", host, quote);
 }
 
 Result<SshHost> parse_ssh_url(std::string_view url) {
@@ -76,7 +92,7 @@ Result<SshHost> parse_ssh_url(std::string_view url) {
   if (!url.starts_with(kSsh)) return not_ssh(url, "it begins otherwise");
   std::string_view rest = url.substr(kSsh.size());
   const std::size_t slash = std::min(rest.find('/'), rest.size());
-  const std::string_view program = rest.substr(slash);
+  std::string_view program = rest.substr(slash);
   rest = rest.substr(0, slash);
   if (const std::size_t at = rest.rfind('@'); at != rest.npos) {
     found.user = rest.substr(0, at);
@@ -84,8 +100,10 @@ Result<SshHost> parse_ssh_url(std::string_view url) {
     if (found.user.find(':') != found.user.npos) {
       return not_ssh(url, "a password has no place in it; `ssh-copy-id` makes it unnecessary");
     }
-    if (!is_plain_word(found.user, "._+-")) {
-      return not_ssh(url, "a user has letters, digits, '.', '_', '+' and '-'");
+    if (!is_user(found.user)) {
+      return not_ssh(url,
+                     "a user has letters, digits, '.', '_', '+', '-' and '@', and may follow "
+                     "a domain and a backslash");
     }
   }
   const auto host = take_host(rest);
@@ -105,11 +123,14 @@ Result<SshHost> parse_ssh_url(std::string_view url) {
   if (program.size() <= 1) return found;
   constexpr std::size_t kLongestPath = 1024;
   const auto in_path = [](char c) { return is_plain(c, "._+-@/"); };
+  // The shell there replaces ~ in front; anywhere else it has no place.
+  const bool at_home = program.starts_with("/~/");
+  if (at_home) program.remove_prefix(1);
   if (program.size() > kLongestPath || program.ends_with('/') ||
-      !std::ranges::all_of(program, in_path)) {
+      !std::ranges::all_of(program.substr(at_home ? 1 : 0), in_path)) {
     return not_ssh(url,
                    "the path is that of the program gpuyard there, of letters, digits, '.', "
-                   "'_', '+', '-' and '@'");
+                   "'_', '+', '-' and '@', in the home directory if it begins with /~/");
   }
   found.program = program;
   return found;
@@ -165,6 +186,7 @@ Result<std::string> address_of_url(std::string_view url) {
 
 // What stands under a name.
 struct Named {
+  std::string name = {};
   std::string url = {};
   std::string pin = {};
   std::string token_file = {};
@@ -172,7 +194,7 @@ struct Named {
 
 Result<Named> named_in(const toml::table& section, const std::string& name,
                        const std::string& file) {
-  Named found;
+  Named found{.name = name};
   for (const auto& [key, node] : section) {
     const auto text = toml_as<std::string>(node);
     std::string* const field = !text                       ? nullptr
@@ -249,7 +271,13 @@ Result<std::string> token_for(const Keys& keys, const Named& host) {
     return Error{Errc::invalid,
                  "GPUYARD_TOKEN and GPUYARD_TOKEN_FILE are both set; leave one of them out"};
   }
-  const std::string& file = !keys.token_file.empty() ? keys.token_file : host.token_file;
+  std::string file = keys.token_file;
+  if (file.empty() && keys.token.empty() && !host.token_file.empty()) {
+    auto path = absolute_path(host.token_file, keys.home);
+    const std::string place = fmt::format("{}: {}.token_file", keys.hosts_file, host.name);
+    if (!path) return std::move(path).error().in(place);
+    file = *std::move(path);
+  }
   auto token =
       !keys.token.empty() || file.empty() ? Result<std::string>(keys.token) : token_in(file);
   if (!token || token->empty()) return token;

@@ -16,12 +16,14 @@
 
 namespace gpuyard::client {
 
-// The parts of "ssh://[user@]host[:port][/path/of/gpuyard]".
+// The parts of "ssh://[user@]host[:port][/path/of/gpuyard]"; a path "/~/..." is in the user's home.
 struct SshHost {
   std::string user;        // empty: ssh decides
   std::string host;        // a name that ssh knows, or an address without brackets
   std::uint16_t port = 0;  // 0: ssh decides
-  std::string program;     // gpuyard's path there; empty: the one in its PATH
+  // Gpuyard's path there: "/opt/bin/gpuyard", or "~/bin/gpuyard" in the user's home; empty: the one
+  // in its PATH.
+  std::string program;
 
   std::string url() const;
   // What follows `ssh` on a command line: "-p 2222 alice@lab".
@@ -60,6 +62,7 @@ struct Keys {
   std::string token = {};       // GPUYARD_TOKEN
   std::string token_file = {};  // GPUYARD_TOKEN_FILE
   SshManner ssh = {};
+  std::string home = {};  // what ~ means in hosts.toml; "": nothing
 };
 
 // The port of a URL that names none.

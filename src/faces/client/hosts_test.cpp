@@ -43,6 +43,34 @@ TEST(SshUrl, IsReadAsItIsWritten) {
   }
 }
 
+TEST(SshUrl, ProgramMayBeInTheHomeThere) {
+  const auto lab = parse_ssh_url("ssh://lab/~/bin/gpuyard");
+  ASSERT_TRUE(lab) << lab.error().message;
+  EXPECT_EQ(lab->program, "~/bin/gpuyard");
+  EXPECT_EQ(lab->url(), "ssh://lab/~/bin/gpuyard");
+  for (const char* url : {"ssh://lab/~", "ssh://lab/~/", "ssh://lab/~bob/gpuyard",
+                          "ssh://lab/a/~/gpuyard", "ssh://lab/~/~/gpuyard"}) {
+    EXPECT_FALSE(parse_ssh_url(url)) << url;
+  }
+}
+
+TEST(SshUrl, UserMayBeOfADomain) {
+  const auto mail = parse_ssh_url("ssh://user@corp.example.org@lab");
+  ASSERT_TRUE(mail) << mail.error().message;
+  EXPECT_EQ(mail->user, "user@corp.example.org");
+  EXPECT_EQ(mail->host, "lab");
+  EXPECT_EQ(mail->url(), "ssh://user@corp.example.org@lab");
+  const auto domain = parse_ssh_url("ssh://CORP\\alice@lab:22");
+  ASSERT_TRUE(domain) << domain.error().message;
+  EXPECT_EQ(domain->user, "CORP\\alice");
+  EXPECT_EQ(domain->url(), "ssh://CORP\\alice@lab:22");
+  EXPECT_EQ(domain->for_people(), "-p 22 'CORP\\alice@lab'");
+  for (const char* url : {"ssh://CORP\\@lab", "ssh://\\alice@lab", "ssh://A\\B\\c@lab",
+                          "ssh://CORP\\-l@lab", "ssh://CORP\\$x@lab", "ssh://a\\;x@lab"}) {
+    EXPECT_FALSE(parse_ssh_url(url)) << url;
+  }
+}
+
 TEST(SshUrl, NothingInItCanBeAnOptionOrACommand) {
   for (const char* url : {"ssh://-oProxyCommand=x",
                           "ssh://-l@lab",
@@ -202,6 +230,16 @@ TEST_F(HttpsKeysTest, ATokenThatOthersCanReadIsNotSent) {
   EXPECT_THAT(why, HasSubstr("can be read by others"));
   EXPECT_THAT(why, HasSubstr("chmod 600"));
   EXPECT_THAT(complaint({.token_file = place_.path() + "/none"}), HasSubstr("No such file"));
+}
+
+TEST_F(HttpsKeysTest, TildeInTheFileIsTheHomeDirectory) {
+  write("token", token_ + "\n");
+  write("hosts.toml", "[dgx1]\nurl = \"https://lab\"\ntoken_file = \"~/token\"\n");
+  EXPECT_EQ(called({.home = place_.path()})->tls->token, token_);
+  EXPECT_THAT(complaint(), HasSubstr("hosts.toml: dgx1.token_file: \"~/token\": there is no home"));
+  write("hosts.toml", "[dgx1]\nurl = \"https://lab\"\ntoken_file = \"token\"\n");
+  EXPECT_THAT(complaint({.home = place_.path()}),
+              HasSubstr("hosts.toml: dgx1.token_file: \"token\" is no absolute path"));
 }
 
 TEST_F(HttpsKeysTest, ABadPinOrAPinOfAnotherWayIsAnError) {

@@ -52,7 +52,10 @@ std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& socket
 }
 
 Keys keys_of(const Environment& environment) {
-  return {hosts_file(environment), environment.gpuyard_token, environment.gpuyard_token_file};
+  return {.hosts_file = hosts_file(environment),
+          .token = environment.gpuyard_token,
+          .token_file = environment.gpuyard_token_file,
+          .home = environment.home};
 }
 
 Error two_daemons(std::string_view one, std::string_view other) {

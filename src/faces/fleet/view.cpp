@@ -137,6 +137,8 @@ FleetNode node_of(const std::string& host, const Brief& brief) {
     add(node.memory_free_mib, gpu.memory_free_mib);
     add(node.memory_mib, gpu.memory_mib);
     add(node.power_w, gpu.power_w);
+    node.power_unknown += gpu.power_w ? 0 : 1;
+    node.memory_unknown += gpu.memory_free_mib ? 0 : 1;
     if (gpu.temperature_c) {
       node.hottest_c = std::max(node.hottest_c.value_or(INT64_MIN), *gpu.temperature_c);
     }
@@ -173,7 +175,8 @@ FleetNodes nodes_of(const HeardAll<Brief>& all) {
   for (const FleetGpu& gpu : gpus_of(all).gpus) {
     ++view.gpus;
     view.free += gpu.use == protocol::GpuUse::free ? 1 : 0;
-    add(view.power_w, gpu.power_w.value_or(0));
+    add(view.power_w, gpu.power_w);
+    view.power_unknown += gpu.power_w ? 0 : 1;
   }
   return view;
 }
@@ -209,11 +212,13 @@ namespace {
 
 // The least goes first.
 auto rank_of(const FleetOffer& offer) {
-  const auto unwell = std::ranges::count_if(offer.gpus, [](const protocol::FreeGpu& gpu) {
-    return gpu.health && *gpu.health != Health::healthy;
-  });
+  const auto unwell = std::ranges::count_if(
+      offer.gpus, [](const protocol::FreeGpu& gpu) { return gpu.health != Health::healthy; });
+  // What is not known counts as the worst, so that a GPU that is known to be well goes first.
   std::int64_t hottest = 0;
-  for (const auto& gpu : offer.gpus) hottest = std::max(hottest, gpu.temperature_c.value_or(0));
+  for (const auto& gpu : offer.gpus) {
+    hottest = std::max(hottest, gpu.temperature_c.value_or(INT64_MAX));
+  }
   const auto left = offer.free - static_cast<std::int64_t>(offer.gpus.size());
   return std::tuple(!offer.linked && offer.gpus.size() > 1, unwell, left, hottest,
                     std::string_view(offer.host));

@@ -97,26 +97,34 @@ struct FleetNode {
   std::string version;
   std::optional<std::string> driver_version;
   std::optional<std::string> driver_error;
+  std::int64_t power_unknown = 0;
+  std::int64_t memory_unknown = 0;
 };
 BOOST_DESCRIBE_STRUCT(FleetNode, (),
                       (host, models, gpus, free, leased, outside, withheld, unwell,
                        utilization_percent, memory_free_mib, memory_mib, hottest_c, power_w,
-                       waiting, alerts, worst_alert, version, driver_version, driver_error))
+                       waiting, alerts, worst_alert, version, driver_version, driver_error,
+                       power_unknown, memory_unknown))
 GPUYARD_ABOUT(FleetNode, {"leased", "Draining leases included."},
               {"outside", "Used outside any lease."},
               {"withheld", "Not handed out: cordoned, quarantined, lost."},
               {"unwell", "Degraded or unhealthy, whoever has them."},
-              {"utilization_percent", "The mean of the GPUs of which it is known."})
+              {"utilization_percent", "The mean of the GPUs of which it is known."},
+              {"power_unknown", "Number of GPUs whose power is not known, and not in power_w."},
+              {"memory_unknown",
+               "Number of GPUs whose free memory is not known, and not in memory_free_mib."})
 
 struct FleetNodes : FleetAnswer {
   std::int64_t gpus = 0;
   std::int64_t free = 0;
-  std::int64_t power_w = 0;
+  std::optional<std::int64_t> power_w;
   std::vector<FleetNode> nodes;
+  std::int64_t power_unknown = 0;
 };
-BOOST_DESCRIBE_STRUCT(FleetNodes, (FleetAnswer), (gpus, free, power_w, nodes))
+BOOST_DESCRIBE_STRUCT(FleetNodes, (FleetAnswer), (gpus, free, power_w, nodes, power_unknown))
 GPUYARD_ABOUT(FleetNodes, {"gpus", "Of all machines together, each once."}, {"free", "Of these."},
-              {"power_w", "What these draw, as far as it is known."})
+              {"power_w", "What these draw, as far as it is known; null if it is known of none."},
+              {"power_unknown", "Number of GPUs whose power is not known, and not in power_w."})
 
 // The GPUs of one user.
 struct FleetPlace {

@@ -70,11 +70,17 @@ TEST_F(EnergyWindowTest, AGpuThatBlocksCostsOnlyItself) {
   EXPECT_GT(energy::seconds_of(measured.gpus[1].age), 0);
 }
 
-TEST_F(EnergyWindowTest, AGpuWithoutEnergyAndPowerIsRefused) {
+TEST_F(EnergyWindowTest, EnergyOfAGpuThatReportsNoneIsNotKnown) {
   fleet_.set_missing(0, Metric::energy_total, {MissingReason::not_supported, ""});
   fleet_.set_missing(0, Metric::power_draw, {MissingReason::not_supported, ""});
   const Monitor monitor = open();
-  EXPECT_EQ(EnergyWindow::begin(monitor, {.gpus = {"0"}}).error().code, Errc::unavailable);
+  const auto window = EnergyWindow::begin(monitor, {.gpus = {"0", "1"}});
+  ASSERT_TRUE(window) << window.error().message;
+  const energy::WindowResult measured = window->mark().used;
+  ASSERT_EQ(measured.gpus.size(), 2U);
+  EXPECT_FALSE(measured.gpus[0].known);
+  EXPECT_TRUE(measured.gpus[1].known);
+  EXPECT_TRUE(measured.partial());
   EXPECT_EQ(EnergyWindow::begin(monitor, {.gpus = {"5"}}).error().code, Errc::not_found);
 }
 

@@ -65,7 +65,7 @@ Client::Alert public_alert(const protocol::Alert& alert) {
 }
 
 EnergyMeasurement measurement_of(const protocol::EnergyWindow& window) {
-  EnergyMeasurement out{window.seconds, window.joules, {}};
+  EnergyMeasurement out{window.seconds, window.joules, {}, window.partial.value_or(false)};
   for (const auto& gpu : window.gpus) {
     out.gpus.push_back({gpu.index.value_or(0), gpu.uuid, gpu.joules, gpu.seconds, gpu.mean_w,
                         gpu.peak_w, gpu.estimated, gpu.interrupted, gpu.unknown_seconds});

@@ -169,11 +169,13 @@ namespace {
 EnergyMeasurement measurement_of(const library::EnergyMark& mark) {
   using energy::joules_of;
   using energy::seconds_of;
-  EnergyMeasurement out{seconds_of(mark.used.length), joules_of(mark.used.energy_mj()), {}};
+  EnergyMeasurement out{seconds_of(mark.used.length), {}, {}, mark.used.partial()};
+  if (mark.used.known()) out.joules = joules_of(mark.used.energy_mj());
   for (const DeviceState& device : mark.seen.devices) {
     const energy::GpuResult* gpu = mark.find(device.info.uuid);
     if (gpu == nullptr) continue;
-    out.gpus.push_back({device.info.index, gpu->uuid, joules_of(gpu->energy_mj),
+    out.gpus.push_back({device.info.index, gpu->uuid,
+                        gpu->known ? std::optional(joules_of(gpu->energy_mj)) : std::nullopt,
                         seconds_of(gpu->length), energy::mean_watts(*gpu), energy::peak_watts(*gpu),
                         gpu->estimated, gpu->epochs_crossed > 0, seconds_of(gpu->unknown)});
   }

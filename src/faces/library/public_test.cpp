@@ -360,18 +360,31 @@ TEST_F(Library, MeasuresEnergyBetweenTwoMoments) {
   ASSERT_TRUE(fleet_.set_number(2, "energy_total_j", 1'500.5));
   EXPECT_EQ(window->measure().joules, 500.5);
   const auto measured = window->end();
-  ASSERT_EQ(measured.gpus.size(), 2U) << "the others tell neither energy nor power";
-  EXPECT_EQ(measured.gpus[1].index, 2U);
-  EXPECT_EQ(measured.gpus[1].joules, 500.5);
-  EXPECT_EQ(measured.gpus[1].peak_watts, 250);
-  EXPECT_FALSE(measured.gpus[1].estimated);
+  ASSERT_EQ(measured.gpus.size(), 4U);
+  EXPECT_EQ(measured.gpus[0].joules, std::nullopt) << "it tells neither energy nor power";
+  EXPECT_EQ(measured.gpus[2].index, 2U);
+  EXPECT_EQ(measured.gpus[2].joules, 500.5);
+  EXPECT_EQ(measured.gpus[2].peak_watts, 250);
+  EXPECT_FALSE(measured.gpus[2].estimated);
+  EXPECT_EQ(measured.joules, 500.5);
+  EXPECT_TRUE(measured.partial);
   ASSERT_TRUE(fleet_.set_number(2, "energy_total_j", 9'000));
   EXPECT_EQ(window->end(), measured);
 }
 
-TEST_F(Library, AnEnergyWindowNeedsGpusThatTell) {
+TEST_F(Library, EnergyOfGpusThatDoNotTellIsNotKnown) {
   const Monitor monitor = open(fleet_);
-  EXPECT_EQ(monitor.begin_energy_window().error().code, gpuyard::Errc::unavailable);
+  auto window = monitor.begin_energy_window({0});
+  ASSERT_TRUE(window.ok()) << window.error().message;
+  const auto measured = window->end();
+  ASSERT_EQ(measured.gpus.size(), 1U);
+  EXPECT_EQ(measured.gpus[0].joules, std::nullopt);
+  EXPECT_EQ(measured.joules, std::nullopt);
+  EXPECT_TRUE(measured.partial);
+}
+
+TEST_F(Library, AnEnergyWindowNeedsGpus) {
+  const Monitor monitor = open(fleet_);
   EXPECT_EQ(monitor.begin_energy_window({9}).error().code, gpuyard::Errc::not_found);
   const auto none = Monitor::open_or_none(FakeFleet::without_driver("Driver Not Loaded"));
   EXPECT_FALSE(none.begin_energy_window().ok());

@@ -14,8 +14,27 @@ using energy::joules_of;
 
 double unknown_seconds(const EnergyMark& mark) {
   Duration most{};
-  for (const energy::GpuResult& gpu : mark.used.gpus) most = std::max(most, gpu.unknown);
+  for (const energy::GpuResult& gpu : mark.used.gpus) {
+    most = std::max(most, gpu.known ? gpu.unknown : mark.used.length);
+  }
   return energy::seconds_of(most);
+}
+
+// The energy between two marks; nothing if none of that time is known.
+std::optional<std::int64_t> grown_mj(const energy::GpuResult& now,
+                                     const energy::GpuResult* before) {
+  if (before == nullptr || !now.known) return std::nullopt;
+  const std::int64_t grown = now.energy_mj - before->energy_mj;
+  const Duration known = (now.length - now.unknown) - (before->length - before->unknown);
+  return grown != 0 || known > Duration::zero() ? std::optional(grown) : std::nullopt;
+}
+
+std::string why_none(const Snapshot& seen) {
+  for (const DeviceState& device : seen.devices) {
+    std::string why = energy::why_no_energy(device.sample);
+    if (!why.empty()) return why;
+  }
+  return "the energy was read only once";
 }
 
 }  // namespace
@@ -147,15 +166,20 @@ TrainingReport TrainingRun::report(const Tally& tally,
     return out;
   }
   const EnergyMark& before = *tally.energy_before;
-  out.joules = joules_of(energy->used.energy_mj()) - joules_of(before.used.energy_mj());
+  std::int64_t used_mj = 0;
+  for (const energy::GpuResult& gpu : energy->used.gpus) {
+    const auto grown = grown_mj(gpu, before.find(gpu.uuid));
+    if (grown) out.joules = joules_of(used_mj += *grown);
+  }
+  if (!out.joules) out.joules_missing = why_none(energy->seen);
   out.joules_unknown_seconds = unknown_seconds(*energy) - unknown_seconds(before);
   out.joules_estimated = energy->estimated_mj > before.estimated_mj;
   for (TrainingGpu& gpu : out.gpus) {
     const std::string& uuid = monitor_->device(gpu.index)->uuid;
     const energy::GpuResult* used = energy->find(uuid);
     const energy::GpuResult* earlier = before.find(uuid);
-    if (used == nullptr || earlier == nullptr) continue;
-    gpu.joules = joules_of(used->energy_mj) - joules_of(earlier->energy_mj);
+    const auto grown = used != nullptr ? grown_mj(*used, earlier) : std::nullopt;
+    if (grown) gpu.joules = joules_of(*grown);
   }
   return out;
 }

@@ -18,7 +18,7 @@ std::string_view state_of(const FiringAlert& alert) {
 
 // Prometheus refuses the whole scrape if one series is in it twice.
 std::vector<const FiringAlert*> each_once(const std::vector<FiringAlert>& firing) {
-  std::set<std::tuple<std::string_view, std::optional<std::uint32_t>>> seen;
+  std::set<std::tuple<std::string_view, std::optional<std::string>>> seen;
   std::vector<const FiringAlert*> once;
   for (const FiringAlert& alert : firing) {
     if (seen.emplace(alert.rule, alert.device).second) once.push_back(&alert);
@@ -29,7 +29,7 @@ std::vector<const FiringAlert*> each_once(const std::vector<FiringAlert>& firing
 void begin(Text& text, std::string_view name, const FiringAlert& alert) {
   text.begin(name);
   text.label("rule", alert.rule);
-  if (alert.device) text.label("device", std::to_string(*alert.device));
+  if (alert.device) text.label("device", *alert.device);
 }
 
 void put_firing(Text& text, const std::vector<const FiringAlert*>& alerts) {

@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "device/event.h"
 #include "metrics/text.h"
 
 namespace gpuyard::metrics {
 
 // Which GPUs are leased and how many claims wait; no figure names a user.
 struct LeaseFigures {
-  std::vector<std::pair<std::uint32_t, bool>> gpus = {};  // by index, whether it is leased
+  std::vector<std::pair<std::string, bool>> gpus = {};  // label_of() each, whether it is leased
   std::size_t held = 0;
   std::size_t waiting = 0;
   std::uint64_t grants = 0;
@@ -23,10 +24,12 @@ struct LeaseFigures {
 
 // An alert that fires, at most one for each rule and GPU. No metric holds its text.
 struct FiringAlert {
-  std::string rule;                          // as the configuration calls it
-  std::string level;                         // info, warning, error or critical
-  int severity = 0;                          // 0 to 100
-  std::optional<std::uint32_t> device = {};  // index; none: the alert is the node's
+  std::string rule;   // as the configuration calls it
+  std::string level;  // info, warning, error or critical
+  int severity = 0;   // 0 to 100
+  // Of its GPU: its index, or its UUID where the index is another GPU's; none: the alert is the
+  // node's.
+  std::optional<std::string> device = {};
   bool acknowledged = false;
   bool silenced = false;
 };
@@ -59,6 +62,12 @@ struct TlsFigures {
   std::string trouble = {};              // why a newer certificate is not in use; "": it is
 };
 
+// Events of GPUs that were dropped because too many came at once, since the daemon started.
+struct EventFigures {
+  EventDrops by_source;
+  std::uint64_t by_rules = 0;  // that no rule counted
+};
+
 // Facts about the daemon itself, beside the GPUs.
 struct Process {
   std::string version;
@@ -67,6 +76,7 @@ struct Process {
   const AlertFigures* alerts = nullptr;  // null: this process evaluates no rules
   std::string hostname = {};             // a label of DCGM's dialect; "": no label
   const TlsFigures* tls = nullptr;       // null: this process speaks no TLS
+  const EventFigures* events = nullptr;  // null: this process takes no events
 };
 
 // Alerts that fire, and their deliveries, as families of series.

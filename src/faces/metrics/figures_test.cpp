@@ -13,7 +13,7 @@ std::string samples_of(const AlertFigures& alerts) {
 
 TEST(Alerts, ThatFireHaveASeriesAndASeverity) {
   AlertFigures alerts;
-  alerts.firing = {{"thermal", "warning", 57, 3}, {"disk", "error", 70, {}}};
+  alerts.firing = {{"thermal", "warning", 57, "3"}, {"disk", "error", 70, {}}};
   const std::string text = samples_of(alerts);
   for (const char* line :
        {R"(p_alert_firing{rule="thermal",device="3",level="warning"} 1)",
@@ -25,10 +25,10 @@ TEST(Alerts, ThatFireHaveASeriesAndASeverity) {
 
 TEST(Alerts, AreCountedByLevelEachInOneState) {
   AlertFigures alerts;
-  alerts.firing = {{"a", "critical", 90, 0, true, false},
-                   {"a", "critical", 90, 1, true, true},
-                   {"a", "critical", 90, 2},
-                   {"b", "info", 10, 2}};
+  alerts.firing = {{"a", "critical", 90, "0", true, false},
+                   {"a", "critical", 90, "1", true, true},
+                   {"a", "critical", 90, "2"},
+                   {"b", "info", 10, "2"}};
   const std::string text = samples_of(alerts);
   for (const char* line : {R"(p_alerts{level="critical",state="acknowledged"} 1)",
                            R"(p_alerts{level="critical",state="silenced"} 1)",
@@ -41,7 +41,7 @@ TEST(Alerts, AreCountedByLevelEachInOneState) {
 
 TEST(Alerts, ThatAreToldTwiceAreOneSeries) {
   AlertFigures alerts;
-  alerts.firing = {{"a", "error", 60, 0}, {"a", "error", 60, 0}, {"a", "error", 60, 1}};
+  alerts.firing = {{"a", "error", 60, "0"}, {"a", "error", 60, "0"}, {"a", "error", 60, "1"}};
   const std::string text = samples_of(alerts);
   EXPECT_TRUE(has(text, R"(p_alerts{level="error",state="firing"} 2)")) << text;
   const std::string series = R"(p_alert_firing{rule="a",device="0")";

@@ -11,9 +11,9 @@ namespace {
 std::string everything(Format format) {
   Histogram lag;
   lag.add(std::chrono::milliseconds(7));
-  const LeaseFigures leases{{{0, true}}, 1, 7, 4711};
+  const LeaseFigures leases{{{"0", true}}, 1, 7, 4711};
   AlertFigures alerts;
-  alerts.firing = {{"hot", "warning", 55, 0}};
+  alerts.firing = {{"hot", "warning", 55, "0"}};
   alerts.sinks = {{"log", "log", 0, 5, 0, 0}};
   alerts.tick = &lag;
   return render(fleet_of(2), {"1.2.3", &lag, &leases, &alerts, "node7"}, "p", format,

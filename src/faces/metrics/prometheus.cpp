@@ -20,7 +20,7 @@ void put_info(Text& text, const Snapshot& snapshot) {
   for (const DeviceState& device : snapshot.devices) {
     if (device.info.uuid.empty()) continue;  // never opened: its identity is unknown
     text.begin("gpu_info");
-    text.label("device", std::to_string(device.info.index));
+    text.label("device", label_of(device.info));
     text.label("uuid", device.info.uuid);
     text.label("pci_address", device.info.pci_address);
     text.label("name", device.info.name);
@@ -28,16 +28,17 @@ void put_info(Text& text, const Snapshot& snapshot) {
   }
   text.family("gpu_responsive", "gauge", "1 while the driver answers for this GPU in time.");
   for (const DeviceState& device : snapshot.devices) {
-    text.series("gpu_responsive", std::to_string(device.info.index),
+    text.series("gpu_responsive", label_of(device.info),
                 device.condition == DeviceCondition::responsive ? 1 : 0);
   }
-  text.family("gpu_lost", "gauge", "1 while the driver says that this GPU is gone.");
+  text.family("gpu_lost", "gauge",
+              "1 while the driver says that this GPU is gone, or does not list it any more.");
   for (const DeviceState& device : snapshot.devices) {
-    text.series("gpu_lost", std::to_string(device.info.index), is_lost(device) ? 1 : 0);
+    text.series("gpu_lost", label_of(device.info), is_lost(device) ? 1 : 0);
   }
   text.family("gpu_query_errors_total", "counter", "Readings that the driver failed to give.");
   for (const DeviceState& device : snapshot.devices) {
-    text.series("gpu_query_errors_total", std::to_string(device.info.index),
+    text.series("gpu_query_errors_total", label_of(device.info),
                 static_cast<double>(device.query_errors));
   }
 }
@@ -50,8 +51,7 @@ void put_health(Text& text, const Snapshot& snapshot) {
               "0 healthy, 1 degraded, 2 unhealthy; no series while it is not known.");
   for (const DeviceState& device : snapshot.devices) {
     if (!known(device)) continue;
-    text.series("gpu_health", std::to_string(device.info.index),
-                static_cast<double>(*device.health.verdict));
+    text.series("gpu_health", label_of(device.info), static_cast<double>(*device.health.verdict));
   }
 }
 
@@ -63,7 +63,7 @@ void put_bottlenecks(Text& text, const Snapshot& snapshot) {
   for (const DeviceState& device : snapshot.devices) {
     if (!known(device)) continue;
     text.begin("gpu_bottleneck");
-    text.label("device", std::to_string(device.info.index));
+    text.label("device", label_of(device.info));
     text.label("cause", enum_name(device.bottleneck->cause));
     text.end(1);
   }
@@ -72,7 +72,7 @@ void put_bottlenecks(Text& text, const Snapshot& snapshot) {
 void put_xid_labels(Text& text, std::string_view name, const DeviceState& device,
                     const XidCount& one) {
   text.begin(name);
-  text.label("device", std::to_string(device.info.index));
+  text.label("device", label_of(device.info));
   text.label("uuid", device.info.uuid);
   text.label("xid", one.xid ? std::to_string(*one.xid) : "other");
 }
@@ -127,8 +127,8 @@ void put_leases(Text& text, const LeaseFigures& leases) {
     text.family("gpu_leased", "gauge",
                 "1 while the GPU is somebody's, or what ran under his lease is not gone yet.");
   }
-  for (const auto& [index, leased] : leases.gpus) {
-    text.series("gpu_leased", std::to_string(index), leased ? 1 : 0);
+  for (const auto& [label, leased] : leases.gpus) {
+    text.series("gpu_leased", label, leased ? 1 : 0);
   }
   text.family("leases_held", "gauge", "Leases that have GPUs, also those that are just given up.");
   text.number("leases_held", static_cast<double>(leases.held));
@@ -136,6 +136,20 @@ void put_leases(Text& text, const LeaseFigures& leases) {
   text.number("lease_waiting", static_cast<double>(leases.waiting));
   text.family("lease_grants_total", "counter", "Leases granted on this machine, ever.");
   text.number("lease_grants_total", static_cast<double>(leases.grants));
+}
+
+void put_events(Text& text, const EventFigures& events) {
+  text.family("events_dropped_total", "counter",
+              "Events of GPUs that were dropped because too many came at once, by where: those of "
+              "the driver, of the kernel's log, and those that no rule counted.");
+  const auto dropped = [&](std::string_view where, std::uint64_t count) {
+    text.begin("events_dropped_total");
+    text.label("source", where);
+    text.end(static_cast<double>(count));
+  };
+  dropped("driver", events.by_source.driver);
+  dropped("kernel_log", events.by_source.kernel_log);
+  dropped("rules", events.by_rules);
 }
 
 void put_tls(Text& text, const TlsFigures& tls) {
@@ -192,6 +206,7 @@ std::string render(const Snapshot& snapshot, const Process& process, std::string
   put_xids(text, snapshot);
   if (process.leases != nullptr) put_leases(text, *process.leases);
   if (process.alerts != nullptr) put_alerts(text, *process.alerts);
+  if (process.events != nullptr) put_events(text, *process.events);
   if (process.tls != nullptr) put_tls(text, *process.tls);
   if (dialect != Dialect::dcgm) put_readings(text, snapshot);
   if (dialect != Dialect::gpuyard) {
@@ -246,7 +261,7 @@ void put_row(Text& text, const Snapshot& snapshot, const Row& row) {
   if (!has_series(snapshot, row.metric)) return;
   text.family(row.prometheus, row.kind == Kind::counter ? "counter" : "gauge", row.help);
   for (const DeviceState& device : snapshot.devices) {
-    const std::string label = std::to_string(device.info.index);
+    const std::string label = label_of(device.info);
     for (const Reading& reading : current_readings(device, row.metric)) {
       put_reading(text, row, label, reading);
     }
@@ -284,7 +299,7 @@ std::string bus_id_of(const std::string& pci_address) {
 void put_labels(Text& text, const Snapshot& snapshot, const DeviceState& device,
                 const std::string& hostname) {
   const DeviceInfo& info = device.info;
-  const std::string index = std::to_string(info.index);
+  const std::string index = label_of(info);
   text.label("gpu", index);
   text.label("UUID", info.uuid);
   text.label("pci_bus_id", bus_id_of(info.pci_address));
@@ -311,6 +326,13 @@ std::optional<std::int64_t> number_of(const DeviceState& device, const Row& row)
   return std::max<std::int64_t>(0, *number - reserved.value_or(0));
 }
 
+// A double holds whole numbers up to 2^53: a mask with a higher bit would lose its lowest ones, so
+// it is written without its higher bits.
+double as_double(const Row& row, std::int64_t number) {
+  constexpr std::int64_t kExactBits = (std::int64_t{1} << 53U) - 1;
+  return static_cast<double>(row.kind == Kind::flags ? number & kExactBits : number);
+}
+
 // Where a row has several elements, DCGM has a name only for fans, and reports the first fan.
 bool in_dcgm(const Row& row) {
   const bool one = row.dimension == Dimension::none || row.dimension == Dimension::fan;
@@ -329,7 +351,7 @@ void put_row(Text& text, const Snapshot& snapshot, const Row& row, const std::st
     if (!number) continue;
     text.begin(row.dcgm);
     put_labels(text, snapshot, device, hostname);
-    text.end(static_cast<double>(*number) / static_cast<double>(unit.dcgm_divisor));
+    text.end(as_double(row, *number) / static_cast<double>(unit.dcgm_divisor));
   }
 }
 

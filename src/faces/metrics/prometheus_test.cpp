@@ -68,7 +68,7 @@ gpuyard_gpu_info{device="1",uuid="GPU-1",pci_address="0000:02:00.0",name="say \"
 gpuyard_gpu_responsive{device="0"} 1
 gpuyard_gpu_responsive{device="1"} 1
 gpuyard_gpu_responsive{device="2"} 0
-# HELP gpuyard_gpu_lost 1 while the driver says that this GPU is gone.
+# HELP gpuyard_gpu_lost 1 while the driver says that this GPU is gone, or does not list it any more.
 # TYPE gpuyard_gpu_lost gauge
 gpuyard_gpu_lost{device="0"} 0
 gpuyard_gpu_lost{device="1"} 0
@@ -296,6 +296,11 @@ TEST(Dcgm, TellsEachReadingInDcgmsUnit) {
   }
 }
 
+TEST(Dcgm, AHighFlagHidesNoLowFlag) {
+  const std::string text = render_dcgm(with({{Metric::throttle_reasons, INT64_MIN | 0x40}}));
+  EXPECT_NE(text.find(series("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "64")), std::string::npos) << text;
+}
+
 TEST(Dcgm, CountsReservedMemoryNotAsUsed) {
   const std::string text = render_dcgm(
       with({{Metric::memory_used, 1000LL << 20}, {Metric::memory_reserved, 400LL << 20}}));
@@ -360,6 +365,20 @@ TEST(Dcgm, WithoutAHostnameHasNoSuchLabel) {
   EXPECT_EQ(render(with({{Metric::temperature_core, 41}}), {"1"}, "p", Format::text, Dialect::dcgm)
                 .find("Hostname"),
             std::string::npos);
+}
+
+TEST(Prometheus, ADisplacedGpuIsNamedByItsUuid) {
+  Snapshot snapshot = small_fleet();
+  DeviceInfo& info = snapshot.devices[2].info;
+  info.id = info.uuid = "GPU-gone";
+  info.former_index = 1;
+  const std::string text = render(snapshot, kProcess, "p");
+  EXPECT_EQ(lines_with(text, "gpu_lost{device=\"GPU-gone\"}"),
+            "p_gpu_lost{device=\"GPU-gone\"} 1\n");
+  EXPECT_EQ(lines_with(text, "device=\"2\""), "");
+  info.former_index = 2;
+  EXPECT_EQ(lines_with(render(snapshot, kProcess, "p"), "gpu_lost{device=\"2\"}"),
+            "p_gpu_lost{device=\"2\"} 1\n");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ int series_of(const Snapshot& snapshot, Dialect dialect = Dialect::gpuyard,
               const AlertFigures* alerts = nullptr) {
   LeaseFigures leases;
   for (const DeviceState& device : snapshot.devices)
-    leases.gpus.emplace_back(device.info.index, true);
+    leases.gpus.emplace_back(label_of(device.info), true);
   const std::string samples =
       samples_in(render(snapshot, {"1", nullptr, &leases, alerts}, "p", Format::text, dialect));
   return static_cast<int>(std::ranges::count(samples, '\n'));
@@ -36,7 +36,8 @@ TEST(Series, OfAGpuInDcgmsDialectAreAsManyAsTheReferenceSays) {
 TEST(Series, OfAlertsAreTwoForEachThatFires) {
   AlertFigures alerts;
   const int quiet = series_of(fleet_of(1), Dialect::gpuyard, &alerts);
-  alerts.firing = {{"hot", "warning", 55, 0}, {"full", "error", 60, 0}, {"disk", "error", 70, {}}};
+  alerts.firing = {
+      {"hot", "warning", 55, "0"}, {"full", "error", 60, "0"}, {"disk", "error", 70, {}}};
   EXPECT_EQ(series_of(fleet_of(1), Dialect::gpuyard, &alerts) - quiet, 3 * kSeriesOfAnAlert);
 }
 
@@ -79,6 +80,16 @@ TEST(Series, OfFlagsTellWhatIsNotSetFromWhatIsNotKnown) {
   EXPECT_EQ(render(snapshot, {"1"}, "p").find("throttle_reason_active"), std::string::npos);
 }
 
+TEST(Series, OfUnknownFlagsAreOtherAndHideNoFlag) {
+  Snapshot snapshot = fleet_of(1);
+  snapshot.devices[0].sample = {};
+  snapshot.devices[0].sample.set({Metric::throttle_reasons, 0, {}, INT64_MIN | 0x40});
+  const std::string text = render(snapshot, {"1"}, "p");
+  for (const char* line : {"reason=\"hw_thermal\"} 1\n", "reason=\"other\"} 1\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+  }
+}
+
 TEST(Series, OfARowWithSeveralElementsNameThem) {
   Snapshot snapshot = fleet_of(1);
   const std::string text = render(snapshot, {"1"}, "p");
@@ -90,8 +101,20 @@ TEST(Series, OfARowWithSeveralElementsNameThem) {
   }
 }
 
+TEST(Series, OfDroppedEventsSayWhereTheyWereDropped) {
+  const EventFigures events{{3, 2874}, 1};
+  Process process{"1"};
+  process.events = &events;
+  const std::string text = render(Snapshot{}, process, "p");
+  for (const char* line : {"p_events_dropped_total{source=\"driver\"} 3\n",
+                           "p_events_dropped_total{source=\"kernel_log\"} 2874\n",
+                           "p_events_dropped_total{source=\"rules\"} 1\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+  }
+}
+
 TEST(Series, OfLeasesAreNumbersAndSayNothingOfWhoseTheyAre) {
-  const LeaseFigures leases{{{0, true}, {1, false}}, 1, 7, 4711};
+  const LeaseFigures leases{{{"0", true}, {"1", false}}, 1, 7, 4711};
   const std::string text = render(Snapshot{}, {"1", nullptr, &leases}, "p");
   for (const char* line :
        {"# TYPE p_gpu_leased gauge\np_gpu_leased{device=\"0\"} 1\np_gpu_leased{device=\"1\"} 0\n",

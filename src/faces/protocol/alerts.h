@@ -23,7 +23,7 @@ inline constexpr std::int64_t kMostAlertHistory = 1000;
 inline constexpr Duration kSinkTestPatience = std::chrono::seconds(15);
 
 struct AlertGpu {
-  std::optional<std::uint32_t> index;  // its index when it was last seen
+  std::optional<std::uint32_t> index;  // the last one that it had; none: another GPU has that now
   std::string uuid;
   std::string pci_address;
   std::string name;
@@ -93,7 +93,7 @@ struct Alerts {
   std::vector<std::string> notes;
 };
 BOOST_DESCRIBE_STRUCT(Alerts, (), (schema, simulated, alerts, pending, notes))
-GPUYARD_ABOUT(Alerts, {"notes", "What a person should look at."})
+GPUYARD_ABOUT(Alerts, {"notes", "What a person should look at, and what no rule can judge now."})
 
 // Numbers beyond this are not exact in every reader of JSON.
 inline constexpr std::int64_t kLargestAlert = (std::int64_t{1} << 53U) - 1;

@@ -16,7 +16,8 @@ using energy::seconds_of;
 
 std::optional<std::uint32_t> index_of(const std::string& uuid, const gpuyard::Snapshot& now) {
   for (const DeviceState& device : now.devices) {
-    if (device.info.uuid == uuid) return device.info.index;
+    if (device.info.uuid != uuid) continue;
+    return is_missing(device.info) ? std::nullopt : std::optional(device.info.index);
   }
   return std::nullopt;
 }
@@ -29,6 +30,32 @@ void sort_gpus(std::vector<Gpu>& gpus) {
   });
 }
 
+// Why the energy of the GPU cannot be read now.
+std::optional<std::string> why_not_now(const std::string& uuid, const gpuyard::Snapshot& now) {
+  const auto device = std::ranges::find_if(
+      now.devices, [&](const DeviceState& one) { return one.info.uuid == uuid; });
+  if (!now.driver.initialised) return "there is no driver: " + now.driver.why;
+  if (device == now.devices.end()) return "the GPU is not present";
+  if (device->condition != DeviceCondition::responsive) return device->why;
+  std::string why = energy::why_no_energy(device->sample);
+  return why.empty() ? std::nullopt : std::optional(std::move(why));
+}
+
+std::string spoken(const std::optional<std::uint32_t>& index, const std::string& uuid) {
+  return index ? fmt::format("GPU {}", *index) : uuid;
+}
+
+// Names in the notes what a sum does not hold.
+template <class Sum>
+void note_unknown(Sum& sum) {
+  for (const auto& gpu : sum.gpus) {
+    if (gpu.joules) continue;
+    sum.notes.push_back(fmt::format("the energy of {} is not known, and not in the sum: {}",
+                                    spoken(gpu.index, gpu.uuid),
+                                    gpu.why.value_or("it was not read in this time")));
+  }
+}
+
 GpuEnergy gpu_energy_of(const energy::KeptAccount& kept, const gpuyard::Snapshot& now) {
   const energy::AccountState& state = kept.state;
   const energy::Amounts& amounts = state.amounts;
@@ -36,14 +63,15 @@ GpuEnergy gpu_energy_of(const energy::KeptAccount& kept, const gpuyard::Snapshot
           kept.uuid,
           to_rfc3339(state.first_seen),
           joules_of(amounts.device_mj()),
-          {joules_of(amounts.unattributed_mj), joules_of(amounts.daemon_down_mj)},
+          EnergyAccounts{joules_of(amounts.unattributed_mj), joules_of(amounts.daemon_down_mj)},
           !state.counter_mj,
           joules_of(amounts.estimated_mj),
           seconds_of(amounts.unknown),
-          {state.epoch, to_rfc3339(state.epoch_since),
-           joules_of(amounts.device_mj() - state.epoch_start_mj)},
+          EnergyEpoch{state.epoch, to_rfc3339(state.epoch_since),
+                      joules_of(amounts.device_mj() - state.epoch_start_mj)},
           seconds_of(std::max(now.taken - state.last, Duration::zero())),
-          {}};
+          {},
+          why_not_now(kept.uuid, now)};
 }
 
 }  // namespace
@@ -75,11 +103,13 @@ std::string text_of(const std::optional<Estimate>& estimate) {
   return text;
 }
 
+std::optional<Estimate> estimate_of_joules(const Tariff& tariff, std::optional<double> joules) {
+  return joules ? estimate_of(tariff, *joules / kJoulesPerKwh) : std::nullopt;
+}
+
 void put_estimates(EnergyReport& report, const Tariff& tariff) {
-  report.estimate = estimate_of(tariff, report.joules / kJoulesPerKwh);
-  for (GpuEnergy& gpu : report.gpus) {
-    gpu.estimate = estimate_of(tariff, gpu.joules / kJoulesPerKwh);
-  }
+  report.estimate = estimate_of_joules(tariff, report.joules);
+  for (GpuEnergy& gpu : report.gpus) gpu.estimate = estimate_of_joules(tariff, gpu.joules);
 }
 
 EnergyReport energy_report_of(const energy::Ledger& ledger, const gpuyard::Snapshot& now) {
@@ -92,8 +122,23 @@ EnergyReport energy_report_of(const energy::Ledger& ledger, const gpuyard::Snaps
     all_mj += kept.state.amounts.device_mj();
     report.gpus.push_back(gpu_energy_of(kept, now));
   }
-  report.joules = joules_of(all_mj);
+  if (!report.gpus.empty()) report.joules = joules_of(all_mj);
+  for (const DeviceState& device : now.devices) {
+    const std::string& uuid = device.info.uuid;
+    if (uuid.empty() || std::ranges::find(report.gpus, uuid, &GpuEnergy::uuid) != report.gpus.end())
+      continue;
+    GpuEnergy unknown;
+    unknown.index = index_of(uuid, now);
+    unknown.uuid = uuid;
+    unknown.why = why_not_now(uuid, now);
+    report.gpus.push_back(std::move(unknown));
+  }
   sort_gpus(report.gpus);
+  note_unknown(report);
+  report.partial = std::ranges::any_of(report.gpus, [](const GpuEnergy& gpu) {
+    return !gpu.joules || (gpu.index && gpu.why) ||
+           gpu.unknown_seconds >= energy::seconds_of(energy::kNoticeable);
+  });
   return report;
 }
 
@@ -107,14 +152,17 @@ EnergyWindow energy_window_of(const energy::WindowResult& result, const gpuyard:
   out.began_at = to_rfc3339(window.began_wall);
   out.ends_at = to_rfc3339(window.ends_wall());
   out.seconds = seconds_of(result.length);
-  out.joules = joules_of(result.energy_mj());
+  if (result.known()) out.joules = joules_of(result.energy_mj());
+  out.partial = result.partial();
   for (const energy::GpuResult& gpu : result.gpus) {
-    out.gpus.push_back({index_of(gpu.uuid, now), gpu.uuid, joules_of(gpu.energy_mj),
+    out.gpus.push_back({index_of(gpu.uuid, now), gpu.uuid,
+                        gpu.known ? std::optional(joules_of(gpu.energy_mj)) : std::nullopt,
                         seconds_of(gpu.length), energy::mean_watts(gpu), energy::peak_watts(gpu),
                         gpu.estimated, gpu.epochs_crossed > 0, gpu.epochs_crossed,
-                        seconds_of(gpu.unknown), seconds_of(gpu.age)});
+                        seconds_of(gpu.unknown), seconds_of(gpu.age), why_not_now(gpu.uuid, now)});
   }
   sort_gpus(out.gpus);
+  note_unknown(out);
   return out;
 }
 

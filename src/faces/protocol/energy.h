@@ -62,22 +62,27 @@ GPUYARD_ABOUT(
 struct GpuEnergy {
   std::optional<std::uint32_t> index;
   std::string uuid;
-  std::string since;
-  double joules = 0;
-  EnergyAccounts accounts;
+  std::optional<std::string> since;
+  std::optional<double> joules;
+  std::optional<EnergyAccounts> accounts;
   bool estimated = false;
   double estimated_joules = 0;
   double unknown_seconds = 0;
-  EnergyEpoch epoch;
+  std::optional<EnergyEpoch> epoch;
   double age_seconds = 0;
   std::optional<Estimate> estimate;
+  std::optional<std::string> why;
 };
 BOOST_DESCRIBE_STRUCT(GpuEnergy, (),
                       (index, uuid, since, joules, accounts, estimated, estimated_joules,
-                       unknown_seconds, epoch, age_seconds, estimate))
+                       unknown_seconds, epoch, age_seconds, estimate, why))
 GPUYARD_ABOUT(GpuEnergy, {"index", "NVML index of the GPU; null if it is not there now."},
-              {"since", "When it was first seen."},
-              {"joules", "Used since it was first seen, as far as known: the sum of its accounts."},
+              {"since", "When its energy was first read; null if it never was."},
+              {"accounts", "Null if nothing of its energy is known, as is epoch."},
+              {"joules",
+               "Used since it was first seen, as far as known: the sum of its accounts; null if "
+               "nothing of it is known."},
+              {"why", "Why its energy cannot be read now; null if it can."},
               {"estimated", "Now: the GPU has no energy counter, so that its power is integrated."},
               {"estimated_joules", "How many of the joules are integrated power."},
               {"unknown_seconds", "Time of which the energy is not, or not wholly, known."},
@@ -88,15 +93,20 @@ struct EnergyReport {
   int schema = 1;
   bool simulated = false;
   std::string taken_at;
-  double joules = 0;
+  std::optional<double> joules;
   std::vector<GpuEnergy> gpus;
   std::vector<std::string> notes;
   std::optional<Estimate> estimate;
+  std::optional<bool> partial = {};
 };
 BOOST_DESCRIBE_STRUCT(EnergyReport, (),
-                      (schema, simulated, taken_at, joules, gpus, notes, estimate))
-GPUYARD_ABOUT(EnergyReport, {"joules", "Of all GPUs that were ever seen."},
-              {"notes", "What is wrong with how the books are kept; empty when all is well."})
+                      (schema, simulated, taken_at, joules, gpus, notes, estimate, partial))
+GPUYARD_ABOUT(EnergyReport,
+              {"joules", "Of all GPUs that were ever seen; null if nothing is known of any."},
+              {"partial",
+               "The joules are at least this: of a GPU, or of some of the time, they are not "
+               "known. Null from a daemon that does not tell it."},
+              {"notes", "What is wrong with how the books are kept, and which GPUs the sum lacks."})
 
 // A GPU's index, UUID or PCI address; in JSON an index may be a number.
 struct GpuName {
@@ -122,7 +132,7 @@ GPUYARD_ABOUT(
 struct WindowGpu {
   std::optional<std::uint32_t> index;
   std::string uuid;
-  double joules = 0;
+  std::optional<double> joules;
   double seconds = 0;
   std::optional<double> mean_w;
   std::optional<double> peak_w;
@@ -131,12 +141,16 @@ struct WindowGpu {
   std::uint64_t epochs_crossed = 0;
   double unknown_seconds = 0;
   double age_seconds = 0;
+  std::optional<std::string> why;
 };
 BOOST_DESCRIBE_STRUCT(WindowGpu, (),
                       (index, uuid, joules, seconds, mean_w, peak_w, estimated, interrupted,
-                       epochs_crossed, unknown_seconds, age_seconds))
+                       epochs_crossed, unknown_seconds, age_seconds, why))
 GPUYARD_ABOUT(
-    WindowGpu, {"joules", "All that the device used in the window, whoever used it."},
+    WindowGpu,
+    {"joules",
+     "All that the device used in the window, whoever used it; null if nothing of it is known."},
+    {"why", "Why its energy cannot be read now; null if it can."},
     {"seconds", "Between the readings at the two edges."},
     {"mean_w", "Over the time that is known; null below half a second of it."},
     {"peak_w", "The highest power reading; there is one every second, and at the edges."},
@@ -156,15 +170,20 @@ struct EnergyWindow {
   std::string began_at;
   std::string ends_at;
   double seconds = 0;
-  double joules = 0;
+  std::optional<double> joules;
   std::vector<WindowGpu> gpus;
   std::vector<std::string> notes;
   std::optional<Estimate> estimate;
+  std::optional<bool> partial = {};
 };
 BOOST_DESCRIBE_STRUCT(EnergyWindow, (),
                       (schema, id, name, owner_uid, simulated, began_at, ends_at, seconds, joules,
-                       gpus, notes, estimate))
-GPUYARD_ABOUT(EnergyWindow, {"owner_uid", "Who began it, and may end it; so may an administrator."},
+                       gpus, notes, estimate, partial))
+GPUYARD_ABOUT(EnergyWindow, {"joules", "Of those of its GPUs that are known; null if none is."},
+              {"partial",
+               "The joules are at least this: of a GPU, or of some of the time, they are not "
+               "known. Null from a daemon that does not tell it."},
+              {"owner_uid", "Who began it, and may end it; so may an administrator."},
               {"ends_at", "When it is over if nobody ends it."})
 
 struct EnergyWindows {
@@ -179,8 +198,9 @@ struct WindowName {
 BOOST_DESCRIBE_STRUCT(WindowName, (), (window))
 GPUYARD_ABOUT(WindowName, {"window", "The id that beginning it gave."})
 
-// Fill in the estimates.
+// Fill in the estimates. Nothing is estimated of energy that is not known.
 void put_estimates(EnergyReport&, const Tariff&);
+std::optional<Estimate> estimate_of_joules(const Tariff&, std::optional<double> joules);
 
 // `now` gives each GPU's present index; a GPU that is not there has none.
 EnergyReport energy_report_of(const energy::Ledger&, const gpuyard::Snapshot& now);

@@ -125,7 +125,7 @@ struct Lease {
   std::optional<std::string> until;  // when it ends, or is expected to
   std::optional<std::string> ended;
   std::optional<lease::Ending> ending;
-  std::string why;  // why it still drains, or was ended
+  std::string why;  // why it still drains, was ended, or what its adoption left out
   bool overdue = false;
   std::optional<LeasePlace> place;  // while it waits
   std::optional<LeaseUse> use;      // from the grant on
@@ -178,7 +178,8 @@ GPUYARD_ABOUT(Squatter, {"resolve", "The command that makes a lease of what the 
 struct Withheld {
   std::uint32_t index = 0;
   std::string uuid;
-  // "cordoned", "lost", "mig_enabled", "new", "squatted", "unknown_process", "in_use", "observed"
+  // "cordoned", "lost", "mig_enabled", "new", "squatted", "unknown", "unknown_process", "in_use",
+  // "observed", "unresponsive", "unhealthy", "quarantined"
   std::string why;
   std::string text;
   std::optional<std::string> by;

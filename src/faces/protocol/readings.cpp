@@ -1,6 +1,7 @@
 #include "protocol/readings.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -156,6 +157,10 @@ struct Place {
   }
 };
 
+std::int64_t highest_bit(std::int64_t bits) {
+  return std::bit_cast<std::int64_t>(std::bit_floor(std::bit_cast<std::uint64_t>(bits)));
+}
+
 std::optional<std::int64_t> number_of_words(const Place& place, const boost::json::value& from) {
   const auto* list = from.if_array();
   if (list == nullptr) {
@@ -165,11 +170,14 @@ std::optional<std::int64_t> number_of_words(const Place& place, const boost::jso
   std::int64_t flags = 0;
   for (const auto& item : *list) {
     const auto* text = item.if_string();
-    const auto word = std::ranges::find_if(place.row.words, [&](const Word& candidate) {
-      return text != nullptr && std::string_view(*text) == candidate.text;
-    });
-    if (text == nullptr) place.complain("must be a list of words or null");
-    if (word != place.row.words.end()) flags |= word->value;
+    if (text == nullptr) {
+      place.complain("must be a list of words or null");
+      continue;
+    }
+    const auto word = std::ranges::find(place.row.words, std::string_view(*text), &Word::text);
+    // The last word stands for all others, also for those of a newer daemon.
+    const Word& meant = word != place.row.words.end() ? *word : place.row.words.back();
+    flags |= highest_bit(meant.value);
   }
   return flags;
 }
@@ -191,8 +199,8 @@ std::optional<std::int64_t> scaled_number(const Place& place, const boost::json:
   }
   const auto divisor = static_cast<double>(unit_info(place.row.unit).json_divisor);
   const double native = from.to_number<double>() * divisor;
-  constexpr double kExact = 9007199254740992.0;  // 2^53: what a double holds exactly
-  if (std::abs(native) > kExact) {
+  constexpr double kTooLarge = 9223372036854775808.0;  // 2^63
+  if (!(std::abs(native) < kTooLarge)) {
     place.complain("out of range");
     return std::nullopt;
   }

@@ -57,6 +57,21 @@ TEST(Readings, OfAStateAreItsWordAndOfFlagsTheirWords) {
   EXPECT_EQ(field(sample, "throttle_reasons"), R"(["sw_power_cap","hw_thermal"])");
 }
 
+TEST(Readings, OfFlagsWithoutAWordAreOther) {
+  for (const std::int64_t bits : {INT64_MIN, std::int64_t{0x200}, INT64_MIN | 0x10000}) {
+    const Sample sample = sample_of({{Metric::throttle_reasons, 0, {}, bits | 0x40}});
+    EXPECT_EQ(field(sample, "throttle_reasons"), R"(["hw_thermal","other"])");
+  }
+}
+
+TEST(Readings, CarryCountersThatADoubleRounds) {
+  constexpr std::int64_t kWeeksOfNvlink = (std::int64_t{1} << 60U) + (1 << 20);
+  const Readings readings = readings_of(sample_of({{Metric::nvlink_tx, 0, {}, kWeeksOfNvlink}}));
+  const auto read = json::from_json<Readings>(json::to_json(readings));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->get(Metric::nvlink_tx), kWeeksOfNvlink);
+}
+
 TEST(Readings, OfARowWithADimensionAreAListOrNamedByPlace) {
   const Sample sample = sample_of({{Metric::fan_speed, 0, {}, std::int64_t{30}},
                                    {Metric::fan_speed, 1, {}, Missing{}},
@@ -74,9 +89,9 @@ std::variant<Missing, std::int64_t, std::string> any_value(const Row& row,
   if (row.kind == Kind::text) return "text \"" + std::to_string(random() % 100);
   const auto number = static_cast<std::int64_t>(random() % (1ULL << (random() % 48)));
   if (row.kind != Kind::flags) return number;
-  std::int64_t known = 0;
-  for (const Word& word : row.words) known |= word.value;
-  return number & known;
+  std::int64_t known = INT64_MIN;  // of the bits that are `other`, JSON keeps this one
+  for (const Word& word : row.words.first(row.words.size() - 1)) known |= word.value;
+  return (random() % 2 == 0 ? number | INT64_MIN : number) & known;
 }
 
 Sample any_sample(std::mt19937_64& random) {
@@ -108,7 +123,7 @@ TEST(Readings, OfANewerDaemonMayHoldMore) {
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->get(Metric::power_draw), 1500);
   EXPECT_EQ(read->get(Metric::energy_total), std::nullopt);
-  EXPECT_EQ(read->get(Metric::throttle_reasons), 1);
+  EXPECT_EQ(read->get(Metric::throttle_reasons), INT64_MIN | 1) << "the new word is another reason";
   EXPECT_EQ(read->get(Metric::ecc_corrected_volatile_at, 7), 2);
 }
 

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/format.h>
+
 #include "device/catalog.h"
+#include "device/fitness.h"
 
 namespace gpuyard::protocol {
 namespace {
@@ -146,9 +149,21 @@ DeviceState state_of(const Device& device) {
   return out;
 }
 
+namespace {
+
+std::string no_usable_gpu(const gpuyard::Snapshot& snapshot) {
+  const DeviceState& first = snapshot.devices.front();
+  return fmt::format("none of the {} GPUs can be used; GPU {}: {}", snapshot.devices.size(),
+                     first.info.index, first.why);
+}
+
+}  // namespace
+
 Readiness readiness_of(const gpuyard::Snapshot& snapshot) {
   Readiness out;
-  out.ready = snapshot.driver.initialised;
+  const auto sick = [&](const DeviceState& device) { return is_sick(device, snapshot.taken); };
+  const bool all_sick = !snapshot.devices.empty() && std::ranges::all_of(snapshot.devices, sick);
+  out.ready = snapshot.driver.initialised && !all_sick;
   // A GPU that is gone is listed but not counted, as nobody can use it.
   out.gpus = static_cast<std::uint64_t>(
       std::ranges::count_if(snapshot.devices, [](const DeviceState& device) {
@@ -156,7 +171,8 @@ Readiness readiness_of(const gpuyard::Snapshot& snapshot) {
         return !fault || fault->reason != MissingReason::device_lost;
       }));
   out.cuda_available = snapshot.driver.initialised && out.gpus > 0;
-  out.reason = !out.ready                       ? snapshot.driver.why
+  out.reason = !snapshot.driver.initialised     ? snapshot.driver.why
+               : all_sick                       ? no_usable_gpu(snapshot)
                : out.gpus == 0                  ? "the driver is loaded and reports no GPU"
                : snapshot.driver.info.simulated ? "serving a simulated fleet"
                                                 : "serving";

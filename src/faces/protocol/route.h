@@ -57,6 +57,9 @@ struct RouteInfo {
   // The scope "lease" is enough for a holder of the GPUs; the handler checks the lease.
   bool for_holders = false;
   bool local = false;  // only over the Unix socket, whose peer the kernel knows
+  // Parameters of the query are no error though the route has none: a Prometheus job may have its
+  // own for every target.
+  bool ignores_query = false;
 };
 
 struct NoBody {};

@@ -288,7 +288,9 @@ inline constexpr Route<NoParams, LeaseAnswer, LeaseWish> kClaim{
 
 inline constexpr Route<NoParams, LeaseAnswer, AdoptWish> kAdopt{
     {"POST", "/api/gpu/leases/adopt", "Leases", Scope::lease, Gpus::whole,
-     "Makes a lease of the GPUs that a process uses already. Only of one's own process.", kClaims}};
+     "Makes a lease of the GPUs that a process and its descendants of the same user use already. "
+     "Only of one's own process. Descendants of other users are named, and not taken.",
+     kClaims}};
 
 inline constexpr Route<LeaseName, LeaseAnswer> kLease{
     {"GET", "/api/gpu/leases/{lease}", "Leases", Scope::read, Gpus::some,
@@ -337,6 +339,14 @@ inline constexpr Route<ManagedGpus, Cordoned> kUncordon{
     {"DELETE", "/api/gpu/manage/{id}/cordon", "Leases", Scope::control, Gpus::some,
      "Hands these GPUs out again.", kNeedsDevice}};
 
+inline constexpr std::array kOverrides = {Errc::not_found, Errc::conflict, Errc::unavailable};
+
+inline constexpr Route<ManagedGpus, Cordoned, CordonWish> kOverrideWithholding{
+    {"PUT", "/api/gpu/manage/{id}/override", "Leases", Scope::control, Gpus::some,
+     "Leases these GPUs although their state or their use is unknown, until that changes; 409 if "
+     "they are withheld for a known reason.",
+     kOverrides}};
+
 inline constexpr std::array kMakesToken = {Errc::conflict, Errc::busy, Errc::not_found,
                                            Errc::unavailable};
 inline constexpr std::array kNeedsToken = {Errc::not_found, Errc::busy, Errc::unavailable};
@@ -378,7 +388,8 @@ inline constexpr Route<NoParams, Text> kMetrics{
      .summary = "All metrics, in Prometheus's text format, or in OpenMetrics for who asks for it "
                 "by Accept.",
      .produces = "text/plain",
-     .also_produces = "application/openmetrics-text"}};
+     .also_produces = "application/openmetrics-text",
+     .ignores_query = true}};
 
 inline constexpr Route<NoParams, Health> kHealth{{"GET", "/health", "Observability", Scope::open,
                                                   Gpus::none,
@@ -390,7 +401,8 @@ inline constexpr Route<NoParams, Readiness> kReady{
      .tag = "Observability",
      .scope = Scope::open,
      .gpus = Gpus::none,
-     .summary = "Readiness, with the reason: 503 until the driver is initialised.",
+     .summary = "Readiness, with the reason: 503 until the driver is initialised, and while no GPU "
+                "can be used.",
      .also_answers_with = 503}};
 
 inline constexpr Route<NoParams, Text> kOpenApi{{"GET", "/openapi.json", "Observability",

@@ -28,13 +28,16 @@ struct SlurmGpu {
   std::string uuid;
   std::string pci_address;
   std::string name;
-  std::optional<std::string> rule;  // whose alert keeps it in quarantine; null: it is well
+  std::optional<std::string> rule;  // whose alert keeps it in quarantine
   std::string why;
   std::string advice;
+  std::optional<std::string> unknown;  // what should be known of it and is not
 };
-BOOST_DESCRIBE_STRUCT(SlurmGpu, (), (index, minor, uuid, pci_address, name, rule, why, advice))
+BOOST_DESCRIBE_STRUCT(SlurmGpu, (),
+                      (index, minor, uuid, pci_address, name, rule, why, advice, unknown))
 GPUYARD_ABOUT(SlurmGpu, {"minor", "The N of its device file /dev/nvidiaN; null: not known."},
-              {"rule", "The rule whose alert keeps it in quarantine; null: it gets work."})
+              {"rule", "The rule whose alert keeps it in quarantine; null: it gets work."},
+              {"unknown", "What should be known of it and is not now; null: nothing."})
 
 struct SlurmJob {
   std::string job;

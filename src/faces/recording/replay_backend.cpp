@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "device/catalog.h"
+#include "device/plausible.h"
 
 namespace gpuyard::recording {
 namespace {
@@ -33,7 +34,7 @@ Sample sample_of(const PlayedGpu& gpu, ProbeSet probes, TimePoint now) {
     for (const Metric metric : row_of(probe).fills) {
       for (Reading reading : gpu.sample.all(metric)) {
         reading.taken = now;
-        out.set(std::move(reading));
+        out.set(if_plausible(std::move(reading)));
       }
     }
     if (probe == Probe::processes && gpu.sample.processes()) {
@@ -82,6 +83,7 @@ Result<DriverSession> ReplayBackend::start() {
   session.driver.library = replay_.path;
   session.driver.simulated = true;  // the readings are from the past
   session.gpu_count = static_cast<std::uint32_t>(player_.gpus().size());
+  session.own_time = true;
   return session;
 }
 

@@ -19,6 +19,7 @@ namespace gpuyard {
 struct DriverSession {
   DriverInfo driver;
   std::uint32_t gpu_count = 0;
+  bool own_time = false;  // see Fleet
 };
 
 // A call may block for milliseconds, or for ever when a GPU is dying: the caller keeps one thread

@@ -17,7 +17,7 @@ enum class BottleneckCause : std::uint8_t {
   heat,         // hardware or driver lower the clocks because of heat
   power_brake,  // the power supply has the GPU slowed down
   power_cap,    // the power limit lowers the clocks
-  narrow_link,  // fewer PCIe lanes, a lower generation, or fewer NVLinks than there could be
+  narrow_link,  // NVLinks down, or fewer PCIe lanes or a lower generation than there could be
   starved,      // inferred: waits for its processes on the CPU, or for PCIe
   waiting,      // inferred: kernels are resident and compute nothing, as in a hung collective
   leased_idle,  // leased, and nobody computes

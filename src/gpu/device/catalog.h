@@ -45,7 +45,8 @@ enum class Kind {
   flags,  // any of the row's words: one bit each
 };
 
-// The name of a number of a `state` row, or of a bit of a `flags` row.
+// The name of a number of a `state` row, or of a bit of a `flags` row. The last word of a `flags`
+// row stands for all bits that have no word of their own.
 struct Word {
   std::int64_t value;
   std::string_view text;
@@ -75,6 +76,18 @@ std::string element_of(Dimension, std::uint16_t index);
 // Returns the bound below which all indexes are.
 std::uint16_t extent_of(Dimension);
 
+// The values that a row can have, in its native unit. A value outside of them is missing, because
+// the driver's answer cannot be true. They leave room for boards that are not built yet.
+struct Bounds {
+  std::int64_t least;
+  std::int64_t most;
+
+  constexpr bool contain(std::int64_t value) const { return least <= value && value <= most; }
+};
+
+// No board draws more than this.
+inline constexpr std::int64_t kMostBoardWatts = 10'000;
+
 struct Row {
   Metric metric;
   std::string_view key;  // the JSON key without its unit
@@ -88,6 +101,7 @@ struct Row {
   std::string_view dcgm;        // field identifier in DCGM 4.8
   std::string_view help;
   std::span<const Word> words = {};
+  Bounds bounds = {INT64_MIN, INT64_MAX};  // text and flags have none
 };
 
 std::span<const Row> catalog();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <optional>
 
 namespace gpuyard {
@@ -24,17 +25,86 @@ constexpr std::array kYesWords = {Word{0, "no"}, Word{1, "yes"}};
 // nvmlComputeMode_t; 1 is no longer supported.
 constexpr std::array kComputeWords = {Word{0, "default"}, Word{1, "exclusive_thread"},
                                       Word{2, "prohibited"}, Word{3, "exclusive_process"}};
-// nvmlClocksEventReasons: one bit each.
-constexpr std::array kThrottleWords = {
-    Word{0x1, "idle"},        Word{0x2, "app_clocks"},      Word{0x4, "sw_power_cap"},
-    Word{0x8, "hw_slowdown"}, Word{0x10, "sync_boost"},     Word{0x20, "sw_thermal"},
-    Word{0x40, "hw_thermal"}, Word{0x80, "hw_power_brake"}, Word{0x100, "display_clocks"}};
+// nvmlClocksEventReasons: one bit each. `other` is the driver's own "some other reason" (bit 63),
+// and every bit that is newer than this table.
+constexpr std::array kThrottleWords = {Word{0x1, "idle"},
+                                       Word{0x2, "app_clocks"},
+                                       Word{0x4, "sw_power_cap"},
+                                       Word{0x8, "hw_slowdown"},
+                                       Word{0x10, "sync_boost"},
+                                       Word{0x20, "sw_thermal"},
+                                       Word{0x40, "hw_thermal"},
+                                       Word{0x80, "hw_power_brake"},
+                                       Word{0x100, "display_clocks"},
+                                       Word{~std::int64_t{0x1FF}, "other"}};
+
+// Returns the bounds of a row that is a plain number of its unit.
+constexpr Bounds bounds_of(Unit unit, Kind kind) {
+  constexpr std::int64_t kYear = std::int64_t{365} * 24 * 3600;
+  constexpr std::int64_t kMostMilliwatts = kMostBoardWatts * 1000;
+  const bool counter = kind == Kind::counter;
+  switch (unit) {
+    case Unit::none:
+      return {0, counter ? 1'000'000'000'000 : 1'000'000};
+    case Unit::percent:
+      return {0, 100};
+    case Unit::millipercent:
+      return {0, 100'000};
+    case Unit::celsius:
+      return {-200, 200};  // from cooling with liquid nitrogen to where solder melts
+    case Unit::bytes:
+      // Traffic of NVLinks passes 2^53 bytes within hours. The board's memory is at most 1 PiB.
+      return {0, counter ? 9'000'000'000'000'000'000 : std::int64_t{1} << 50U};
+    case Unit::bytes_per_second:
+      return {0, 1'000'000'000'000};  // twice the rate of PCIe 8 with 16 lanes
+    case Unit::milliwatts:
+      return {0, kMostMilliwatts};
+    case Unit::millijoules:
+      return {0, kMostMilliwatts * 20 * kYear};
+    case Unit::megahertz:
+      return {0, 100'000};
+    case Unit::nanoseconds:
+      return {0, 100 * kYear * 1'000'000'000};
+  }
+  return {0, 0};
+}
+
+constexpr Bounds bounds_of(Metric metric, Unit unit, Kind kind) {
+  switch (metric) {
+    case Metric::performance_state:
+      return {0, 15};  // 32 means unknown
+    case Metric::fan_speed:
+      return {0, 500};  // an overdriven fan says more than 100
+    case Metric::pcie_generation:
+    case Metric::pcie_generation_max:
+      return {0, 16};
+    case Metric::pcie_width:
+    case Metric::pcie_width_max:
+      return {0, 64};
+    default:
+      break;
+  }
+  if (kind == Kind::text || kind == Kind::flags) return {INT64_MIN, INT64_MAX};
+  if (kind == Kind::state) return {0, 255};  // a state without a word is newer than its table
+  return bounds_of(unit, kind);
+}
 
 constexpr Row row(Metric metric, std::string_view key, Source source, Unit unit, Kind kind,
                   Dimension dimension, std::string_view prometheus, std::string_view nvidia_smi,
                   std::string_view dcgm, std::string_view help, std::span<const Word> words = {}) {
-  return {metric,    key,        unit,       kind, source.subject, source.probe,
-          dimension, prometheus, nvidia_smi, dcgm, help,           words};
+  return {metric,
+          key,
+          unit,
+          kind,
+          source.subject,
+          source.probe,
+          dimension,
+          prometheus,
+          nvidia_smi,
+          dcgm,
+          help,
+          words,
+          bounds_of(metric, unit, kind)};
 }
 
 constexpr std::array kCatalog = {
@@ -42,6 +112,14 @@ constexpr std::array kCatalog = {
   row(Metric::name, #name, source, Unit::unit, Kind::kind, Dimension::dimension, __VA_ARGS__),
 #include "device/metrics.def"
 };
+
+constexpr bool has_bounds(const Row& row) {
+  return row.bounds.least > INT64_MIN && row.bounds.most < INT64_MAX &&
+         row.bounds.least < row.bounds.most;
+}
+static_assert(std::ranges::all_of(kCatalog, [](const Row& row) {
+  return has_bounds(row) != (row.kind == Kind::text || row.kind == Kind::flags);
+}));
 
 template <Probe probe>
 constexpr auto kFills = [] {

@@ -55,9 +55,22 @@ TEST(Catalog, StatesAndFlagsAndOnlyTheyHaveWords) {
     std::set<std::int64_t> values;
     for (const Word& word : row.words) {
       EXPECT_TRUE(values.insert(word.value).second) << row.key << " " << word.text;
-      const auto bits = static_cast<std::uint64_t>(word.value);
-      EXPECT_TRUE(row.kind == Kind::state || std::has_single_bit(bits)) << word.text;
     }
+  }
+}
+
+TEST(Catalog, FlagsNameEachBitOnceAndTheRestOther) {
+  for (const Row& row : catalog()) {
+    if (row.kind != Kind::flags) continue;
+    std::uint64_t named = 0;
+    for (const Word& word : row.words) {
+      const auto bits = static_cast<std::uint64_t>(word.value);
+      EXPECT_EQ(named & bits, 0U) << word.text;
+      EXPECT_EQ(std::has_single_bit(bits), word.text != "other") << word.text;
+      named |= bits;
+    }
+    EXPECT_EQ(named, ~std::uint64_t{0}) << row.key;
+    EXPECT_EQ(row.words.back().text, "other");
   }
 }
 

@@ -34,6 +34,25 @@ std::optional<Slot> slot_of(std::string_view address) {
 
 }  // namespace
 
+bool is_missing(const DeviceInfo& info) {
+  return info.former_index.has_value();
+}
+
+std::optional<std::uint32_t> own_index(const DeviceInfo& info) {
+  const bool is_another = info.former_index && *info.former_index != info.index;
+  return is_another ? std::nullopt : std::optional(info.index);
+}
+
+std::string label_of(const DeviceInfo& info) {
+  const auto index = own_index(info);
+  return index ? std::to_string(*index) : info.id;
+}
+
+std::string spoken_name(const std::string& id, std::optional<std::uint32_t> index, bool has_index) {
+  if (!index) return id;
+  return has_index ? std::to_string(*index) : id + " (was " + std::to_string(*index) + ")";
+}
+
 bool is_pci_slot(std::string_view address) {
   return slot_of(address).has_value();
 }

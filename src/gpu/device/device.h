@@ -30,6 +30,9 @@ struct DeviceInfo {
   // The far ends of the NVLinks that were up when the GPU was opened, each once: a GPU's PCI
   // address, or kNvlinkSwitch.
   std::vector<std::string> nvlinks = {};
+  // Set for a board that the driver does not list now: the index that it had. `index` is the same
+  // as long as no other board has it, or else a free one. Not part of the driver's messages.
+  std::optional<std::uint32_t> former_index = {};
 
   friend bool operator==(const DeviceInfo&, const DeviceInfo&) = default;
 };
@@ -41,10 +44,24 @@ BOOST_DESCRIBE_STRUCT(DriverInfo, (),
 struct Fleet {
   DriverInfo driver;
   std::vector<DeviceInfo> devices;  // by index
+  // The time of these GPUs runs faster or slower than ours, or stands still: they are simulated or
+  // recorded. Their counters cannot be compared with our clock.
+  bool own_time = false;
 
   friend bool operator==(const Fleet&, const Fleet&) = default;
 };
-BOOST_DESCRIBE_STRUCT(Fleet, (), (driver, devices))
+BOOST_DESCRIBE_STRUCT(Fleet, (), (driver, devices, own_time))
+
+// An index names a board only while the driver lists it; the UUID always does.
+
+// True for a board that this machine had and that the driver does not list now.
+bool is_missing(const DeviceInfo&);
+// The board's own index; empty for a missing board whose index another one has now.
+std::optional<std::uint32_t> own_index(const DeviceInfo&);
+// "2", or the UUID where the board has no index of its own.
+std::string label_of(const DeviceInfo&);
+// The same for sentences, with the index that it had: "2", or "GPU-5f3c... (was 2)".
+std::string spoken_name(const std::string& id, std::optional<std::uint32_t> index, bool has_index);
 
 // The spellings of a PCI address.
 

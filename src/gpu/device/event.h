@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <boost/describe.hpp>
@@ -44,37 +45,58 @@ struct DeviceEvent {
   std::optional<std::uint32_t> xid = {};  // set for EventKind::xid
   std::optional<std::uint32_t> pid = {};  // the affected process, if the source tells it
   std::string text = {};                  // the source's own words, if it has any
+  std::uint64_t lost = 0;                 // of events_lost: how many; 0: not known
 
   friend bool operator==(const DeviceEvent&, const DeviceEvent&) = default;
 };
-BOOST_DESCRIBE_STRUCT(DeviceEvent, (), (device, kind, source, at, xid, pid, text))
+BOOST_DESCRIBE_STRUCT(DeviceEvent, (), (device, kind, source, at, xid, pid, text, lost))
+
+// How many events were dropped because too many came at once, since the daemon started. A loss of
+// unknown size counts as one.
+struct EventDrops {
+  std::uint64_t driver = 0;
+  std::uint64_t kernel_log = 0;
+};
 
 // Limits the events of one GPU that are passed on: a dying GPU can have thousands a second.
 
-// Passes on `burst` events at once, then `each_second`. Pure state; has as many keys as its owner
-// uses.
+// Passes on `burst` events at once, then `each_second`. All events of a GPU that are for the record
+// share one limit; each number and kind that is more than a note has its own, so a flood of notes
+// never drops what stops work. Pure state; has as many keys as its owner uses.
 class EventLimit {
  public:
   EventLimit(double burst, double each_second) : burst_(burst), each_second_(each_second) {}
 
   // Returns false, and counts the event, if there are too many.
-  bool admit(const DeviceId&, TimePoint now);
+  bool admit(const DeviceEvent&, TimePoint now);
 
-  // Returns one event for each GPU whose events were refused, as soon as one would be admitted
-  // again; then counts from 0. Call it from time to time.
+  // Returns one event for each limit that refused some, as soon as one would be admitted again;
+  // then counts from 0. Call it from time to time.
   std::vector<DeviceEvent> take_refused(EventSource, TimePoint now);
   // True if take_refused() still has events to return.
   bool holds_back() const;
 
  private:
+  struct Lane {
+    DeviceId device;
+    bool notes = true;                      // the one for all that is for the record
+    EventKind kind = EventKind::xid;        // of the others
+    std::optional<std::uint32_t> xid = {};  // of the others
+
+    friend bool operator<(const Lane& one, const Lane& other) {
+      return std::tie(one.device, one.notes, one.kind, one.xid) <
+             std::tie(other.device, other.notes, other.kind, other.xid);
+    }
+  };
   struct Bucket {
     TokenBucket tokens;
     std::uint64_t refused = 0;
   };
+  static Lane lane_of(const DeviceEvent&);
 
   const double burst_;
   const double each_second_;
-  std::map<DeviceId, Bucket> buckets_;
+  std::map<Lane, Bucket> buckets_;
 };
 
 }  // namespace gpuyard

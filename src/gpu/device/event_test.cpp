@@ -9,33 +9,62 @@ using std::chrono::seconds;
 
 constexpr TimePoint kNow{std::chrono::hours(1)};
 
+DeviceEvent xid(const DeviceId& device, std::uint32_t number, std::string text = "") {
+  DeviceEvent event{device, EventKind::xid, EventSource::kernel_log, kNow, number};
+  event.text = std::move(text);
+  return event;
+}
+
 TEST(EventLimit, PassesABurstAndThenARate) {
   EventLimit limit(10, 2);
   int passed = 0;
-  for (int i = 0; i < 100; ++i) passed += limit.admit("GPU-a", kNow) ? 1 : 0;
+  for (int i = 0; i < 100; ++i) passed += limit.admit(xid("GPU-a", 31), kNow) ? 1 : 0;
   EXPECT_EQ(passed, 10);
-  for (int i = 0; i < 100; ++i) passed += limit.admit("GPU-a", kNow + seconds(3)) ? 1 : 0;
+  for (int i = 0; i < 100; ++i) passed += limit.admit(xid("GPU-a", 31), kNow + seconds(3)) ? 1 : 0;
   EXPECT_EQ(passed, 16);
 }
 
 TEST(EventLimit, AFloodOfOneGpuCostsAnotherNothing) {
   EventLimit limit(10, 2);
-  for (int i = 0; i < 100; ++i) static_cast<void>(limit.admit("GPU-a", kNow));
-  EXPECT_TRUE(limit.admit("GPU-b", kNow));
+  for (int i = 0; i < 100; ++i) static_cast<void>(limit.admit(xid("GPU-a", 31), kNow));
+  EXPECT_TRUE(limit.admit(xid("GPU-b", 31), kNow));
 }
 
 TEST(EventLimit, WhatWasRefusedIsToldOnceWhenTheFloodEbbs) {
   EventLimit limit(10, 2);
-  for (int i = 0; i < 100; ++i) static_cast<void>(limit.admit("GPU-a", kNow));
+  for (int i = 0; i < 100; ++i) static_cast<void>(limit.admit(xid("GPU-a", 31), kNow));
   EXPECT_TRUE(limit.take_refused(EventSource::driver, kNow).empty());
   EXPECT_TRUE(limit.holds_back());
   const auto told = limit.take_refused(EventSource::driver, kNow + seconds(1));
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(told[0].device, "GPU-a");
   EXPECT_EQ(told[0].kind, EventKind::events_lost);
+  EXPECT_EQ(told[0].lost, 90U);
   EXPECT_EQ(told[0].text, "90 more events were not passed on: too many at once");
   EXPECT_FALSE(limit.holds_back());
   EXPECT_TRUE(limit.take_refused(EventSource::driver, kNow + seconds(2)).empty());
+}
+
+TEST(EventLimit, AFloodOfNotesDropsNothingThatStopsWork) {
+  EventLimit limit(10, 2);
+  for (int i = 0; i < 3000; ++i) static_cast<void>(limit.admit(xid("GPU-a", 31), kNow));
+  EXPECT_FALSE(limit.admit(xid("GPU-a", 13), kNow)) << "a note as well";
+  EXPECT_TRUE(limit.admit(xid("GPU-a", 95), kNow));
+  EXPECT_TRUE(limit.admit(xid("GPU-a", 94), kNow));
+  EXPECT_TRUE(limit.admit(xid("GPU-a", 149, "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"), kNow));
+  EXPECT_FALSE(limit.admit(xid("GPU-a", 149, "NETIR_LINK_DOWN Nonfatal XC0 i0 Link 14"), kNow));
+  EXPECT_TRUE(limit.admit({"GPU-a", EventKind::unavailable, EventSource::driver}, kNow));
+}
+
+TEST(EventLimit, AFloodOfOneFatalXidDropsNoOther) {
+  EventLimit limit(10, 2);
+  int passed = 0;
+  for (int i = 0; i < 3000; ++i) passed += limit.admit(xid("GPU-a", 119), kNow) ? 1 : 0;
+  EXPECT_EQ(passed, 10);
+  EXPECT_TRUE(limit.admit(xid("GPU-a", 79), kNow));
+  const auto told = limit.take_refused(EventSource::kernel_log, kNow + seconds(1));
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].text, "2990 more events with Xid 119 were not passed on: too many at once");
 }
 
 }  // namespace

@@ -80,6 +80,7 @@ HealthReport judge(const HealthFacts& facts, const HealthThresholds& limits) {
   if (facts.lost) all.found(Health::unhealthy, describe(*facts.lost));
   look_at_temperature(facts, limits, all);
   look_at_memory_errors(facts, all);
+  if (!facts.contradiction.empty()) all.found(Health::degraded, facts.contradiction);
   return std::move(all).report();
 }
 
@@ -101,9 +102,24 @@ Value current(const DeviceState& device, const Reading* reading) {
 
 }  // namespace
 
+void HealthWatch::compare_power(bool compare) {
+  compares_power_ = compare;
+  if (!compare) power_.clear();
+}
+
+std::string HealthWatch::contradiction(const DeviceId& gpu) const {
+  const auto compared = power_.find(gpu);
+  return compared != power_.end() ? compared->second.contradiction() : "";
+}
+
 void HealthWatch::note(const DeviceId& gpu, const Sample& sample) {
+  if (compares_power_) power_[gpu].note(sample);
   const Reading errors = uncorrectable_errors(sample);
-  if (const auto* total = errors.number()) gpus_[gpu].count(errors.metric, *total);
+  const std::int64_t* const since_load = sample.number(Metric::ecc_uncorrected_volatile);
+  if (const auto* total = errors.number()) {
+    gpus_[gpu].count(errors.metric, *total,
+                     since_load != nullptr ? std::optional(*since_load) : std::nullopt);
+  }
   const auto& list = sample.processes();
   const auto watched = gpus_.find(gpu);
   if (!list || list->processes() == nullptr || watched == gpus_.end()) return;
@@ -129,6 +145,9 @@ void HealthWatch::note_contained(const DeviceId& gpu, const Sample& latest) {
 HealthReport HealthWatch::judge(const DeviceState& device) const {
   HealthFacts facts;
   facts.lost = lost_because(device);
+  if (device.condition == DeviceCondition::responsive) {
+    facts.contradiction = contradiction(device.info.id);
+  }
   facts.temperature = current(device, device.sample.find(Metric::temperature_core));
   const Reading errors = uncorrectable_errors(device.sample);
   facts.ecc_errors = current(device, &errors);
@@ -139,20 +158,68 @@ HealthReport HealthWatch::judge(const DeviceState& device) const {
   return gpuyard::judge(facts, policy_.thresholds_of(device.info));
 }
 
+EccState HealthWatch::errors_of(const DeviceId& gpu) const {
+  const auto found = gpus_.find(gpu);
+  return found != gpus_.end() ? found->second.state() : EccState{};
+}
+
+// If a sample came first, its counters are compared with the restored state.
+void HealthWatch::restore(const DeviceId& gpu, const EccState& errors, bool rebooted) {
+  const EccState seen = errors_of(gpu);
+  EccBaseline& baseline = gpus_[gpu] = EccBaseline();
+  baseline.restore(errors, rebooted);
+  if (seen.source) baseline.count(*seen.source, seen.total, seen.since_load);
+}
+
+void EccBaseline::restore(const EccState& state, bool rebooted) {
+  source_ = state.source;
+  base_ = rebooted ? state.total : state.base;
+  total_ = state.total;
+  rebooted_ = rebooted;
+  if (rebooted) return;
+  since_load_ = state.since_load;
+  contained_ = state.contained;
+  waiting_ = {state.waiting.begin(), state.waiting.end()};
+  suspects_ = {state.suspects.begin(), state.suspects.end()};
+}
+
+EccState EccBaseline::state() const {
+  return {source_,
+          base_,
+          total_,
+          since_load_,
+          contained_,
+          {waiting_.begin(), waiting_.end()},
+          {suspects_.begin(), suspects_.end()}};
+}
+
 void EccBaseline::start_over(std::int64_t base) {
   base_ = base;
   contained_ = 0;
 }
 
-void EccBaseline::count(Metric source, std::int64_t total) {
-  if (!counted_ || source != source_) {
+// Errors from before the reset are known; those since then are in both counters.
+void EccBaseline::reset_seen(Metric source, std::int64_t since_load) {
+  const std::int64_t before = source == Metric::ecc_uncorrected_volatile ? 0 : base_;
+  start_over(std::clamp(total_ - since_load, std::min(before, total_), total_));
+}
+
+void EccBaseline::count(Metric source, std::int64_t total, std::optional<std::int64_t> since_load) {
+  const bool first = !source_;
+  const bool fell = source_ == source && total < total_;
+  const bool was_reset = since_load && (rebooted_ || (since_load_ && *since_load < *since_load_));
+  if (first) {
     start_over(total);
-  } else if (total < total_) {
+  } else if (source != source_) {
+    base_ = total - (total_ - base_);
+  } else if (fell) {
     start_over(0);  // the counter was cleared; its errors came after that
   }
-  counted_ = true;
   source_ = source;
   total_ = total;
+  if (was_reset && !first) reset_seen(source, *since_load);
+  if (since_load) since_load_ = since_load;
+  rebooted_ = rebooted_ && !since_load;
 }
 
 void EccBaseline::acknowledge() {

@@ -9,24 +9,47 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <boost/describe.hpp>
 
 #include "device/device.h"
 #include "device/metric.h"
+#include "device/power_sources.h"
 #include "device/snapshot.h"
 #include "gpuyard/health.h"
 
 namespace gpuyard {
 
+// What is known of a GPU's uncorrectable memory errors. A plain value: it outlives the daemon, so
+// that a restart neither ends a verdict nor makes errors new.
+struct EccState {
+  std::optional<Metric> source;              // the counter; empty: none was read yet
+  std::int64_t base = 0;                     // errors that are known
+  std::int64_t total = 0;                    // the counter's last value
+  std::optional<std::int64_t> since_load;    // last value of the counter that a reset sets to 0
+  std::int64_t contained = 0;                // errors after `base` that cost one process each
+  std::vector<std::uint32_t> waiting = {};   // processes that a contained error has hit
+  std::vector<std::uint32_t> suspects = {};  // one of these was hit, too
+
+  friend bool operator==(const EccState&, const EccState&) = default;
+};
+
 // Finds which of a GPU's uncorrectable memory errors are new: the growth of the driver's counter
-// since the last acknowledgement.
+// since the last acknowledgement, reset or reboot.
 
 class EccBaseline {
  public:
+  // Goes on from an earlier daemon's state. After a reboot its errors are known: only those that
+  // came since then are new.
+  void restore(const EccState&, bool rebooted);
+  EccState state() const;
+
   // Takes the counter's present value. The first value is the baseline: earlier errors are not new.
-  // A counter that fell was cleared, and another `source` is another counter; both start over.
-  void count(Metric source, std::int64_t total);
+  // A counter that fell was cleared, and starts over. `since_load` is the value of the counter that
+  // starts at 0 with each load of the driver and each reset: if it fell, that was seen, and errors
+  // from before are known. While another `source` is read, new errors stay new.
+  void count(Metric source, std::int64_t total, std::optional<std::int64_t> since_load = {});
 
   // Marks all errors so far as known.
   void acknowledge();
@@ -46,11 +69,13 @@ class EccBaseline {
 
  private:
   void start_over(std::int64_t base);
+  void reset_seen(Metric source, std::int64_t since_load);
 
-  Metric source_{};
-  bool counted_ = false;
+  std::optional<Metric> source_;
   std::int64_t base_ = 0;
   std::int64_t total_ = 0;
+  std::optional<std::int64_t> since_load_;
+  bool rebooted_ = false;  // since the restored state, and not counted yet
   std::int64_t contained_ = 0;
   std::set<std::uint32_t> waiting_;
   std::set<std::uint32_t> suspects_;
@@ -73,6 +98,7 @@ struct HealthFacts {
   std::variant<Missing, std::int64_t> ecc_errors;   // all uncorrectable errors ever counted
   std::int64_t new_ecc_errors = 0;                  // those neither acknowledged nor contained
   std::size_t contained = 0;                        // live processes hit by a contained error
+  std::string contradiction = {};                   // PowerSources::contradiction()
 };
 
 // Returns the worst finding, with all findings as reasons. Without findings: healthy if everything
@@ -100,14 +126,27 @@ class HealthWatch {
   void note_contained(const DeviceId& gpu, const Sample& latest);
   // Names that process afterwards.
   void name_contained(const DeviceId& gpu, std::uint32_t pid) { gpus_[gpu].it_was(pid); }
+  // Says whether the sources of power are compared with each other; they are not at first. GPUs
+  // whose time is not ours must not be.
+  void compare_power(bool compare);
+  // Returns PowerSources::contradiction() of the GPU.
+  std::string contradiction(const DeviceId& gpu) const;
   // Marks all errors counted so far as known.
   void acknowledge(const DeviceId& gpu) { gpus_[gpu].acknowledge(); }
+
+  // What is known of a GPU's errors, to be stored and restored: before the first verdict, or as
+  // soon as it can be read.
+  EccState errors_of(const DeviceId&) const;
+  void restore(const DeviceId& gpu, const EccState& errors, bool rebooted);
+  void forget(const DeviceId& gpu) { gpus_.erase(gpu); }
 
   HealthReport judge(const DeviceState&) const;
 
  private:
   HealthPolicy policy_;
   std::map<DeviceId, EccBaseline> gpus_;  // of one boot and driver; grows only with the GPUs seen
+  std::map<DeviceId, PowerSources> power_;
+  bool compares_power_ = false;
 };
 
 }  // namespace gpuyard

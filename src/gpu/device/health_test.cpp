@@ -164,6 +164,40 @@ TEST_F(HealthWatchTest, ANewErrorStaysUntilItIsAcknowledged) {
   EXPECT_EQ(look().verdict, Health::healthy);
 }
 
+TEST_F(HealthWatchTest, ContradictingPowerDegradesAGpuWhoseTimeIsOurs) {
+  const auto pass = [&] {
+    for (int second = 1; second <= 20; ++second) {
+      const TimePoint now{std::chrono::seconds(second)};
+      Sample sample;
+      sample.set({Metric::energy_total, 0, now, std::int64_t{1'000}});
+      sample.set({Metric::power_draw, 0, now, std::int64_t{300'000}});
+      sample.set({Metric::power_draw_average, 0, now, std::int64_t{300'000}});
+      watch_.note(id_, sample);
+    }
+  };
+  pass();
+  EXPECT_EQ(look().verdict, Health::healthy) << "it is not compared at first";
+  watch_.compare_power(true);
+  pass();
+  EXPECT_FALSE(watch_.contradiction(id_).empty());
+  const HealthReport report = look();
+  EXPECT_EQ(report.verdict, Health::degraded);
+  EXPECT_EQ(report.reasons, std::vector{watch_.contradiction(id_)});
+  watch_.compare_power(false);
+  EXPECT_EQ(look().verdict, Health::healthy);
+}
+
+TEST_F(HealthWatchTest, ALateStateIsComparedWithTheSample) {
+  look();
+  const EccState seen = watch_.errors_of(id_);
+  EccState stored = seen;
+  stored.base = stored.total = seen.total - 1;
+  watch_.restore(id_, stored, false);
+  EXPECT_EQ(look(), (HealthReport{Health::unhealthy, {"1 new uncorrectable ECC error"}}));
+  watch_.forget(id_);
+  EXPECT_EQ(look().verdict, Health::healthy);
+}
+
 TEST_F(HealthWatchTest, AContainedErrorIsOverWhenItsProcessIsGone) {
   look();
   watch_.note_contained(id_, 4711);
@@ -327,6 +361,80 @@ TEST_F(EccBaselines, AContainedErrorIsNotNewButWaitsForItsProcess) {
   EXPECT_EQ(baseline_.fresh(), 0);
   baseline_.count(kLifetime, 7);
   EXPECT_EQ(baseline_.fresh(), 1);
+}
+
+TEST_F(EccBaselines, AnotherCounterEndsNoVerdict) {
+  baseline_.count(kLifetime, 7);
+  baseline_.count(kSinceLoad, 2);
+  EXPECT_EQ(baseline_.fresh(), 2);
+  baseline_.count(kSinceLoad, 3);
+  EXPECT_EQ(baseline_.fresh(), 3);
+}
+
+TEST_F(EccBaselines, AResetThatIsSeenMakesErrorsKnown) {
+  baseline_.count(kLifetime, 7, 2);
+  EXPECT_EQ(baseline_.fresh(), 2);
+  baseline_.count(kLifetime, 7, 0);
+  EXPECT_EQ(baseline_.fresh(), 0);
+  baseline_.count(kLifetime, 8, 1);
+  EXPECT_EQ(baseline_.fresh(), 1);
+}
+
+TEST_F(EccBaselines, ErrorsRightAfterAResetAreNew) {
+  baseline_.count(kLifetime, 9, 4);
+  baseline_.count(kLifetime, 10, 1);
+  EXPECT_EQ(baseline_.fresh(), 1);
+}
+
+TEST_F(EccBaselines, ACounterThatIsNotReadIsNoReset) {
+  baseline_.count(kLifetime, 7, 2);
+  baseline_.count(kLifetime, 7);
+  EXPECT_EQ(baseline_.fresh(), 2);
+  baseline_.count(kLifetime, 7, 0);
+  EXPECT_EQ(baseline_.fresh(), 0);
+}
+
+TEST_F(EccBaselines, ARestartOfTheDaemonEndsNoVerdict) {
+  baseline_.count(kLifetime, 7, 2);
+  baseline_.contained(4711);
+  EccBaseline after;
+  after.restore(baseline_.state(), false);
+  EXPECT_EQ(after.state(), baseline_.state());
+  EXPECT_EQ(after.fresh(), 1);
+  EXPECT_EQ(after.waiting_for().size(), 1U);
+  after.count(kLifetime, 8, 3);
+  EXPECT_EQ(after.fresh(), 2) << "one while no daemon was there";
+}
+
+TEST_F(EccBaselines, ARestartThatMissedAResetSeesIt) {
+  baseline_.count(kLifetime, 7, 2);
+  EccBaseline after;
+  after.restore(baseline_.state(), false);
+  after.count(kLifetime, 7, 0);
+  EXPECT_EQ(after.fresh(), 0);
+}
+
+TEST_F(EccBaselines, AfterARebootOnlyItsOwnErrorsAreNew) {
+  baseline_.count(kLifetime, 7, 2);
+  baseline_.contained(4711);
+  EccBaseline after;
+  after.restore(baseline_.state(), true);
+  EXPECT_EQ(after.fresh(), 0);
+  EXPECT_TRUE(after.waiting_for().empty());
+  after.count(kLifetime, 12, 3);  // two before the reboot, three after it
+  EXPECT_EQ(after.fresh(), 3);
+}
+
+TEST(EccBaseline, ACounterSinceLoadStartsOverWithAReboot) {
+  EccBaseline before;
+  before.count(kSinceLoad, 1, 1);
+  before.count(kSinceLoad, 3, 3);
+  EccBaseline after;
+  after.restore(before.state(), true);
+  after.count(kSinceLoad, 4, 4);
+  EXPECT_EQ(after.fresh(), 4);
+  after.acknowledge();
+  EXPECT_EQ(after.fresh(), 0);
 }
 
 TEST_F(EccBaselines, TheLargestCounterIsNoOverflow) {

@@ -74,6 +74,17 @@ const Missing* lost(const Sample& sample) {
   return why;
 }
 
+const Missing* unreadable(const Sample& sample) {
+  const Missing* why = nullptr;
+  for (const Reading& reading : sample.readings()) {
+    const Missing* missing = reading.missing();
+    if (missing == nullptr && may_be_answered_by_the_lost(reading.metric)) continue;
+    if (missing == nullptr) return nullptr;
+    if (why == nullptr && is_failure(missing->reason)) why = missing;
+  }
+  return why;
+}
+
 bool says_nothing(const Sample& sample) {
   const auto& readings = sample.readings();
   return std::all_of(readings.begin(), readings.end(), [](const Reading& reading) {

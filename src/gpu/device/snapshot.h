@@ -2,6 +2,7 @@
 // one.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,9 +22,13 @@ namespace gpuyard {
 enum class DeviceCondition : std::uint8_t {
   responsive,
   unresponsive,  // a driver call is overdue; the last readings are kept, with their age
-  unavailable,   // the driver did not open it, or says it is lost
+  unavailable,   // the driver did not open it, says it is lost, or reads nothing of it any more
 };
 BOOST_DESCRIBE_ENUM(DeviceCondition, responsive, unresponsive, unavailable)
+
+// The readings without which a GPU is not watched.
+inline constexpr std::array kVitals = {Metric::temperature_core, Metric::power_draw,
+                                       Metric::memory_used};
 
 struct DeviceState {
   DeviceInfo info;
@@ -35,6 +40,10 @@ struct DeviceState {
   // Counted since the daemon started; empty if they are not counted.
   std::optional<std::vector<XidCount>> xid_errors = {};
   std::optional<Bottleneck> bottleneck = {};  // why it is slow; empty if nobody has judged
+  // When one of kVitals last had a value, or when the GPU was first read; empty if one query only.
+  std::optional<TimePoint> vitals_at = {};
+  // How its sources of power contradict each other, so that none of them is believed; or "".
+  std::string contradiction = {};
 
   friend bool operator==(const DeviceState&, const DeviceState&) = default;
 };
@@ -44,6 +53,8 @@ struct DeviceState {
 const Missing* lost(const Sample&);
 // True if the sample only has such rows: it is still unknown whether the GPU is there.
 bool says_nothing(const Sample&);
+// Returns why, if every reading of the GPU fails; a reading that was never taken does not count.
+const Missing* unreadable(const Sample&);
 
 // Returns the state of a GPU after one query of `probes`: unresponsive without an answer,
 // unavailable if the driver did not open it or says it is lost.

@@ -16,10 +16,18 @@
 
 namespace gpuyard {
 
+// What the kernel's line says, for an Xid of which the number alone does not say how bad it is.
+enum class XidLine : std::uint8_t {
+  nothing,   // the number says it
+  fatal,     // NVLink 5: "Fatal" or "Nonfatal" is a word of the line
+  recovery,  // Xid 154: the line ends with what the GPU needs, "(GPU Reset Required)"
+};
+
 struct XidRow {
   std::uint32_t number;
-  Severity severity;
+  Severity severity;         // if `line` does not say it
   std::string_view meaning;  // one plain sentence
+  XidLine line = XidLine::nothing;
 };
 
 // Sorted by number.
@@ -30,6 +38,11 @@ inline constexpr std::uint32_t kXidContained = 94;
 
 // Returns the row of a number; for an unknown one, a note that says so.
 XidRow xid_row(std::uint32_t number);
+
+// Returns how bad the Xid is. `line`: the kernel's words about it, or "".
+Severity xid_severity(std::uint32_t number, std::string_view line);
+// The same of any event.
+Severity severity_of(const DeviceEvent&);
 
 // Counts the Xids of each GPU since the daemon started, with the time of the last.
 
@@ -49,6 +62,7 @@ class XidCounts {
   std::vector<XidCount> of(const DeviceId&) const;
 
   static constexpr std::size_t kMostDistinct = 16;
+  static constexpr std::size_t kForStops = 4;  // of these, only for Xids that stop work
 
  private:
   struct Tally {

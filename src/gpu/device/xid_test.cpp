@@ -18,6 +18,36 @@ TEST(XidTable, AnUnknownOneIsANote) {
   EXPECT_NE(xid_row(4711).meaning, "");
 }
 
+TEST(XidTable, TheLineSaysHowBadAnNvlinkErrorIs) {
+  for (std::uint32_t xid = 144; xid <= 150; ++xid) {
+    EXPECT_EQ(xid_severity(xid, "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"), Severity::stop) << xid;
+    EXPECT_EQ(xid_severity(xid, "RLW_SRC_TRACK Nonfatal XC1 i0 Link 17 (0x0)"), Severity::note);
+    EXPECT_EQ(xid_severity(xid, ""), Severity::warn) << "the driver's event has no words";
+    EXPECT_NE(xid_row(xid).meaning.find("NVLink"), std::string_view::npos) << xid;
+  }
+  EXPECT_EQ(xid_severity(31, "Fatal"), Severity::note);
+}
+
+TEST(XidTable, TheLineSaysWhatAGpuNeedsToRecover) {
+  const auto changed_to = [](std::string_view action) {
+    return xid_severity(154,
+                        "GPU recovery action changed from 0x0 (None) to " + std::string(action));
+  };
+  EXPECT_EQ(changed_to("0x1 (GPU Reset Required)"), Severity::stop);
+  EXPECT_EQ(changed_to("0x2 (Node Reboot Required)"), Severity::stop);
+  EXPECT_EQ(changed_to("0x4 (Drain and Reset)"), Severity::stop);
+  EXPECT_EQ(changed_to("0x3 (Drain P2P)"), Severity::warn);
+  EXPECT_EQ(changed_to("0x0 (None)"), Severity::note);
+  EXPECT_EQ(xid_severity(154, ""), Severity::warn);
+}
+
+TEST(XidTable, KnowsTheXidsOfBlackwell) {
+  for (std::uint32_t xid = 144; xid <= 172; ++xid) {
+    EXPECT_NE(xid_row(xid).meaning, xid_row(4711).meaning) << xid;
+  }
+  EXPECT_EQ(xid_row(158).severity, Severity::stop);
+}
+
 TEST(XidTable, EveryMeaningIsASentence) {
   for (const XidRow& row : xid_table()) EXPECT_TRUE(row.meaning.ends_with('.')) << row.number;
 }
@@ -49,12 +79,20 @@ TEST(XidCounts, TheLastOneSeenIsTheLatestWhateverTheOrder) {
 
 TEST(XidCounts, ManyDifferentOnesAreBounded) {
   XidCounts counts;
-  for (std::uint32_t xid = 1; xid <= 100; ++xid) counts.note("GPU-a", xid, at(1));
+  for (std::uint32_t xid = 1001; xid <= 1100; ++xid) counts.note("GPU-a", xid, at(1));
   const auto all = counts.of("GPU-a");
-  ASSERT_EQ(all.size(), XidCounts::kMostDistinct + 1);
-  EXPECT_EQ(all.back(), (XidCount{{}, 100 - XidCounts::kMostDistinct, at(1)}));
-  counts.note("GPU-a", 3, at(2));
+  constexpr std::size_t kMost = XidCounts::kMostDistinct - XidCounts::kForStops;
+  ASSERT_EQ(all.size(), kMost + 1);
+  EXPECT_EQ(all.back(), (XidCount{{}, 100 - kMost, at(1)}));
+  counts.note("GPU-a", 1003, at(2));
   EXPECT_EQ(counts.of("GPU-a")[2].count, 2U) << "one of the first is still counted by itself";
+}
+
+TEST(XidCounts, AnXidThatStopsWorkHasAPlaceOfItsOwn) {
+  XidCounts counts;
+  for (std::uint32_t xid = 1001; xid <= 1100; ++xid) counts.note("GPU-a", xid, at(1));
+  counts.note("GPU-a", 79, at(2));
+  EXPECT_EQ(counts.of("GPU-a").front(), (XidCount{79, 1, at(2)}));
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ class Host {
       : socket_(socket),
         driver_(std::move(session.driver)),
         gpu_count_(session.gpu_count),
+        own_time_(session.own_time),
         backend_(backend),
         readers_(backend, session.gpu_count,
                  {[this](ReadReply reply) { answer(std::move(reply)); }, [this] { greet(); }}) {}
@@ -52,7 +53,7 @@ class Host {
   void greet() {
     const std::lock_guard one_at_a_time(greeting_);  // the last one sent must be the newest
     const Duration patience = std::exchange(first_, false) ? Readers::kOpenPatience : Duration(0);
-    say(Hello{Fleet{driver_, readers_.devices(patience)}, Errc::internal, ""});
+    say(Hello{Fleet{driver_, readers_.devices(patience), own_time_}, Errc::internal, ""});
   }
 
   // Serves until the daemon closes its end.
@@ -112,6 +113,7 @@ class Host {
   const int socket_;
   const DriverInfo driver_;
   const std::uint32_t gpu_count_;
+  const bool own_time_;
   const std::shared_ptr<Backend> backend_;
   std::mutex greeting_;
   bool first_ = true;
@@ -192,7 +194,7 @@ class EventThread::Worker {
     if (!next) return recover(lock, next.error());
     pause_ = kFirstPause;
     const TimePoint now = BootClock::now();
-    if (*next && limit_.admit((*next)->device, now)) tell(lock, *std::move(*next));
+    if (*next && limit_.admit(**next, now)) tell(lock, *std::move(*next));
     for (DeviceEvent& lost : limit_.take_refused(EventSource::driver, now)) {
       tell(lock, std::move(lost));
     }

@@ -41,7 +41,8 @@ class EventThread {
   static constexpr Duration kFarewell = std::chrono::milliseconds(350);  // longer than a slice
   static constexpr Duration kFirstPause = std::chrono::milliseconds(100);
   static constexpr Duration kLongestPause = std::chrono::seconds(30);
-  static constexpr double kBurst = 64;  // events of one GPU
+  // Of all notes of one GPU, and of each number that is more than a note.
+  static constexpr double kBurst = 64;
   static constexpr double kEachSecond = 16;
 
  private:

@@ -166,6 +166,10 @@ void HostClient::resume() {
   start();
 }
 
+void HostClient::renew(const std::string& why) {
+  if (!paused_ && greeted_) give_up(why);
+}
+
 void HostClient::tell_ended(Result<void> result) {
   end_timer_.reset();
   if (auto ended = std::exchange(ended_, nullptr)) ended(std::move(result));

@@ -58,6 +58,8 @@ class HostClient {
   // resume() or another pause() came first. The client stays paused in every case but resume().
   void pause(std::function<void(Result<void>)> ended);
   void resume();
+  // Ends a host that answers and starts another; does nothing while there is none.
+  void renew(const std::string& why);
 
   static constexpr Duration kHelloDeadline = std::chrono::seconds(15);  // a cold NVML takes seconds
   static constexpr Duration kEndDeadline = std::chrono::seconds(15);

@@ -286,5 +286,25 @@ TEST(EventThread, AFloodIsCutAndSaidSo) {
   EXPECT_LT(said(EventKind::ecc_corrected), 200);
 }
 
+TEST(EventThread, AFatalXidIsPassedOnBehindAFlood) {
+  auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
+  Heard<DeviceEvent> heard;
+  const EventThread thread(fleet.backend(), std::ref(heard));
+  for (int i = 0; i < 1000; ++i) fleet.raise_event(0, EventKind::xid, 31);
+  fleet.raise_event(0, EventKind::xid, 79);
+  std::vector<DeviceEvent> events;
+  const auto fatal = [&] { return std::ranges::count(events, 79U, &DeviceEvent::xid); };
+  const auto lost = [&] {
+    return std::ranges::count(events, EventKind::events_lost, &DeviceEvent::kind);
+  };
+  for (std::size_t count = 1; fatal() == 0 || lost() == 0; ++count) {
+    events = heard.wait_for(count);
+    ASSERT_GE(events.size(), count);
+  }
+  EXPECT_LT(std::ranges::count(events, 31U, &DeviceEvent::xid), 200);
+  const auto said = std::ranges::find(events, EventKind::events_lost, &DeviceEvent::kind);
+  EXPECT_GT(said->lost, 0U);
+}
+
 }  // namespace
 }  // namespace gpuyard::driver

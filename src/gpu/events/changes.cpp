@@ -1,9 +1,12 @@
 #include "events/changes.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "device/nvlinks.h"
 
 namespace gpuyard::events {
 namespace {
@@ -20,7 +23,7 @@ Event event(std::string kind, Severity severity, std::string text) {
 
 Event about(const DeviceId& id, const Gpu& gpu, std::string kind, Severity severity,
             std::string_view what) {
-  Event one = event(std::move(kind), severity, fmt::format("GPU {} {}", gpu.index, what));
+  Event one = event(std::move(kind), severity, fmt::format("GPU {} {}", gpu.spoken, what));
   one.device = id;
   one.index = gpu.index;
   return one;
@@ -61,6 +64,31 @@ void put_verdict(std::vector<Event>& out, const DeviceId& id, const std::optiona
                       with(what, fmt::format("{}", fmt::join(gpu.reasons, "; ")))));
 }
 
+// "17 of 18 NVLinks are up"
+std::string links_up(const Gpu& gpu) {
+  const auto up = std::ranges::count_if(gpu.nvlinks, [](const auto& link) { return link.second; });
+  return fmt::format("{} of {} NVLinks are up", up, gpu.nvlinks.size());
+}
+
+// A link that is seen for the first time is no change, whether it is up or not.
+void put_nvlinks(std::vector<Event>& out, const DeviceId& id, const Gpu& before, const Gpu& gpu) {
+  std::vector<std::uint16_t> down;
+  std::vector<std::uint16_t> up;
+  for (const auto& [number, is_up] : gpu.nvlinks) {
+    const auto known = before.nvlinks.find(number);
+    if (known == before.nvlinks.end() || known->second == is_up) continue;
+    (is_up ? up : down).push_back(number);
+  }
+  if (!down.empty()) {
+    out.push_back(about(id, gpu, "nvlink_down", Severity::warn,
+                        fmt::format("has lost NVLink {}: {}", text_of_links(down), links_up(gpu))));
+  }
+  if (!up.empty()) {
+    out.push_back(about(id, gpu, "nvlink_up", Severity::note,
+                        fmt::format("has NVLink {} up: {}", text_of_links(up), links_up(gpu))));
+  }
+}
+
 void put_driver(std::vector<Event>& out, const FleetState& before, const FleetState& after) {
   if (before.driver_up && !after.driver_up) {
     out.push_back(event("driver_down", Severity::stop, with("the driver is down", after.driver)));
@@ -86,6 +114,7 @@ void put_gpus(std::vector<Event>& out, const FleetState& before, const FleetStat
     const auto condition = is_new ? DeviceCondition::responsive : known->second.condition;
     if (gpu.condition != condition) put_condition(out, id, gpu);
     put_verdict(out, id, is_new ? std::nullopt : known->second.verdict, gpu);
+    if (!is_new) put_nvlinks(out, id, known->second, gpu);
   }
 }
 
@@ -103,9 +132,18 @@ FleetState state_after(const FleetState& before, const Snapshot& snapshot) {
     return after;
   }
   for (const DeviceState& device : snapshot.devices) {
-    Gpu gpu{device.info.index, device.info.name,      device.condition,
-            device.why,        device.health.verdict, device.health.reasons};
+    const DeviceInfo& info = device.info;
+    const auto index = own_index(info);
+    Gpu gpu{index,
+            spoken_name(info.id, info.former_index.value_or(info.index), index.has_value()),
+            info.name,
+            device.condition,
+            device.why,
+            device.health.verdict,
+            device.health.reasons,
+            nvlinks_of(device)};
     const auto known = before.gpus.find(device.info.id);
+    if (gpu.nvlinks.empty() && known != before.gpus.end()) gpu.nvlinks = known->second.nvlinks;
     if (!gpu.verdict && known != before.gpus.end()) gpu.verdict = known->second.verdict;
     after.gpus.emplace(device.info.id, std::move(gpu));
   }

@@ -1,5 +1,5 @@
 // Tells the changes from one snapshot to the next as events: GPUs that come, go, stop answering or
-// get worse, and the driver. Pure; knows no journal.
+// get worse, NVLinks that go down or up, and the driver. Pure; knows no journal.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,14 @@ namespace gpuyard::events {
 // The facts of one snapshot that are needed to tell what the next one changes.
 struct FleetState {
   struct Gpu {
-    std::uint32_t index = 0;
+    std::optional<std::uint32_t> index;  // empty: another GPU has the index that it had
+    std::string spoken;                  // spoken_name()
     std::string name;
     DeviceCondition condition = DeviceCondition::responsive;
     std::string why;                // the reason for the condition
     std::optional<Health> verdict;  // the last one known
     std::vector<std::string> reasons;
+    std::map<std::uint16_t, bool> nvlinks = {};  // whether each is up, as last known
   };
 
   bool known = false;  // true: the driver was asked at least once

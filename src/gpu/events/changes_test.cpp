@@ -58,6 +58,35 @@ TEST_F(Changes, OfTheFirstSnapshotAreNone) {
   EXPECT_THAT(look(), IsEmpty());
 }
 
+TEST_F(Changes, TellWhichNvlinksGoDownAndComeBack) {
+  const auto link = [&](std::uint16_t number, bool up) {
+    now_.devices[1].sample.set({Metric::nvlink_active, number, {}, std::int64_t{up ? 1 : 0}});
+  };
+  for (std::uint16_t number = 0; number < 4; ++number) link(number, number != 3);
+  look();
+  link(1, false);
+  EXPECT_THAT(look(), ElementsAre("nvlink_down: GPU 1 has lost NVLink 1: 2 of 4 NVLinks are up"));
+  EXPECT_EQ(last_.device, "GPU-1");
+  EXPECT_EQ(last_.severity, Severity::warn);
+  EXPECT_THAT(look(), IsEmpty());
+  now_.devices[1].condition = DeviceCondition::unresponsive;
+  look();
+  now_.devices[1].condition = DeviceCondition::responsive;
+  link(0, false);
+  link(2, false);
+  EXPECT_THAT(look(),
+              testing::Contains("nvlink_down: GPU 1 has lost NVLink 0, 2: 0 of 4 NVLinks are up"));
+  for (std::uint16_t number = 0; number < 3; ++number) link(number, true);
+  EXPECT_THAT(look(), ElementsAre("nvlink_up: GPU 1 has NVLink 0-2 up: 3 of 4 NVLinks are up"));
+  EXPECT_EQ(last_.severity, Severity::note);
+}
+
+TEST_F(Changes, OfNvlinksThatAreSeenForTheFirstTimeAreNone) {
+  look();
+  now_.devices[1].sample.set({Metric::nvlink_active, 0, {}, std::int64_t{0}});
+  EXPECT_THAT(look(), IsEmpty());
+}
+
 TEST_F(Changes, TellWhenAGpuFallsSilentAndWhenItIsBack) {
   look();
   now_.devices[1].condition = DeviceCondition::unresponsive;

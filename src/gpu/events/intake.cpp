@@ -20,22 +20,19 @@ constexpr Duration kLookForRefused = std::chrono::seconds(1);
 
 struct KindRow {
   EventKind kind;
-  Severity severity;
   std::string_view meaning;
 };
 
-// The severity and sentence of each kind; an Xid has its own.
+// The sentence of each kind; an Xid has its own.
 constexpr std::array kKinds = {
-    KindRow{EventKind::xid, Severity::note, ""},
-    KindRow{EventKind::ecc_corrected, Severity::note, "A memory error was corrected."},
-    KindRow{EventKind::ecc_uncorrected, Severity::stop, "A memory error could not be corrected."},
-    KindRow{EventKind::poison, Severity::warn, "Poisoned data was met and stopped."},
-    KindRow{EventKind::fatal_poison, Severity::stop,
-            "Poisoned data was met and could not be stopped."},
-    KindRow{EventKind::unavailable, Severity::stop, "The GPU is not available."},
-    KindRow{EventKind::recovery_action, Severity::warn,
-            "What would bring the GPU back to order has changed."},
-    KindRow{EventKind::events_lost, Severity::warn, ""},
+    KindRow{EventKind::xid, ""},
+    KindRow{EventKind::ecc_corrected, "A memory error was corrected."},
+    KindRow{EventKind::ecc_uncorrected, "A memory error could not be corrected."},
+    KindRow{EventKind::poison, "Poisoned data was met and stopped."},
+    KindRow{EventKind::fatal_poison, "Poisoned data was met and could not be stopped."},
+    KindRow{EventKind::unavailable, "The GPU is not available."},
+    KindRow{EventKind::recovery_action, "What would bring the GPU back to order has changed."},
+    KindRow{EventKind::events_lost, ""},
 };
 
 const KindRow& row_of(EventKind kind) {
@@ -43,8 +40,10 @@ const KindRow& row_of(EventKind kind) {
 }
 
 void log_it(const Event& event) {
-  const std::string line =
-      event.index ? fmt::format("GPU {}: {}", *event.index, event.text) : event.text;
+  const std::string line = event.index ? fmt::format("GPU {}: {}", *event.index, event.text)
+                           : event.device.empty()
+                               ? event.text
+                               : fmt::format("GPU {}: {}", event.device, event.text);
   if (event.severity == Severity::note) {
     log::info("{}", line);
   } else {
@@ -53,11 +52,6 @@ void log_it(const Event& event) {
 }
 
 }  // namespace
-
-Severity severity_of(const DeviceEvent& event) {
-  const bool numbered = event.kind == EventKind::xid && event.xid;
-  return numbered ? xid_row(*event.xid).severity : row_of(event.kind).severity;
-}
 
 std::string sentence_of(const DeviceEvent& event) {
   std::string text(row_of(event.kind).meaning);
@@ -78,7 +72,7 @@ void Intake::on_fleet(const Fleet& fleet) {
   for (const DeviceInfo& info : fleet.devices) {
     if (info.uuid.empty()) continue;  // it has no identity yet
     if (!names_.contains(info.id) && names_.size() >= kMostGpus) continue;
-    names_[info.id] = {info.index, info.pci_address};
+    names_[info.id] = {own_index(info), info.pci_address};
   }
 }
 
@@ -88,6 +82,7 @@ void Intake::on_driver_event(const DeviceEvent& event) {
   named.source = EventSource::driver;
   named.at = std::min(event.at, loop_.now());
   if (named.kind != EventKind::xid) named.xid.reset();
+  if (named.kind == EventKind::events_lost) drops_.driver += std::max<std::uint64_t>(named.lost, 1);
   take(named, "a GPU that is not listed");
 }
 
@@ -102,16 +97,25 @@ void Intake::on_kernel_xid(const KernelXid& xid, TimePoint written) {
 }
 
 void Intake::on_lost(const std::string& what) {
+  ++drops_.kernel_log;
   take({"", EventKind::events_lost, EventSource::kernel_log, loop_.now(), {}, {}, what}, "");
 }
 
+std::uint64_t& Intake::dropped(EventSource source) {
+  return source == EventSource::driver ? drops_.driver : drops_.kernel_log;
+}
+
 void Intake::take(const DeviceEvent& event, const std::string& where) {
-  if (!limits_.at(event.source).admit(event.device, loop_.now())) {
+  const TimePoint now = loop_.now();
+  if (!limits_.at(event.source).admit(event, now)) {
+    ++dropped(event.source);
     if (!refused_timer_) tell_refused();
     return;
   }
-  if (!dedupe_.is_new(event, loop_.now())) return listener_.on_echo(event);
-  tell(event, where);
+  const auto other = dedupe_.other_account(event, now);
+  if (!other) return tell(event, where);
+  if (severity_of(event) > *other) record(event, where);
+  listener_.on_echo(event);
 }
 
 // Tells of refused events now, and again until all are told.
@@ -128,6 +132,11 @@ void Intake::tell_refused() {
 }
 
 void Intake::tell(const DeviceEvent& event, const std::string& where) {
+  record(event, where);
+  listener_.on_event(event);
+}
+
+void Intake::record(const DeviceEvent& event, const std::string& where) {
   Event entry;
   entry.at = event.at;
   entry.wall =
@@ -143,23 +152,23 @@ void Intake::tell(const DeviceEvent& event, const std::string& where) {
     entry.text = fmt::format("{}: {}", where, entry.text);
   }
   log_it(journal_.add(std::move(entry)));
-  listener_.on_event(event);
 }
 
-bool Dedupe::is_new(const DeviceEvent& event, TimePoint now) {
+std::optional<Severity> Dedupe::other_account(const DeviceEvent& event, TimePoint now) {
   while (!waiting_.empty() && now - waiting_.front().heard > kWindow) waiting_.pop_front();
   // Two events of unknown GPUs cannot be matched: nothing says that it is the same GPU.
-  if (!event.xid || event.device.empty()) return true;
+  if (!event.xid || event.device.empty()) return std::nullopt;
   const auto twin = std::ranges::find_if(waiting_, [&](const Waiting& one) {
     return one.source != event.source && one.xid == *event.xid && one.device == event.device;
   });
   if (twin != waiting_.end()) {
+    const Severity severity = twin->severity;
     waiting_.erase(twin);
-    return false;
+    return severity;
   }
   if (waiting_.size() == kMostWaiting) waiting_.pop_front();
-  waiting_.push_back({event.device, *event.xid, event.source, now});
-  return true;
+  waiting_.push_back({event.device, *event.xid, event.source, severity_of(event), now});
+  return std::nullopt;
 }
 
 Journal::Journal() : epoch_(new_id()) {}

@@ -2,8 +2,9 @@
 // each once, however many sources told it. Lives on the io thread.
 //
 // The driver and the kernel's log both tell of most Xids, and each of some that the other does not.
-// The two accounts are matched one to one within five seconds. New events go into the journal: the
-// last 4096 events, numbered, of one epoch, which is a daemon's life.
+// The two accounts are matched one to one within five seconds. If the kernel's line says that it is
+// worse than the driver's event said, the line is an event of its own. New events go into the
+// journal: the last 4096 events, numbered, of one epoch, which is a daemon's life.
 #pragma once
 
 #include <cstddef>
@@ -80,10 +81,11 @@ class Journal {
 
 class Dedupe {
  public:
-  // Returns false if the other source already told of this Xid of this GPU. Matches one to one: of
-  // three in a row, told by both sources, three are new. `now` is when the event was heard, which
-  // no source's clock can shift.
-  bool is_new(const DeviceEvent&, TimePoint now);
+  // Returns how bad the Xid was by the account of the other source, if that source already told of
+  // this Xid of this GPU; nothing if the event is new. Matches one to one: of three in a row, told
+  // by both sources, three are new. `now` is when the event was heard, which no source's clock can
+  // shift.
+  std::optional<Severity> other_account(const DeviceEvent&, TimePoint now);
 
   // The longest time between the two accounts of one Xid.
   static constexpr Duration kWindow = std::chrono::seconds(5);
@@ -95,6 +97,7 @@ class Dedupe {
     DeviceId device;
     std::uint32_t xid;
     EventSource source;
+    Severity severity;
     TimePoint heard;
   };
   std::deque<Waiting> waiting_;  // oldest first
@@ -104,7 +107,8 @@ class Intake {
  public:
   struct Listener {
     std::function<void(const DeviceEvent&)> on_event;  // new
-    // The other source tells of an event that on_event got; it may know which process was hit.
+    // The other source tells of an event that on_event got; it may know which process was hit, and
+    // have the driver's words.
     std::function<void(const DeviceEvent&)> on_echo;
   };
 
@@ -119,31 +123,36 @@ class Intake {
   // Records that a source lost events.
   void on_lost(const std::string& what);
 
+  const EventDrops& drops() const { return drops_; }
+
   static constexpr std::size_t kMostGpus = 256;
-  static constexpr double kBurst = 128;  // events of one GPU from one source
+  // From one source: of all notes of one GPU, and of each number that is more than a note.
+  static constexpr double kBurst = 128;
   static constexpr double kEachSecond = 32;
 
  private:
   struct Name {
-    std::uint32_t index;
+    std::optional<std::uint32_t> index;  // empty: another GPU has it now
     std::string pci_address;
   };
 
   void take(const DeviceEvent&, const std::string& where);
   void tell(const DeviceEvent&, const std::string& where);
+  void record(const DeviceEvent&, const std::string& where);
   void tell_refused();
+  std::uint64_t& dropped(EventSource);
 
   Loop& loop_;
   Journal& journal_;
   Listener listener_;
   std::map<DeviceId, Name> names_;
   std::map<EventSource, EventLimit> limits_;
+  EventDrops drops_;
   Dedupe dedupe_;
   Subscription refused_timer_;
 };
 
 // Returns a sentence for people: "Xid 79: The GPU has fallen off the bus."
 std::string sentence_of(const DeviceEvent&);
-Severity severity_of(const DeviceEvent&);
 
 }  // namespace gpuyard::events

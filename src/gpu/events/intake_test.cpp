@@ -125,6 +125,40 @@ TEST_F(IntakeTest, AFloodIsBoundedAndWhatWasLeftOutIsCounted) {
   EXPECT_EQ(loop_.timers(), 0U);
 }
 
+TEST_F(IntakeTest, AFatalXidIsPassedOnBehindAFlood) {
+  for (int i = 0; i < 3000; ++i) kernel_tells("0000:3b:00", 31);
+  kernel_tells("0000:3b:00", 95);
+  kernel_tells("0000:3b:00", 79);
+  const auto burst = static_cast<std::size_t>(Intake::kBurst);
+  ASSERT_EQ(events_.size(), burst + 2);
+  EXPECT_EQ(events_[burst].xid, 95U);
+  EXPECT_EQ(events_[burst + 1].xid, 79U);
+  EXPECT_EQ(kept().back().severity, Severity::stop);
+  EXPECT_EQ(intake_.drops().kernel_log, 3000 - burst);
+  EXPECT_EQ(intake_.drops().driver, 0U);
+}
+
+TEST_F(IntakeTest, WhatTheDriverHostLeftOutIsCounted) {
+  DeviceEvent lost{"GPU-a", EventKind::events_lost, EventSource::driver, loop_.now()};
+  lost.lost = 2874;
+  intake_.on_driver_event(lost);
+  EXPECT_EQ(intake_.drops().driver, 2874U);
+}
+
+TEST_F(IntakeTest, ALineThatIsWorseThanTheDriversEventIsRecorded) {
+  driver_tells("GPU-a", 149);
+  intake_.on_kernel_xid({"0000:3b:00", 149, std::nullopt, "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"},
+                        loop_.now());
+  ASSERT_EQ(kept().size(), 2U);
+  EXPECT_EQ(kept()[0].severity, Severity::warn);
+  EXPECT_EQ(kept()[1].severity, Severity::stop);
+  EXPECT_EQ(kept()[1].text,
+            "Xid 149: An error of an NVLink, in its network interface (NETIR). "
+            "(NETIR_LINK_DOWN Fatal XC0 i0 Link 14)");
+  EXPECT_EQ(events_.size(), 1U);
+  ASSERT_EQ(echoes_.size(), 1U);
+}
+
 TEST_F(IntakeTest, WhatTheLogLostIsAnEventOfNoGpu) {
   intake_.on_lost("some of the kernel's log was overwritten before it was read");
   ASSERT_EQ(kept().size(), 1U);
@@ -147,37 +181,41 @@ DeviceEvent xid(EventSource source, std::uint32_t number, const DeviceId& device
   return event;
 }
 
+bool is_new(Dedupe& dedupe, const DeviceEvent& event, TimePoint now) {
+  return !dedupe.other_account(event, now).has_value();
+}
+
 TEST(Dedupe, TheSameXidFromBothSourcesIsOneEvent) {
   Dedupe dedupe;
-  EXPECT_TRUE(dedupe.is_new(xid(EventSource::driver, 79), kNow));
-  EXPECT_FALSE(dedupe.is_new(xid(EventSource::kernel_log, 79), kNow + milliseconds(300)));
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
+  EXPECT_FALSE(is_new(dedupe, xid(EventSource::kernel_log, 79), kNow + milliseconds(300)));
 }
 
 TEST(Dedupe, TheSameXidTwiceFromOneSourceIsTwoEvents) {
   Dedupe dedupe;
-  EXPECT_TRUE(dedupe.is_new(xid(EventSource::driver, 79), kNow));
-  EXPECT_TRUE(dedupe.is_new(xid(EventSource::driver, 79), kNow));
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
 }
 
 TEST(Dedupe, AnotherXidOrAnotherGpuIsAnotherEvent) {
   Dedupe dedupe;
-  EXPECT_TRUE(dedupe.is_new(xid(EventSource::driver, 79), kNow));
-  EXPECT_TRUE(dedupe.is_new(xid(EventSource::kernel_log, 48), kNow));
-  EXPECT_TRUE(dedupe.is_new(xid(EventSource::kernel_log, 79, "GPU-b"), kNow));
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::kernel_log, 48), kNow));
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::kernel_log, 79, "GPU-b"), kNow));
 }
 
 TEST(Dedupe, LongAfterwardsItHappenedAgain) {
   Dedupe dedupe;
-  EXPECT_TRUE(dedupe.is_new(xid(EventSource::driver, 79), kNow));
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
   const TimePoint later = kNow + Dedupe::kWindow + milliseconds(1);
-  EXPECT_TRUE(dedupe.is_new(xid(EventSource::kernel_log, 79), later));
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::kernel_log, 79), later));
 }
 
 TEST(Dedupe, WhatIsNoXidOrOfNoKnownGpuIsAlwaysNew) {
   Dedupe dedupe;
   for (const EventSource source : {EventSource::driver, EventSource::kernel_log}) {
-    EXPECT_TRUE(dedupe.is_new({"GPU-a", EventKind::ecc_corrected, source}, kNow));
-    EXPECT_TRUE(dedupe.is_new(xid(source, 79, ""), kNow));
+    EXPECT_TRUE(is_new(dedupe, {"GPU-a", EventKind::ecc_corrected, source}, kNow));
+    EXPECT_TRUE(is_new(dedupe, xid(source, 79, ""), kNow));
   }
 }
 
@@ -200,7 +238,7 @@ TEST(Dedupe, InAnyOrderThereAreAsManyAsTheMoreTalkativeSourceTold) {
     const auto step = Dedupe::kWindow / 50;
     TimePoint now = kNow;
     for (const DeviceEvent& event : events) {
-      news[{event.device, *event.xid}] += dedupe.is_new(event, now += step) ? 1 : 0;
+      news[{event.device, *event.xid}] += is_new(dedupe, event, now += step) ? 1 : 0;
     }
     for (auto& [key, count] : told) {
       const std::size_t most = std::max(count[EventSource::driver], count[EventSource::kernel_log]);
@@ -212,10 +250,10 @@ TEST(Dedupe, InAnyOrderThereAreAsManyAsTheMoreTalkativeSourceTold) {
 TEST(Dedupe, AFloodIsBounded) {
   Dedupe dedupe;
   for (std::size_t i = 0; i <= Dedupe::kMostWaiting; ++i) {
-    EXPECT_TRUE(dedupe.is_new(xid(EventSource::driver, static_cast<std::uint32_t>(i)), kNow));
+    EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, static_cast<std::uint32_t>(i)), kNow));
   }
-  EXPECT_TRUE(dedupe.is_new(xid(EventSource::kernel_log, 0), kNow)) << "its double is forgotten";
-  EXPECT_FALSE(dedupe.is_new(xid(EventSource::kernel_log, 100), kNow));
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::kernel_log, 0), kNow)) << "its double is forgotten";
+  EXPECT_FALSE(is_new(dedupe, xid(EventSource::kernel_log, 100), kNow));
 }
 
 }  // namespace

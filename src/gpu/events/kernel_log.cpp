@@ -17,6 +17,8 @@
 namespace gpuyard::events {
 namespace {
 
+constexpr const char* kTooLong = "a record of the kernel's log was too long to read";
+
 Duration monotonic_now() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -82,7 +84,7 @@ bool KernelLog::read_once() {
       listener_.on_lost("some of the kernel's log was overwritten before it was read");
       return true;
     case EINVAL:  // longer than any record may be; the next read continues after it
-      listener_.on_lost("a record of the kernel's log was too long to read");
+      listener_.on_lost(kTooLong);
       return true;
     default:
       return end(system_error("reading").message), false;
@@ -102,6 +104,7 @@ void KernelLog::take_lines(std::string_view bytes) {
     if (line_.size() > kMostRecord) {
       skipping_ = true;
       line_.clear();
+      listener_.on_lost(kTooLong);
     }
     if (newline == bytes.npos) return;
     if (!std::exchange(skipping_, false)) take_line(line_);

@@ -69,6 +69,7 @@ TEST_F(KernelLogTest, ALineWithoutAnEndIsNotKeptForEver) {
   for (int i = 0; i < 30; ++i) write(std::string(1000, 'x'));
   write("\n4,2,2000,-;NVRM: Xid (PCI:0000:3b:00): 31, x\n");
   EXPECT_EQ(xids_, std::vector<std::string>{"0000:3b:00 31"});
+  EXPECT_EQ(lost_, std::vector<std::string>{"a record of the kernel's log was too long to read"});
 }
 
 TEST_F(KernelLogTest, WithoutAWriterItEndsInPeace) {

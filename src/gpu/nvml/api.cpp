@@ -175,7 +175,8 @@ Result<Library> load_library(const std::string& path) {
     if (library == nullptr) return init_failed(text_of(kLibraryNotFound));
   }
   return Library{bind_all(library), path_of(library),
-                 ::dlsym(library, "gpuyard_simulates") != nullptr};
+                 ::dlsym(library, "gpuyard_simulates") != nullptr,
+                 reinterpret_cast<int (*)()>(::dlsym(library, "gpuyard_has_own_time"))};
 }
 
 namespace {

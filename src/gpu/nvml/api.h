@@ -132,6 +132,8 @@ struct Library {
   Api api;
   std::string path;        // of the file that was loaded
   bool simulated = false;  // it has a symbol that no real driver has
+  // Only the simulated library has it: tells whether its time runs otherwise than ours.
+  int (*has_own_time)() = nullptr;
 };
 
 // Loads `path`; if that is empty, libnvidia-ml.so.1 and then libnvidia-ml.so from the loader's

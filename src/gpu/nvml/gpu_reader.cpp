@@ -24,11 +24,27 @@ void read_long(DeviceHandle device, Probe probe, const OneLongNumber& call, Reco
                                  [&](unsigned long long* number) { return call(device, number); });
 }
 
+void read_flags(DeviceHandle device, Probe probe, const OneLongNumber& call, Recorder record) {
+  const Metric metric = row_of(probe).fills.front();
+  unsigned long long bits = 0;
+  if (record.ask_for(metric, [&] { return call(device, &bits); })) record.flags(metric, bits);
+}
+
 }  // namespace
+
+// The bounds of power are a rare row. A program that reads once needs them to judge the power.
+void GpuReader::learn_power_bounds() {
+  if (std::exchange(knows_power_bounds_, true)) return;
+  Sample bounds;
+  run(Probe::power_bounds, bounds);
+  own_limits_.apply(bounds);
+}
 
 Sample GpuReader::read(ProbeSet probes) {
   Sample sample;
+  if (probes.contains(Probe::power)) learn_power_bounds();
   probes.each([&](Probe probe) { run(probe, sample); });
+  own_limits_.apply(sample);
   return sample;
 }
 
@@ -49,7 +65,7 @@ void GpuReader::run(Probe probe, Sample& sample) {
     case Probe::clock_limits:
       return read_clocks(api_, device_, probe, record);
     case Probe::throttle_reasons:
-      return read_long(device_, probe, api_.throttle_reasons, record);
+      return read_flags(device_, probe, api_.throttle_reasons, record);
     case Probe::performance_state:
       return read_performance_state(api_, device_, record);
     case Probe::power_fields:

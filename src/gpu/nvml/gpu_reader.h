@@ -46,11 +46,14 @@ class GpuReader {
 
  private:
   void run(Probe, Sample&);
+  void learn_power_bounds();
 
   const Api& api_;
   const DeviceHandle device_;
   const ThrottleTimeFields throttle_time_fields_;
   SupportMemory support_;
+  OwnLimits own_limits_;
+  bool knows_power_bounds_ = false;  // asked for once, whatever the answer was
   Gpm gpm_;
   ProcessLists processes_;
 };

@@ -196,6 +196,65 @@ TEST(GpuReader, APerformanceStateThatIsUnknownIsNotState32) {
             MissingReason::failed);
 }
 
+Api with_power(unsigned milliwatts) {
+  static unsigned answer = 0;
+  answer = milliwatts;
+  Api api;
+  api.power_usage.function = [](DeviceHandle, unsigned* out) { return *out = answer, kSuccess; };
+  api.power_limit_constraints.function = [](DeviceHandle, unsigned* least, unsigned* most) {
+    return *least = 100'000, *most = 700'000, kSuccess;
+  };
+  return api;
+}
+
+TEST(GpuReader, AnImpossiblePowerIsMissing) {
+  const Api api = with_power(4'000'000'000);
+  const Missing found = why(read(api, {Probe::power}), Metric::power_draw);
+  EXPECT_EQ(found, (Missing{MissingReason::failed, kImplausible}));
+}
+
+TEST(GpuReader, PowerFarBeyondTheBoardsHighestLimitIsMissing) {
+  EXPECT_EQ(why(read(with_power(2'100'001), {Probe::power}), Metric::power_draw).detail,
+            kImplausible);
+  const Sample spike = read(with_power(2'100'000), {Probe::power});
+  EXPECT_EQ(*spike.number(Metric::power_draw), 2'100'000);
+  EXPECT_EQ(spike.find(Metric::power_limit_max), nullptr) << "it was not asked for";
+}
+
+TEST(GpuReader, WithoutALimitPowerHasTheCatalogsBound) {
+  Api api = with_power(9'000'000);
+  api.power_limit_constraints.function = nullptr;
+  EXPECT_EQ(*read(api, {Probe::power}).number(Metric::power_draw), 9'000'000);
+}
+
+TEST(GpuReader, AMaskKeepsAllItsBits) {
+  Api api;
+  static unsigned long long bits = 0;
+  api.throttle_reasons.function = [](DeviceHandle, unsigned long long* out) {
+    return *out = bits, kSuccess;
+  };
+  for (const unsigned long long mask :
+       {0x8000000000000000ULL, 0x8000000000000040ULL, 0xFFFFFFFFULL, ~0ULL}) {
+    bits = mask;
+    const Sample sample = read(api, {Probe::throttle_reasons});
+    ASSERT_NE(sample.number(Metric::throttle_reasons), nullptr) << mask;
+    EXPECT_EQ(static_cast<unsigned long long>(*sample.number(Metric::throttle_reasons)), mask);
+  }
+}
+
+TEST(GpuReader, AllOnesAreNoNumberAlsoInALargerType) {
+  Api api;
+  static unsigned long long count = 0;
+  api.total_ecc_errors.function = [](DeviceHandle, unsigned, unsigned, unsigned long long* out) {
+    return *out = count, kSuccess;
+  };
+  for (const unsigned long long answer : {0xFFFFFFFFULL, ~0ULL, 1ULL << 63U, 1ULL << 50U}) {
+    count = answer;
+    const Sample sample = read(api, {Probe::ecc_totals});
+    EXPECT_EQ(why(sample, Metric::ecc_corrected_volatile).detail, kImplausible) << answer;
+  }
+}
+
 TEST(GpuReader, EachFieldOfOneCallHasItsOwnReturnCodeAndType) {
   Api api;
   api.field_values.function = [](DeviceHandle, int count, FieldValue* values) {

@@ -116,7 +116,8 @@ Result<unsigned> NvmlBackend::open_and_count() {
 Result<DriverSession> NvmlBackend::start() {
   const auto count = open_and_count();
   if (!count) return count.error();
-  return DriverSession{driver_info(library_), *count};
+  const bool own_time = library_.has_own_time != nullptr && library_.has_own_time() != 0;
+  return DriverSession{driver_info(library_), *count, own_time};
 }
 
 DeviceInfo NvmlBackend::open(std::uint32_t index) {

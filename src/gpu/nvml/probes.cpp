@@ -51,7 +51,7 @@ void read_pcie_throughput(const Api& api, DeviceHandle device, Probe probe, Reco
   unsigned kilobytes = 0;
   const auto ask = [&] { return api.pcie_throughput(device, direction, &kilobytes); };
   if (!record.ask_for(metric, ask)) return;
-  if (kilobytes == ~0U) return record.implausible(metric);
+  if (is_no_value(kilobytes)) return record.implausible(metric);
   record.value(metric, kilobytes * kKilobyte);
 }
 

@@ -34,11 +34,12 @@ std::optional<std::int64_t> number_of(const FieldValue& field) {
 }
 
 void record_field(const Field& asked, const FieldValue& answer, Recorder& record) {
-  constexpr std::int64_t kLargest = (std::int64_t{1} << 53U);
   if (answer.code != kSuccess) return record.missing(asked.metric, answer.code);
   const auto number = number_of(answer);
-  const bool all_ones = answer.value_type == kValueUnsigned && number == 0xFFFFFFFFLL;
-  if (!number || all_ones || *number > kLargest / asked.factor || *number < -kLargest) {
+  const Bounds bounds = row_of(asked.metric).bounds;
+  // Compared before the multiplication, which may overflow.
+  if (!number || is_no_value(*number) || *number > bounds.most / asked.factor ||
+      *number < bounds.least / asked.factor) {
     return record.implausible(asked.metric);
   }
   record.value(asked.metric, *number * asked.factor);

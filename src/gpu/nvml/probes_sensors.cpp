@@ -35,7 +35,6 @@ void read_memory(const Api& api, DeviceHandle device, Recorder record) {
   // not; total - free has the same meaning in both.
   record.value(Metric::memory_used, memory.total - memory.free);
   if (!has_reserved) return record.missing(Metric::memory_reserved, kNotSupported);
-  if (memory.reserved > memory.total) return record.implausible(Metric::memory_reserved);
   record.value(Metric::memory_reserved, memory.reserved);
 }
 
@@ -52,16 +51,13 @@ void read_utilization(const Api& api, DeviceHandle device, Recorder record) {
   Utilization rates;
   const ReturnCode code = api.utilization_rates(device, &rates);
   if (code != kSuccess) return record.missing(Probe::utilization, code);
-  const auto put = [&](Metric metric, unsigned percent) {
-    percent > 100 ? record.implausible(metric) : record.value(metric, percent);
-  };
-  put(Metric::utilization_gpu, rates.gpu);
-  put(Metric::utilization_memory, rates.memory);
+  record.value(Metric::utilization_gpu, rates.gpu);
+  record.value(Metric::utilization_memory, rates.memory);
 }
 
 void read_engines(const Api& api, DeviceHandle device, Probe probe, Recorder record) {
   const auto& call = probe == Probe::encoder ? api.encoder_utilization : api.decoder_utilization;
-  record.percent<unsigned>(row_of(probe).fills.front(), [&](unsigned* percent) {
+  record.one<unsigned>(row_of(probe).fills.front(), [&](unsigned* percent) {
     unsigned period_us = 0;
     return call(device, percent, &period_us);
   });
@@ -127,17 +123,13 @@ void read_fans(const Api& api, DeviceHandle device, Recorder record) {
     unsigned percent = 0;
     ReturnCode code = api.fan_speed(device, fan, &percent);
     if (code == kFunctionNotFound && fan == 0) code = api.first_fan_speed(device, &percent);
-    record.answer(Metric::fan_speed, code, percent, fan);  // an overdriven fan says more than 100
+    record.answer(Metric::fan_speed, code, percent, fan);
   }
 }
 
 void read_performance_state(const Api& api, DeviceHandle device, Recorder record) {
-  constexpr int kSlowest = 15;  // 32 means unknown
-  int state = 0;
-  const auto ask = [&] { return api.performance_state(device, &state); };
-  if (!record.ask_for(Metric::performance_state, ask)) return;
-  if (state < 0 || state > kSlowest) return record.implausible(Metric::performance_state);
-  record.value(Metric::performance_state, state);
+  record.one<int>(Metric::performance_state,
+                  [&](int* state) { return api.performance_state(device, state); });
 }
 
 }  // namespace gpuyard::nvml

@@ -146,18 +146,18 @@ std::vector<GpuProcess> largest(const Processes& processes) {
 
 void ProcessLists::read(const Api& api, DeviceHandle device, Recorder record) {
   Processes processes;
-  const bool compute =
-      read_kind(api.compute_processes, device, ProcessKind::compute, processes, record);
-  const bool graphics =
-      read_kind(api.graphics_processes, device, ProcessKind::graphics, processes, record);
-  if (compute && graphics) {
-    sum_memory(processes, record);
-  } else {
-    const Metric absent = compute ? Metric::processes_graphics : Metric::processes_compute;
-    const Missing why = *record.sample().find(absent)->missing();
-    record.missing(Metric::processes_memory, why);
-    if (!compute && !graphics) return record.sample().set(ProcessList{record.taken(), why});
+  read_kind(api.compute_processes, device, ProcessKind::compute, processes, record);
+  read_kind(api.graphics_processes, device, ProcessKind::graphics, processes, record);
+  // Half a list is no list, unless the board draws for no process at all.
+  const Missing* const compute = record.sample().find(Metric::processes_compute)->missing();
+  const Missing* const graphics = record.sample().find(Metric::processes_graphics)->missing();
+  const bool draws = graphics == nullptr || graphics->reason != MissingReason::not_supported;
+  const Missing* const why = compute != nullptr ? compute : draws ? graphics : nullptr;
+  if (why != nullptr) {
+    record.sample().set(ProcessList{record.taken(), *why});
+    return record.missing(Metric::processes_memory, *why);
   }
+  sum_memory(processes, record);
   if (!processes.empty()) add_utilization(api, device, last_seen_us_, processes);
   record.sample().set(ProcessList{record.taken(), largest(processes)});
 }

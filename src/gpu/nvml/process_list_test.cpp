@@ -152,12 +152,26 @@ TEST_F(ProcessListsTest, TheNewestUtilizationOfEachProcessCounts) {
   EXPECT_EQ(process_driver.asked_since, 2000U);
 }
 
-TEST_F(ProcessListsTest, OneKindThatFailsLeavesTheOther) {
+TEST_F(ProcessListsTest, HalfAListThatFailsIsNoList) {
   process_driver.compute = {{101, 2}};
   api_.graphics_processes.function = [](DeviceHandle, unsigned*, void*) { return kUnknown; };
   const Sample sample = read();
   EXPECT_EQ(sample.find(Metric::processes_graphics)->missing()->reason, MissingReason::failed);
-  EXPECT_EQ(sample.processes()->processes()->size(), 1U);
+  EXPECT_EQ(sample.processes()->processes(), nullptr);
+  EXPECT_EQ(std::get<Missing>(sample.processes()->value).reason, MissingReason::failed);
+}
+
+TEST_F(ProcessListsTest, AListWithoutComputeProcessesIsNoList) {
+  api_.compute_processes.function = [](DeviceHandle, unsigned*, void*) { return kNotSupported; };
+  const Sample sample = read();
+  EXPECT_EQ(sample.processes()->processes(), nullptr) << "0 processes would be made up";
+  EXPECT_EQ(std::get<Missing>(sample.processes()->value).reason, MissingReason::not_supported);
+}
+
+TEST_F(ProcessListsTest, ABoardThatNeverDrawsHasAWholeList) {
+  process_driver.compute = {{101, 2}};
+  api_.graphics_processes.function = [](DeviceHandle, unsigned*, void*) { return kNotSupported; };
+  EXPECT_EQ(read().processes()->processes()->size(), 1U);
 }
 
 TEST_F(ProcessListsTest, ACountThatCannotBeIsNoReasonToAllocateIt) {

@@ -1,6 +1,7 @@
 // Puts the answers of one probe's driver calls into a sample.
 #pragma once
 
+#include <bit>
 #include <concepts>
 #include <cstdint>
 #include <limits>
@@ -12,6 +13,7 @@
 #include "base/clock.h"
 #include "device/catalog.h"
 #include "device/metric.h"
+#include "device/plausible.h"
 #include "device/reading.h"
 #include "nvml/api.h"
 
@@ -35,7 +37,12 @@ class SupportMemory {
   std::map<Metric, TimePoint> retry_at_;
 };
 
-inline constexpr const char* kImplausible = "the driver's value is not plausible";
+// True for "not available": the driver answers all ones, which a larger type may hold widened.
+template <std::integral Number>
+constexpr bool is_no_value(Number number) {
+  constexpr auto kWidened = std::numeric_limits<std::uint32_t>::max();
+  return number == std::numeric_limits<Number>::max() || std::cmp_equal(number, kWidened);
+}
 
 // Make it before the call: a reading's time is when the driver was asked.
 class Recorder {
@@ -43,15 +50,18 @@ class Recorder {
   Recorder(SupportMemory& support, Sample& sample, TimePoint now = BootClock::now())
       : support_(support), sample_(sample), taken_(now) {}
 
-  // Records a number. The driver's counters are unsigned and mean "not available" by all ones;
-  // JSON's integers are exact below 2^53, and no real value comes near that.
+  // Records a number, if it is within the bounds that the catalog has for it.
   template <std::integral Number>
   void value(Metric metric, Number number, std::uint16_t index = 0) {
-    constexpr auto kLargest = std::int64_t{1} << 53U;
-    if (number == std::numeric_limits<Number>::max() || std::cmp_greater(number, kLargest)) {
+    constexpr auto kLargest = std::numeric_limits<std::int64_t>::max();
+    if (is_no_value(number) || std::cmp_greater(number, kLargest)) {
       return implausible(metric, index);
     }
-    sample_.set({metric, index, taken_, static_cast<std::int64_t>(number)});
+    sample_.set(if_plausible({metric, index, taken_, static_cast<std::int64_t>(number)}));
+  }
+  // Records a mask. Its bits are not a number: each of them may be set, also one that is not known.
+  void flags(Metric metric, std::uint64_t bits) {
+    sample_.set({metric, 0, taken_, std::bit_cast<std::int64_t>(bits)});
   }
   void text(Metric metric, std::string words) {
     sample_.set({metric, 0, taken_, std::move(words)});
@@ -77,13 +87,6 @@ class Recorder {
   void one(Metric metric, Ask ask) {
     Number answer{};
     if (ask_for(metric, [&] { return ask(&answer); })) value(metric, answer);
-  }
-  // As one(), for a percentage.
-  template <class Number, class Ask>
-  void percent(Metric metric, Ask ask) {
-    Number answer{};
-    if (!ask_for(metric, [&] { return ask(&answer); })) return;
-    answer > 100 ? implausible(metric) : value(metric, answer);
   }
   // Records the result of a call that was to return a number.
   template <std::integral Number>

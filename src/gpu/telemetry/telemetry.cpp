@@ -33,10 +33,38 @@ void Telemetry::on_fleet(const Fleet& fleet) {
     log::info("NVML initialized successfully. Found {} GPU(s)", fleet.devices.size());
   }
   driver_ = {true, "", fleet.driver};
-  roster_.arrive(fleet.devices, loop_.now(), loop_.wall());
+  health_.compare_power(!fleet.own_time);
+  roster_.arrive(fleet.devices, loop_.wall());
   list_devices();
   ticks_ = 0;  // so that the next tick reads the slower tiers too
   tick();
+}
+
+void Telemetry::restore(const std::vector<KnownBoard>& boards, const std::string& boot_id) {
+  roster_.restore(boards);
+  for (const KnownBoard& board : boards) {
+    health_.restore(board.uuid, board.errors, board.boot_id != boot_id);
+  }
+  if (driver_.initialised) list_devices();
+}
+
+std::vector<KnownBoard> Telemetry::known_boards() const {
+  std::vector<KnownBoard> boards = roster_.known(loop_.wall());
+  for (KnownBoard& board : boards) board.errors = health_.errors_of(board.uuid);
+  return boards;
+}
+
+std::vector<DeviceInfo> Telemetry::missing_boards() const {
+  std::vector<DeviceInfo> boards = roster_.list();
+  std::erase_if(boards, [](const DeviceInfo& info) { return !is_missing(info); });
+  return boards;
+}
+
+bool Telemetry::take_out(const DeviceId& id) {
+  if (!roster_.take_out(id)) return false;
+  health_.forget(id);
+  if (driver_.initialised) list_devices();
+  return true;
 }
 
 void Telemetry::list_devices() {
@@ -93,7 +121,6 @@ void Telemetry::tick() {
   if (ticks_ % kSlowEvery == 0) due = due | probes_of(Tier::slow);
   if (ticks_ % kRareEvery == 0) due = due | probes_of(Tier::rare);
   ++ticks_;
-  if (roster_.forget(loop_.now()) && driver_.initialised) list_devices();
   for (Track& track : tracks_) {
     if (track.unresponsive(loop_.now())) errors_.note(track.info(), kOverdue);
     track.make_due(due);
@@ -192,6 +219,7 @@ Snapshot Telemetry::assemble() const {
       device.condition = DeviceCondition::unresponsive;
       device.why = driver_.why;
     }
+    device.contradiction = health_.contradiction(track.info().id);
     device.health = health_.judge(device);
     device.xid_errors = xids_.of(track.info().id);
     snapshot.devices.push_back(std::move(device));

@@ -11,6 +11,7 @@
 #include "device/backend.h"
 #include "device/event.h"
 #include "device/health.h"
+#include "device/known_board.h"
 #include "device/snapshot.h"
 #include "telemetry/burst.h"
 #include "telemetry/track.h"
@@ -59,6 +60,19 @@ class Telemetry {
   // rows: the values that came, and "timed out" for the others. Callers that arrive during a read
   // share the next one. Does not wait for a GPU that is already unresponsive.
   void fresh(ProbeSet probes, FreshDone done);
+
+  // Takes what an earlier daemon knew of this machine's boards. Called right before the first
+  // on_fleet(), so that no verdict is made without it, or as soon as it can be read.
+  void restore(const std::vector<KnownBoard>&, const std::string& boot_id);
+  // Returns what is to outlive the daemon; without boot and first time.
+  std::vector<KnownBoard> known_boards() const;
+  // Returns the boards that this machine had and that the driver does not list.
+  std::vector<DeviceInfo> missing_boards() const;
+  // Marks the GPU's uncorrectable memory errors so far as known: the GPU was reset, its counters
+  // were cleared, or a user has acknowledged an alert about them.
+  void acknowledge_errors(const DeviceId& id) { health_.acknowledge(id); }
+  // Forgets a board that the driver does not list. False: it is not a missing one.
+  bool take_out(const DeviceId&);
 
   // Calls `heard` with the power of one GPU every `period`, from 10 ms to 1 s: see Burst.
   Subscription listen_power(const DeviceId& id, Duration period, PowerHeard heard) {

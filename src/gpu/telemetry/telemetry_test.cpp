@@ -258,7 +258,7 @@ TEST_F(TelemetryTest, AContainedErrorDegradesUntilItsProcessIsGone) {
   EXPECT_EQ(latest().devices[0].health.verdict, Health::healthy);
 }
 
-TEST_F(TelemetryTest, AGpuThatTheDriverDoesNotCountAnyMoreIsListedAsUnhealthyForADay) {
+TEST_F(TelemetryTest, AMissingBoardIsUnhealthyUntilItIsTakenOut) {
   RecordProperty("contract", "A10");
   start(2);
   telemetry_.on_host_down("driver-host ended; starting another");
@@ -270,8 +270,46 @@ TEST_F(TelemetryTest, AGpuThatTheDriverDoesNotCountAnyMoreIsListedAsUnhealthyFor
   EXPECT_TRUE(gone.why.starts_with("no longer there since ")) << gone.why;
   EXPECT_EQ(gone.health, (HealthReport{Health::unhealthy, {gone.why}}));
   EXPECT_TRUE(std::ranges::none_of(asked_, [](const auto& one) { return one.device == "GPU-1"; }));
-  loop_.advance(Roster::kRemembered + 2 * kFastPeriod);
+  EXPECT_TRUE(is_missing(gone.info));
+  loop_.advance(std::chrono::hours(25));
+  answer();
+  EXPECT_EQ(latest().devices.size(), 2U);
+  EXPECT_TRUE(telemetry_.take_out("GPU-1"));
+  pass(2 * kFastPeriod);
   EXPECT_EQ(latest().devices.size(), 1U);
+}
+
+KnownBoard board(std::uint32_t index, EccState errors) {
+  const std::string id = "GPU-" + std::to_string(index);
+  KnownBoard known{id, index, "", "H100"};
+  known.boot_id = "boot";
+  known.errors = std::move(errors);
+  return known;
+}
+
+EccState errors(std::int64_t base, std::int64_t total) {
+  return {Metric::ecc_uncorrected_aggregate, base, total, total};
+}
+
+TEST_F(TelemetryTest, ErrorsBeforeARestartAreNewInTheFirstVerdict) {
+  RecordProperty("contract", "A9 A10");
+  telemetry_.restore({board(0, errors(40, value_)), board(1, errors(value_, value_))}, "boot");
+  start(2);
+  EXPECT_EQ(latest().devices[0].health,
+            (HealthReport{Health::unhealthy, {"2 new uncorrectable ECC errors"}}));
+  EXPECT_EQ(latest().devices[1].health.verdict, Health::healthy);
+  telemetry_.acknowledge_errors("GPU-0");
+  pass(2 * kFastPeriod);
+  EXPECT_EQ(latest().devices[0].health.verdict, Health::healthy);
+  EXPECT_EQ(telemetry_.known_boards()[0].errors.base, value_);
+}
+
+TEST_F(TelemetryTest, ErrorsBeforeARebootAreKnown) {
+  value_ = 0;
+  telemetry_.restore({board(0, errors(0, 0)), board(1, errors(-2, 0))}, "another boot");
+  start(2);
+  EXPECT_EQ(latest().devices[0].health.verdict, Health::healthy);
+  EXPECT_EQ(latest().devices[1].health.verdict, Health::healthy);
 }
 
 TEST_F(TelemetryTest, AGpuThatCameBackIsHealthyAgainUnderWhateverIndex) {

@@ -1,6 +1,7 @@
 #include "telemetry/track.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -8,6 +9,7 @@
 
 #include "base/log.h"
 #include "device/catalog.h"
+#include "device/fitness.h"
 #include "device/snapshot.h"
 
 namespace gpuyard::telemetry {
@@ -44,6 +46,7 @@ ProbeSet Track::next() const {
 
 void Track::asked(std::uint64_t id, ProbeSet probes, TimePoint now) {
   question_ = Question{id, probes, now};
+  if (!vitals_at_) vitals_at_ = now;
   urgent_ = urgent_ - probes;
   due_ = due_ - probes;
 }
@@ -64,6 +67,7 @@ std::optional<Sample> Track::answered(std::uint64_t id, const Sample& answer, Ti
     accepted.set(std::move(processes));
   }
   if (!says_nothing(accepted)) note_presence(lost(accepted));
+  note_vitals(accepted);
   sample_.merge(accepted);
   return accepted;
 }
@@ -76,12 +80,22 @@ void Track::note_presence(const Missing* why_gone) {
   gone_ = why_gone != nullptr ? std::optional(*why_gone) : std::nullopt;
 }
 
+void Track::note_vitals(const Sample& accepted) {
+  for (const Metric metric : kVitals) {
+    const Reading* const reading = accepted.find(metric);
+    if (reading != nullptr && reading->number() != nullptr) {
+      vitals_at_ = std::max(vitals_at_.value_or(reading->taken), reading->taken);
+    }
+  }
+}
+
 bool Track::unresponsive(TimePoint now) const {
   return question_ && now - question_->asked >= kUnresponsiveAfter;
 }
 
 DeviceState Track::state(TimePoint now) const {
   DeviceState state{info_, DeviceCondition::responsive, "", sample_, 0};
+  state.vitals_at = vitals_at_;
   const auto& gone = info_.fault ? info_.fault : gone_;
   if (unresponsive(now)) {
     state.condition = DeviceCondition::unresponsive;
@@ -91,6 +105,11 @@ DeviceState Track::state(TimePoint now) const {
   } else if (gone) {
     state.condition = DeviceCondition::unavailable;
     state.why = describe(*gone);
+  } else if (vitals_at_ && now - *vitals_at_ >= kSickAfter) {
+    const Missing* const why = unreadable(sample_);
+    if (why == nullptr) return state;
+    state.condition = DeviceCondition::unavailable;
+    state.why = fmt::format("nothing of it can be read: {}", describe(*why));
   }
   return state;
 }
@@ -139,40 +158,83 @@ std::vector<DeviceInfo> with_identity(std::vector<DeviceInfo> counted,
   return counted;
 }
 
+DeviceInfo info_of(const KnownBoard& board) {
+  return {board.uuid, board.index, board.uuid, board.pci_address, board.name, {}};
+}
+
 }  // namespace
 
-void Roster::arrive(const std::vector<DeviceInfo>& counted, TimePoint now, WallTime wall) {
+void Roster::restore(const std::vector<KnownBoard>& boards) {
+  for (const KnownBoard& board : boards) {
+    if (has(counted_, board.uuid)) continue;
+    if (board.listed && !arrived_) {
+      remembered_.push_back(board);
+    } else {
+      note_gone(info_of(board), board.last_seen);
+    }
+  }
+}
+
+void Roster::arrive(const std::vector<DeviceInfo>& counted, WallTime wall) {
+  std::map<DeviceId, WallTime> last_seen;
+  for (const KnownBoard& board : std::exchange(remembered_, {})) {
+    counted_.push_back(info_of(board));
+    last_seen.emplace(board.uuid, board.last_seen);
+  }
   const auto before = std::exchange(counted_, with_identity(counted, counted_));
+  arrived_ = true;
   for (const DeviceInfo& info : before) {
-    if (!info.uuid.empty() && !has(counted_, info.id)) note_gone(info, now, wall);
+    if (info.uuid.empty() || has(counted_, info.id)) continue;
+    const auto seen = last_seen.find(info.id);
+    note_gone(info, seen != last_seen.end() ? seen->second : wall);
   }
   std::erase_if(gone_, [&](const Gone& one) { return has(counted_, one.info.id); });
 }
 
-void Roster::note_gone(const DeviceInfo& info, TimePoint now, WallTime wall) {
-  Gone gone{info, now};
+void Roster::note_gone(const DeviceInfo& info, WallTime last_seen) {
+  const auto is_same = [&](const Gone& one) { return one.info.id == info.id; };
+  if (std::ranges::any_of(gone_, is_same)) return;
+  Gone gone{info, last_seen};
+  gone.info.former_index = info.index;
   gone.info.fault =
       Missing{MissingReason::device_lost,
-              "no longer there since " + to_rfc3339(wall) + ": the driver does not list it"};
+              "no longer there since " + to_rfc3339(last_seen) + ": the driver does not list it"};
   if (gone_.size() == kMostGone) gone_.erase(gone_.begin());
   gone_.push_back(std::move(gone));
 }
 
-bool Roster::forget(TimePoint now) {
-  return std::erase_if(gone_, [&](const Gone& one) { return now - one.since > kRemembered; }) > 0;
+bool Roster::take_out(const DeviceId& id) {
+  return std::erase_if(gone_, [&](const Gone& one) { return one.info.id == id; }) > 0;
 }
 
 std::vector<DeviceInfo> Roster::list() const {
   std::vector<DeviceInfo> all = counted_;
   std::set<std::uint32_t> taken;
   for (const DeviceInfo& info : counted_) taken.insert(info.index);
+  std::vector<DeviceInfo> displaced;
   for (const Gone& one : gone_) {
-    all.push_back(one.info);
-    if (taken.contains(one.info.index)) all.back().index = *taken.rbegin() + 1;
-    taken.insert(all.back().index);
+    (taken.insert(one.info.index).second ? all : displaced).push_back(one.info);
+  }
+  for (DeviceInfo& info : displaced) {
+    info.fault->detail += fmt::format("; it was GPU {}", info.index);
+    info.index = *taken.rbegin() + 1;
+    taken.insert(info.index);
+    all.push_back(std::move(info));
   }
   std::ranges::sort(all, {}, &DeviceInfo::index);
   return all;
+}
+
+std::vector<KnownBoard> Roster::known(WallTime now) const {
+  std::vector<KnownBoard> boards;
+  const auto add = [&](const DeviceInfo& info, bool listed, WallTime last_seen) {
+    if (info.uuid.empty()) return;
+    boards.push_back(
+        {info.uuid, info.index, info.pci_address, info.name, listed, last_seen, last_seen});
+  };
+  for (const DeviceInfo& info : counted_) add(info, true, now);
+  for (const Gone& one : gone_) add(one.info, false, one.last_seen);
+  return boards;
 }
 
 }  // namespace gpuyard::telemetry

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "device/device.h"
+#include "device/known_board.h"
 #include "device/snapshot.h"
 
 namespace gpuyard::telemetry {
@@ -51,6 +52,7 @@ class Track {
 
  private:
   void note_presence(const Missing* why_gone);
+  void note_vitals(const Sample&);
 
   struct Question {
     std::uint64_t id;
@@ -64,6 +66,7 @@ class Track {
   ProbeSet urgent_;
   std::optional<Question> question_;
   std::optional<Missing> gone_;  // set if the last answer said so in every row
+  std::optional<TimePoint> vitals_at_;
 };
 
 // Logs each (GPU, cause) of failed queries once and then counts it.
@@ -86,32 +89,38 @@ class QueryErrors {
   std::map<std::pair<DeviceId, std::string>, std::uint64_t> counts_;
 };
 
-// Lists the GPUs that the driver counts, and for a day those that it counted before. The next
-// driver session does not even count a GPU that is lost for good; the GPU must not look as if it
-// had never been there. Pure state: it is told the time.
+// Lists the GPUs that the driver counts, and those that it counted before, also in an earlier
+// daemon's life: a board that is lost for good is not even counted by the next driver session, and
+// must not look as if it had never been there. Pure state: it is told the time.
 
 class Roster {
  public:
+  // Takes the boards that an earlier daemon knew. Those that are not counted are missing, since
+  // they were last seen.
+  void restore(const std::vector<KnownBoard>&);
   // Takes the GPUs that the driver counts now.
-  void arrive(const std::vector<DeviceInfo>& counted, TimePoint now, WallTime wall);
-  // Drops the GPUs that have been gone for too long; returns true if there were any.
-  bool forget(TimePoint now);
+  void arrive(const std::vector<DeviceInfo>& counted, WallTime wall);
+  // Forgets a missing board, because it was taken out for good. False: it is not a missing one.
+  bool take_out(const DeviceId&);
 
-  // Returns the list by index. A GPU that is gone has the fault "device lost". It keeps its own
-  // index unless another GPU has that now; then it gets a free one.
+  // Returns the list by index. A missing board has the fault "device lost" and a former_index. It
+  // keeps its index unless another GPU has that now; then it gets a free one.
   std::vector<DeviceInfo> list() const;
+  // Returns all boards that have a UUID, without their errors and their first time.
+  std::vector<KnownBoard> known(WallTime now) const;
 
-  static constexpr Duration kRemembered = std::chrono::hours(24);
   static constexpr std::size_t kMostGone = 64;
 
  private:
   struct Gone {
     DeviceInfo info;
-    TimePoint since;
+    WallTime last_seen;
   };
 
-  void note_gone(const DeviceInfo&, TimePoint now, WallTime wall);
+  void note_gone(const DeviceInfo&, WallTime last_seen);
 
+  std::vector<KnownBoard> remembered_;  // until the driver counts for the first time
+  bool arrived_ = false;
   std::vector<DeviceInfo> counted_;
   std::vector<Gone> gone_;  // oldest first
 };

@@ -65,6 +65,35 @@ TEST(Track, AGpuIsUnresponsiveWhileAnAnswerIsOverdueAndWellAgainAfterIt) {
   EXPECT_EQ(track.state(kNow + kUnresponsiveAfter).condition, DeviceCondition::responsive);
 }
 
+Sample failed(TimePoint taken) {
+  return missing_sample(probes_of(Tier::fast), {MissingReason::failed, "Unknown Error"}, taken);
+}
+
+TEST(Track, AGpuWithoutAnyReadingForHalfAMinuteIsUnavailable) {
+  Track track(kGpu);
+  track.asked(1, {Probe::power}, kNow);
+  track.answered(1, power(5), kNow);
+  for (std::uint64_t second = 1; second <= 30; ++second) {
+    const TimePoint now = kNow + std::chrono::seconds(second);
+    track.asked(second + 1, probes_of(Tier::fast), now);
+    track.answered(second + 1, failed(now), now);
+    const bool sick = second == 30;
+    EXPECT_EQ(track.state(now).condition == DeviceCondition::unavailable, sick) << second;
+  }
+  const DeviceState state = track.state(kNow + std::chrono::seconds(30));
+  EXPECT_EQ(state.why, "nothing of it can be read: Unknown Error");
+  EXPECT_EQ(state.vitals_at, kNow);
+}
+
+TEST(Track, OneReadableValueKeepsAGpuAvailable) {
+  Track track(kGpu);
+  track.asked(1, probes_of(Tier::fast), kNow);
+  Sample sample = failed(kNow);
+  sample.set({Metric::clock_sm, 0, kNow, 1980});
+  track.answered(1, sample, kNow);
+  EXPECT_EQ(track.state(kNow + std::chrono::minutes(1)).condition, DeviceCondition::responsive);
+}
+
 TEST(Track, AnUnresponsiveGpuKeepsItsLastReadingsWithTheirTime) {
   Track track(kGpu);
   track.asked(1, {Probe::power}, kNow);
@@ -196,7 +225,7 @@ DeviceInfo unopened(std::uint32_t index) {
 
 class RosterTest : public ::testing::Test {
  protected:
-  void arrive(const std::vector<DeviceInfo>& counted) { roster_.arrive(counted, kNow, kWall); }
+  void arrive(const std::vector<DeviceInfo>& counted) { roster_.arrive(counted, kWall); }
   // Returns the list as text: "0 GPU-a, 1 GPU-b (gone)".
   std::string list() const {
     std::string text;
@@ -230,7 +259,7 @@ TEST_F(RosterTest, AnIndexIsNeverTwoGpus) {
   arrive({gpu(0, "GPU-b"), gpu(1, "GPU-c")});
   EXPECT_EQ(list(), "0 GPU-b, 1 GPU-c, 2 GPU-a (gone)");
   arrive({});
-  EXPECT_EQ(list(), "0 GPU-a (gone), 1 GPU-b (gone), 2 GPU-c (gone)");
+  EXPECT_EQ(list(), "0 GPU-a (gone), 1 GPU-c (gone), 2 GPU-b (gone)");
 }
 
 TEST_F(RosterTest, OneThatComesBackUnderAnotherIndexIsTheSame) {
@@ -240,12 +269,63 @@ TEST_F(RosterTest, OneThatComesBackUnderAnotherIndexIsTheSame) {
   EXPECT_EQ(list(), "0 GPU-b, 1 GPU-a");
 }
 
-TEST_F(RosterTest, OneThatIsGoneIsForgottenAfterADay) {
+TEST_F(RosterTest, AMissingBoardIsListedUntilItIsTakenOut) {
   arrive({gpu(0, "GPU-a"), gpu(1, "GPU-b")});
   arrive({gpu(0, "GPU-a")});
-  EXPECT_FALSE(roster_.forget(kNow + Roster::kRemembered));
-  EXPECT_TRUE(roster_.forget(kNow + Roster::kRemembered + std::chrono::seconds(1)));
+  EXPECT_FALSE(roster_.take_out("GPU-a"));
+  EXPECT_EQ(list(), "0 GPU-a, 1 GPU-b (gone)");
+  EXPECT_TRUE(roster_.take_out("GPU-b"));
   EXPECT_EQ(list(), "0 GPU-a");
+  EXPECT_FALSE(roster_.take_out("GPU-b"));
+}
+
+KnownBoard board(std::uint32_t index, const std::string& uuid, bool listed = true) {
+  return {uuid,
+          index,
+          "0000:01:00.0",
+          "H100",
+          listed,
+          kWall - std::chrono::hours(2),
+          kWall - std::chrono::hours(1)};
+}
+
+TEST_F(RosterTest, ARestoredBoardIsMissingSinceLastSeen) {
+  RecordProperty("contract", "A10");
+  roster_.restore({board(0, "GPU-a"), board(1, "GPU-b"), board(2, "GPU-c", false)});
+  EXPECT_EQ(list(), "2 GPU-c (gone)") << "the driver has not counted yet";
+  arrive({gpu(0, "GPU-b")});
+  EXPECT_EQ(list(), "0 GPU-b, 2 GPU-c (gone), 3 GPU-a (gone)");
+  const DeviceInfo a = roster_.list()[2];
+  EXPECT_EQ(a.fault->detail,
+            "no longer there since 2023-11-14T21:13:20.000Z: the driver does not list it; it was "
+            "GPU 0");
+  EXPECT_EQ(a.former_index, 0U);
+  EXPECT_EQ(own_index(a), std::nullopt);
+  EXPECT_EQ(label_of(a), "GPU-a");
+  EXPECT_EQ(label_of(roster_.list()[1]), "2") << "no other GPU has that index";
+}
+
+TEST_F(RosterTest, BoardsThatAreReadLateAreMissingToo) {
+  arrive({gpu(0, "GPU-a")});
+  roster_.restore({board(0, "GPU-a"), board(1, "GPU-b")});
+  EXPECT_EQ(list(), "0 GPU-a, 1 GPU-b (gone)");
+}
+
+TEST_F(RosterTest, AnUnopenedGpuIsTheRestoredBoard) {
+  roster_.restore({board(0, "GPU-a"), board(1, "GPU-b")});
+  arrive({gpu(0, "GPU-a"), unopened(1)});
+  EXPECT_EQ(list(), "0 GPU-a, 1 GPU-b (faulty)");
+}
+
+TEST_F(RosterTest, KnowsWhenEachBoardWasLastSeen) {
+  roster_.restore({board(0, "GPU-a"), board(1, "GPU-b")});
+  arrive({gpu(0, "GPU-b"), unopened(1), gpu(2, "GPU-c")});
+  const auto known = roster_.known(kWall);
+  ASSERT_EQ(known.size(), 3U);
+  EXPECT_TRUE(known[0].uuid == "GPU-b" && known[0].listed && known[0].last_seen == kWall);
+  EXPECT_TRUE(known[1].uuid == "GPU-c" && known[1].listed);
+  EXPECT_TRUE(known[2].uuid == "GPU-a" && !known[2].listed && known[2].index == 0);
+  EXPECT_EQ(known[2].last_seen, kWall - std::chrono::hours(1));
 }
 
 TEST_F(RosterTest, OneThatDoesNotOpenAnyMoreKeepsItsIdentity) {

@@ -83,6 +83,16 @@ ClientRequest with_token(ClientRequest request, const Endpoint& endpoint) {
   return request;
 }
 
+// A proxy reads a request in plain text, and learns from the target where it goes.
+ClientRequest with_proxy(ClientRequest request, const Origin& origin) {
+  if (!origin.proxy || origin.tls) return request;
+  request.target.insert(0, "http://" + origin.text());
+  if (!origin.proxy->authorization.empty()) {
+    request.headers.push_back({"Proxy-Authorization", origin.proxy->authorization});
+  }
+  return request;
+}
+
 // Whether the connection is to stay open for another request.
 enum class After { close, keep };
 
@@ -229,12 +239,12 @@ Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& requ
 
 Result<ClientResponse> fetch(const Origin& origin, const ClientRequest& request, Duration deadline,
                              std::size_t max_body) {
-  return fetch_from(origin, request, deadline, max_body, Wanted::all);
+  return fetch_from(origin, with_proxy(request, origin), deadline, max_body, Wanted::all);
 }
 
 Result<ClientResponse> fetch_verdict(const Origin& origin, const ClientRequest& request,
                                      Duration deadline, std::size_t max_body) {
-  return fetch_from(origin, request, deadline, max_body, Wanted::verdict);
+  return fetch_from(origin, with_proxy(request, origin), deadline, max_body, Wanted::verdict);
 }
 
 Result<PresentedCertificate> look_at(const Origin& origin, Duration deadline) {

@@ -19,9 +19,17 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "http/origin.h"
 
 namespace gpuyard::http {
+namespace {
+
+std::string text_of(const Proxy& proxy) {
+  return "the proxy " + Endpoint::tcp(proxy.host, proxy.port).text();
+}
+
+}  // namespace
 
 Result<ClientSocket> ClientSocket::connect(const Endpoint& endpoint, TimePoint deadline,
                                            std::string_view from) {
@@ -39,9 +47,11 @@ Result<ClientSocket> ClientSocket::connect(const Endpoint& endpoint, TimePoint d
 }
 
 Result<ClientSocket> ClientSocket::reach(const Origin& origin, TimePoint deadline) {
-  const auto addresses = resolve(origin.host, origin.port, deadline);
+  const Proxy direct{origin.host, origin.port};
+  const Proxy& next = origin.proxy ? *origin.proxy : direct;
+  const auto addresses = resolve(next.host, next.port, deadline);
   if (!addresses) return addresses.error();
-  ClientSocket socket(origin.text());
+  ClientSocket socket(origin.proxy ? text_of(next) : origin.text());
   Result<void> opened;
   auto left = static_cast<Duration::rep>(addresses->size());
   for (const Endpoint& address : *addresses) {
@@ -51,7 +61,40 @@ Result<ClientSocket> ClientSocket::reach(const Origin& origin, TimePoint deadlin
     if (opened) break;
   }
   if (!opened) return std::move(opened).error();
+  if (!origin.proxy) return socket;
+  if (origin.tls) {
+    if (auto passed = socket.pass_proxy(origin, deadline); !passed) {
+      return std::move(passed).error();
+    }
+  }
+  socket.where_ = fmt::format("{} through {}", origin.text(), text_of(next));
   return socket;
+}
+
+Result<void> ClientSocket::pass_proxy(const Origin& origin, TimePoint deadline) {
+  constexpr std::size_t kMostHead = std::size_t{16} * 1024;
+  constexpr std::size_t kMostReason = 100;
+  const std::string place = Endpoint::tcp(origin.host, origin.port).text();
+  std::string request = fmt::format("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\n", place);
+  if (!origin.proxy->authorization.empty()) {
+    request += fmt::format("Proxy-Authorization: {}\r\n", origin.proxy->authorization);
+  }
+  if (auto sent = send_raw(request + "\r\n", deadline); !sent) return sent;
+  std::string head;
+  while (!head.ends_with("\r\n\r\n")) {
+    std::array<char, 1> byte{};  // what follows the head is the origin's
+    const auto got = receive_raw(byte, deadline);
+    if (!got) return got.error();
+    if (*got == 0) return broken("the connection ended before it");
+    if (head.size() == kMostHead) return broken("it is too long");
+    head += byte[0];
+  }
+  std::string_view line = std::string_view(head).substr(0, head.find("\r\n"));
+  if (line.starts_with("HTTP/1.") && line.size() > 9 && line[9] == '2') return {};
+  const std::size_t blank = std::min(line.find(' '), line.size());
+  line.remove_prefix(std::min(blank + 1, line.size()));
+  return Error{Errc::unavailable, fmt::format("{} does not pass on to {}: {}", where_, place,
+                                              printable(line.substr(0, kMostReason)))};
 }
 
 Result<ClientSocket> ClientSocket::connect(const Origin& origin, TimePoint deadline) {

@@ -68,8 +68,9 @@ class ClientSocket {
   static Result<ClientSocket> connect(const Endpoint&, TimePoint deadline,
                                       std::string_view from = {});
   // Resolves the origin's name, connects to one of its addresses, and agrees on TLS if the origin
-  // has it. Errc also denied if the server is not the one that was meant, invalid if there are no
-  // certificates to trust.
+  // has it. Where the origin has a proxy, connects to that instead, and has it pass TLS on. Errc
+  // also denied if the server is not the one that was meant, invalid if there are no certificates
+  // to trust.
   static Result<ClientSocket> connect(const Origin&, TimePoint deadline);
   // Connects, agrees on TLS with whoever answers, and leaves.
   static Result<PresentedCertificate> look_at(const Origin&, TimePoint deadline);
@@ -96,6 +97,8 @@ class ClientSocket {
   Result<void> open(const Endpoint&, TimePoint deadline, std::string_view from = {});
   Result<void> finish_connecting(TimePoint deadline);
   static Result<ClientSocket> reach(const Origin&, TimePoint deadline);
+  // Has the proxy at the other end pass everything on to the origin.
+  Result<void> pass_proxy(const Origin&, TimePoint deadline);
   Result<void> start_tls(Result<std::unique_ptr<TlsClient>>, TimePoint deadline);
   Result<void> send_raw(std::string_view bytes, TimePoint deadline);
   Result<std::size_t> receive_raw(std::span<char> space, TimePoint deadline);

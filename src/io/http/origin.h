@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,15 @@
 
 namespace gpuyard::http {
 
+// A proxy that speaks HTTP in plain text. It passes TLS on unread.
+struct Proxy {
+  std::string host;
+  std::uint16_t port = 80;
+  std::string authorization = {};  // the value of Proxy-Authorization; "": none is sent
+
+  friend bool operator==(const Proxy&, const Proxy&) = default;
+};
+
 struct Origin {
   bool tls = true;
   std::string host;  // a name, or a literal address without brackets
@@ -21,6 +31,7 @@ struct Origin {
   // The server's public key, "sha256//...", as CertificateFacts have it; tls only. Where it is set
   // it alone decides: nobody asks who signed the certificate, for whom, and until when.
   std::string pin = {};
+  std::optional<Proxy> proxy = {};  // the way to it; none: directly
 
   // "hooks.slack.com", "127.0.0.1:9093", "[::1]:9093": as in a Host field.
   std::string text() const;

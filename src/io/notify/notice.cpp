@@ -47,6 +47,10 @@ Level level_of(unsigned severity) {
   return severity >= 40 ? Level::warning : Level::info;
 }
 
+std::string name_of(const NoticeGpu& gpu) {
+  return gpu.index ? std::to_string(*gpu.index) : gpu.uuid;
+}
+
 void put_json(std::string& out, const NoticeTime& time) {
   json::put_string(out, to_rfc3339(time.at));
 }

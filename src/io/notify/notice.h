@@ -42,7 +42,7 @@ void read_json(const boost::json::value& from, NoticeTime& time, const std::stri
 void schema_of(std::type_identity<NoticeTime>, boost::json::object& out);
 
 struct NoticeGpu {
-  std::uint32_t index = 0;
+  std::optional<std::uint32_t> index;  // none: another GPU has the index that it had
   std::string uuid;
   std::string pci_address;
   std::string name;
@@ -50,6 +50,9 @@ struct NoticeGpu {
   friend bool operator==(const NoticeGpu&, const NoticeGpu&) = default;
 };
 BOOST_DESCRIBE_STRUCT(NoticeGpu, (), (index, uuid, pci_address, name))
+
+// "3", or the UUID of a GPU without an index of its own.
+std::string name_of(const NoticeGpu&);
 
 struct Notice {
   std::string id;   // of this notice: the same at each try and after a restart

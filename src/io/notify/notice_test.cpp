@@ -46,5 +46,13 @@ TEST(Notice, HasTheLevelOfItsSeverity) {
   EXPECT_EQ(level_of(100), Level::critical);
 }
 
+TEST(Notice, AGpuWithoutAnIndexIsNamedByItsUuid) {
+  NoticeGpu gpu{3, "GPU-5f", "0000:01:00.0", "NVIDIA H100"};
+  EXPECT_EQ(name_of(gpu), "3");
+  gpu.index.reset();
+  EXPECT_EQ(name_of(gpu), "GPU-5f");
+  EXPECT_NE(json::to_json(gpu).find("\"index\":null"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace gpuyard::notify

@@ -280,13 +280,48 @@ TEST(Outlets, LetTheOldestGoWhenTooManyWait) {
     yard.outlets.send("a", about(std::to_string(i), std::to_string(i)));
   }
   yard.loop.run_posted();
-  EXPECT_THAT(yard.told, ElementsAre("a never gets 1: 1000 newer ones wait for the sink"));
+  EXPECT_THAT(
+      yard.told,
+      ElementsAre("a never gets 1: 1000 others wait for the sink, none of them less severe"));
   EXPECT_EQ(yard.figures("a").queued, kMostQueued);
   EXPECT_EQ(yard.figures("a").dead_letters_total, 1U);
   sink.answers = &takes;
   sink.hanging.front()(Outcome::taken());
   yard.loop.advance(hours(1));
   EXPECT_EQ(yard.figures("a").delivered_total, kMostQueued);
+}
+
+Notice small(const std::string& id) {
+  Notice notice = about("small-" + id, id);
+  notice.severity = 40;
+  notice.level = level_of(notice.severity);
+  return notice;
+}
+
+TEST(Outlets, LetAnInfoGoBeforeAPageWhenTooManyWait) {
+  FakeYard yard({webhook_named("a")});
+  yard.outlets.send("a", small("0"));
+  yard.loop.run_posted();  // under way, so it stays
+  yard.outlets.send("a", about("lost", "page"));
+  for (std::size_t i = 1; i <= kMostQueued; ++i) yard.outlets.send("a", small(std::to_string(i)));
+  yard.loop.run_posted();
+  EXPECT_THAT(
+      yard.told,
+      ElementsAre("a never gets 1: 1000 others wait for the sink, none of them less severe",
+                  "a never gets 2: 1000 others wait for the sink, none of them less severe"));
+}
+
+TEST(Outlets, SendThePageFirstOfWhatWaits) {
+  FakeYard yard({webhook_named("a")});
+  FakeSink& sink = yard.sinks["a"];
+  yard.outlets.send("a", small("0"));
+  yard.loop.run_posted();
+  yard.outlets.send("a", small("1"));
+  yard.outlets.send("a", about("lost", "page"));
+  sink.answers = &takes;
+  sink.hanging.front()(Outcome::taken());
+  yard.loop.run_posted();
+  EXPECT_THAT(sink.tries, ElementsAre("0", "page", "1"));
 }
 
 TEST(Outlets, KeepWhatWaitsWhenTheirSinksAreReadAgain) {

@@ -40,7 +40,7 @@ Texts annotations_of(const Notice& notice) {
                     {"delivery", notice.id}};
   if (!notice.advice.empty()) annotations["description"] = notice.advice;
   if (notice.gpu) {
-    annotations["gpu"] = std::to_string(notice.gpu->index);
+    annotations["gpu"] = name_of(*notice.gpu);
     annotations["gpu_name"] = notice.gpu->name;
     annotations["pci_address"] = notice.gpu->pci_address;
   }
@@ -162,7 +162,7 @@ http::ClientRequest pagerduty_request(const SinkConfig& sink, const Notice& noti
   field("source", notice.host);
   field("severity", std::string(enum_name(notice.level)));
   field("timestamp", to_rfc3339(over && notice.ended_at ? *notice.ended_at : notice.started_at));
-  if (notice.gpu) field("component", fmt::format("GPU {}", notice.gpu->index));
+  if (notice.gpu) field("component", fmt::format("GPU {}", name_of(*notice.gpu)));
   field("class", notice.rule);
   body += R"(,"custom_details":)" + json::to_json(details) + "}}";
   http::ClientRequest request;
@@ -195,7 +195,7 @@ std::string headword(const Notice& notice) {
 std::string where(const Notice& notice) {
   std::string host = fitted(notice.host, kMostName);
   if (!notice.gpu) return host;
-  return fmt::format("{}, GPU {} ({}, {})", host, notice.gpu->index,
+  return fmt::format("{}, GPU {} ({}, {})", host, fitted(name_of(*notice.gpu), kMostName),
                      fitted(notice.gpu->name, kMostName), fitted(notice.gpu->uuid, kMostName));
 }
 

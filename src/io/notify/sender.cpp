@@ -49,8 +49,8 @@ bool gives_away(std::string_view text, std::string_view secret) {
 
 // The receiver's explanation; "" if it repeats what only the receiver and we should know.
 std::string explanation(const SinkConfig& sink, const std::string& body) {
-  const std::array secrets = {&sink.url.target, &sink.url.userinfo, &sink.key, &sink.authorization,
-                              &sink.credential};
+  const std::array secrets = {&sink.url.target,    &sink.url.userinfo, &sink.key,
+                              &sink.authorization, &sink.credential,   &sink.proxy_userinfo};
   for (const Secret* secret : secrets) {
     if (gives_away(body, secret->reveal())) return "";
   }
@@ -106,7 +106,7 @@ std::vector<std::pair<std::string, std::string>> environment_of(const Notice& no
       {"MESSAGE", notice.message},
       {"ADVICE", notice.advice},
       {"HOST", notice.host},
-      {"GPU_INDEX", notice.gpu ? std::to_string(gpu.index) : ""},
+      {"GPU_INDEX", gpu.index ? std::to_string(*gpu.index) : ""},
       {"GPU_UUID", gpu.uuid},
       {"GPU_PCI_ADDRESS", gpu.pci_address},
       {"GPU_NAME", gpu.name},
@@ -151,14 +151,22 @@ HttpSender::HttpSender(Loop& loop, SinkConfig sink, std::unique_ptr<Worker> work
     : loop_(loop),
       sink_(std::make_shared<const SinkConfig>(std::move(sink))),
       fetch_(std::make_shared<const Fetch>(std::move(fetch))),
+      unused_proxy_(unused_proxy(*sink_)),
       worker_(std::move(worker)) {}
 
 void HttpSender::send(std::vector<Notice> notices, Done done) {
   const WallTime now = loop_.wall();
   // The job uses only what it owns, because it may be left behind.
-  auto ask = [sink = sink_, fetch = fetch_, notices = std::move(notices), now] {
-    const auto request = request_for(*sink, notices, now);
-    return judge(*sink, (*fetch)(sink->url.origin, request, sink->timeout));
+  auto ask = [sink = sink_, fetch = fetch_, proxy = unused_proxy_, notices = std::move(notices),
+              now] {
+    const auto answer = (*fetch)(sink->url.origin, request_for(*sink, notices, now), sink->timeout);
+    Outcome outcome = judge(*sink, answer);
+    if (!answer && !proxy.empty()) {
+      outcome.why +=
+          fmt::format("; {} is set and not used: to pass a proxy, name it as proxy in [sink.{}]",
+                      proxy, sink->name);
+    }
+    return outcome;
   };
   const auto hear = here_.guard([done](Outcome outcome) { done(std::move(outcome)); });
   if (ask_worker(*worker_, std::move(ask), hear)) return;

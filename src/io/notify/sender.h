@@ -97,6 +97,7 @@ class HttpSender final : public Sender {
   Loop& loop_;
   std::shared_ptr<const SinkConfig> sink_;
   std::shared_ptr<const Fetch> fetch_;
+  std::string unused_proxy_;  // the variable that names it
   Lifetime here_;
   std::unique_ptr<Worker> worker_;
 };

@@ -1,5 +1,7 @@
 #include "notify/sender.h"
 
+#include <stdlib.h>
+
 #include <gmock/gmock.h>
 
 #include "base/captured_log_for_tests.h"
@@ -115,6 +117,56 @@ struct Wired {
   std::unique_ptr<HttpSender> sender;
   std::vector<Outcome> heard;
 };
+
+// A variable of the environment for as long as this lives.
+class Variable {
+ public:
+  Variable(std::string name, const std::string& value) : name_(std::move(name)) {
+    ::setenv(name_.c_str(), value.c_str(), 1);
+  }
+  ~Variable() { ::unsetenv(name_.c_str()); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  std::string name_;
+};
+
+std::string why_of_silence() {
+  Wired wired([](const http::Origin&, const http::ClientRequest&, Duration) {
+    return Answer(Error{Errc::timed_out, "no answer from example.org in time"});
+  });
+  wired.send();
+  wired.worker->run_all();
+  wired.loop.run_posted();
+  return wired.heard.empty() ? "nothing" : wired.heard[0].why;
+}
+
+TEST(HttpSender, SaysThatAProxyIsSetAndNotUsed) {
+  EXPECT_EQ(why_of_silence(), "no answer from example.org in time");
+  {
+    const Variable set("https_proxy", "http://me:pa55word@127.0.0.1:3128");
+    EXPECT_EQ(why_of_silence(),
+              "no answer from example.org in time; https_proxy is set and not used: to pass a "
+              "proxy, name it as proxy in [sink.a]");
+  }
+  const Variable set("https_proxy", "http://127.0.0.1:3128");
+  const Variable excepted("no_proxy", "localhost, .example.org");
+  EXPECT_EQ(why_of_silence(), "no answer from example.org in time");
+}
+
+TEST(HttpSender, SaysNothingOfAProxyThatItUsesOrDoesNotNeed) {
+  const Variable set("https_proxy", "http://127.0.0.1:3128");
+  SinkConfig sink = webhook();
+  EXPECT_EQ(unused_proxy(sink), "https_proxy");
+  sink.url.origin.proxy = http::Proxy{"127.0.0.1", 3128};
+  EXPECT_EQ(unused_proxy(sink), "");
+  sink = webhook();
+  sink.url = *parse_url("https://127.0.0.1:8443/hook");
+  EXPECT_EQ(unused_proxy(sink), "");
+  sink.url = *parse_url("http://example.org/hook");
+  EXPECT_EQ(unused_proxy(sink), "") << "https_proxy is for https";
+}
 
 TEST(HttpSender, AsksOnItsWorkerAndAnswersOnTheLoop) {
   std::string target;

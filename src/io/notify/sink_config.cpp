@@ -1,12 +1,15 @@
 #include "notify/sink_config.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <optional>
 #include <variant>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
 #include "base/parameters.h"
+#include "base/text.h"
 #include "base/toml_reader.h"
 #include "http/endpoint.h"
 #include "notify/requests.h"
@@ -24,6 +27,7 @@ enum class Type : std::uint8_t { text, list, integer };  // which of them, in th
 struct SinkDraft {
   SinkConfig sink;
   std::string ca_file;
+  std::optional<http::Proxy> proxy;
   std::string username;
   Secret password;
   Secret bearer_token;
@@ -134,6 +138,19 @@ Result<void> set_ca_file(SinkDraft& draft, const Value& value) {
   return wrong(draft.ca_file + " holds no certificate in PEM form");
 }
 
+Result<void> set_proxy(SinkDraft& draft, const Value& value) {
+  const auto url = parse_url(text_of(value));
+  if (!url || url->origin.tls || url->target.reveal() != "/") {
+    return wrong("must be like http://gateway.example.org:3128");
+  }
+  draft.proxy = http::Proxy{url->origin.host, url->origin.port};
+  draft.sink.proxy_userinfo = url->userinfo;
+  if (!url->userinfo.empty()) {
+    draft.proxy->authorization = "Basic " + base64(url->userinfo.reveal());
+  }
+  return {};
+}
+
 Result<void> set_argv(SinkDraft& draft, const Value& value) {
   draft.sink.argv = std::get<std::vector<std::string>>(value);
   if (!draft.sink.argv.empty() && !draft.sink.argv.front().empty()) return {};
@@ -196,6 +213,7 @@ Result<void> finish_url(SinkDraft& draft) {
     return wrong("ca_file is for a URL that begins with https");
   }
   sink.url.origin.ca_file = draft.ca_file;
+  sink.url.origin.proxy = draft.proxy;
   return authorize(draft);
 }
 
@@ -209,6 +227,7 @@ const std::vector<SinkKey>& sink_keys() {
       {"url", kWithUrl, Type::text, &set_url},
       {"url_file", kWithUrl, Type::text, &set_url_file},
       {"ca_file", kWithUrl, Type::text, &set_ca_file},
+      {"proxy", kWithUrl, Type::text, &set_proxy},
       {"secret_file", {webhook}, Type::text, &set_secret<kKey>},
       {"routing_key_file", {pagerduty}, Type::text, &set_secret<kKey>},
       {"username", kWithLogin, Type::text, &set_username},
@@ -343,6 +362,40 @@ Result<std::vector<SinkConfig>> read_sinks(std::string_view toml, const std::str
   const auto document = parse_toml(toml, file);
   if (!document) return document.error();
   return SinkReader(file).read(*document);
+}
+
+namespace {
+
+std::string_view environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+// "example.org" and ".example.org" except that host and those below it, "*" all.
+bool is_excepted(const std::string& host) {
+  std::string_view rest = environment("no_proxy");
+  if (rest.empty()) rest = environment("NO_PROXY");
+  while (!rest.empty()) {
+    std::string_view one = trimmed(take_until(',', rest));
+    if (one.starts_with('.')) one.remove_prefix(1);
+    if (one.empty()) continue;
+    if (one == "*" || host == one || host.ends_with("." + std::string(one))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string unused_proxy(const SinkConfig& sink) {
+  const http::Origin& origin = sink.url.origin;
+  if (origin.host.empty() || origin.proxy || is_this_machine(origin.host)) return "";
+  if (is_excepted(origin.host)) return "";
+  const std::vector<const char*> names =
+      origin.tls ? std::vector<const char*>{"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"}
+                 : std::vector<const char*>{"http_proxy", "all_proxy", "ALL_PROXY"};
+  const auto set =
+      std::ranges::find_if(names, [](const char* name) { return !environment(name).empty(); });
+  return set == names.end() ? "" : *set;
 }
 
 std::string SinkConfig::where() const {

@@ -29,6 +29,7 @@ struct SinkConfig {
   Secret key;                     // webhook: the signing key; pagerduty: the routing key
   Secret authorization;           // the value of the field Authorization; "": none is sent
   Secret credential;              // the password or token in it, which a receiver may repeat
+  Secret proxy_userinfo;          // "user:password" at the proxy of `url`; "": none
   std::vector<std::string> argv;  // command
 
   Level min_level = Level::warning;
@@ -41,6 +42,12 @@ struct SinkConfig {
 
   friend bool operator==(const SinkConfig&, const SinkConfig&) = default;
 };
+
+// Returns the name of a variable of the environment that names a proxy for the sink's URL, although
+// none is used: the sink has no proxy of its own. "" if there is none, or if no_proxy excepts the
+// host. A proxy that is set for all programs of a machine is the usual reason why a sink is not
+// reached.
+std::string unused_proxy(const SinkConfig&);
 
 // The sinks of one file, in the order of their names. The tables `[rule.NAME]` are read elsewhere;
 // anything else at the top is an error. The files that hold secrets are read here. Errc::invalid

@@ -75,6 +75,27 @@ TEST_F(ReadSinks, ReadsEveryKeyOfAWebhook) {
   EXPECT_EQ(sink.rate_per_minute, 5U);
 }
 
+TEST_F(ReadSinks, ReadsAProxyAndItsLogin) {
+  const auto sinks = read_sinks(
+      "[sink.a]\nkind = \"webhook\"\nproxy = \"http://me:pa55@proxy.example.org:8080\"\n"
+      "url = \"https://example.org/hook\"\n",
+      "alerts.toml");
+  ASSERT_TRUE(sinks) << sinks.error().message;
+  const auto& proxy = sinks->front().url.origin.proxy;
+  ASSERT_TRUE(proxy);
+  EXPECT_EQ(proxy->host, "proxy.example.org");
+  EXPECT_EQ(proxy->port, 3128);
+  EXPECT_EQ(proxy->authorization, "Basic bWU6cGE1NQ==");
+  for (const char* bad : {"https://proxy:3128", "proxy:3128", "http://proxy:3128/path", ""}) {
+    const auto refused = read_sinks(
+        "[sink.a]\nkind = \"webhook\"\nurl = \"https://h\"\nproxy = \"" + std::string(bad) + "\"\n",
+        "alerts.toml");
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_EQ(refused.error().message,
+              "alerts.toml:4: sink.a.proxy: must be like http://gateway.example.org:3128");
+  }
+}
+
 TEST_F(ReadSinks, ReadsASlackUrlFromAFile) {
   const SinkConfig sink =
       only(fmt::format("[sink.s]\nkind = \"slack\"\nurl_file = \"{}\"\n",

@@ -1,6 +1,7 @@
 #include "notify/sink_queue.h"
 
 #include <algorithm>
+#include <climits>
 #include <set>
 #include <string_view>
 
@@ -34,8 +35,8 @@ void SinkQueue::configure(SinkConfig config, std::unique_ptr<Sender> sender) {
 
 void SinkQueue::push(Notice notice) {
   if (config_.kind == SinkKind::log) return write_to_log(notice);
-  make_room();
   entries_.push_back({++last_number_, std::move(notice), loop_.now()});
+  make_room();
   pump_at(loop_.now());
 }
 
@@ -45,10 +46,14 @@ void SinkQueue::write_to_log(const Notice& notice) {
   tell_delivered(notice.id);
 }
 
+// Drops the oldest of the least severe: a flood of small alerts costs no page.
 void SinkQueue::make_room() {
-  if (entries_.size() < kMostQueued) return;
-  const auto oldest = is_under_way(entries_.front()) ? entries_.begin() + 1 : entries_.begin();
-  bury(oldest, fmt::format("{} newer ones wait for the sink", kMostQueued));
+  if (entries_.size() <= kMostQueued) return;
+  const auto weight = [this](const Entry& entry) {
+    return is_under_way(entry) ? UINT_MAX : entry.notice.severity;
+  };
+  bury(std::ranges::min_element(entries_, {}, weight),
+       fmt::format("{} others wait for the sink, none of them less severe", kMostQueued));
 }
 
 void SinkQueue::repeat(std::vector<Notice> firing) {
@@ -85,7 +90,8 @@ void SinkQueue::pump() {
 }
 
 // Chooses among the first notices of each alert, so that no end overtakes its beginning. Of those
-// ready at the same time it takes the one tried least, so that one that fails delays no other.
+// ready at the same time it takes the one tried least, so that one that fails delays no other; of
+// those the most severe, then the oldest.
 std::pair<SinkQueue::Entries::iterator, TimePoint> SinkQueue::next_entry() {
   auto best = entries_.end();
   TimePoint earliest = TimePoint::max();
@@ -94,8 +100,11 @@ std::pair<SinkQueue::Entries::iterator, TimePoint> SinkQueue::next_entry() {
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (!alerts.insert(entry->notice.key).second) continue;
     const TimePoint ready = std::max(ready_at(*entry), now);
-    const bool fewer = best == entries_.end() || entry->tries < best->tries;
-    if (ready > earliest || (ready == earliest && !fewer)) continue;
+    const auto rank = [](const Entry& one) {
+      return std::pair(one.tries, UINT_MAX - one.notice.severity);
+    };
+    const bool first = best == entries_.end() || rank(*entry) < rank(*best);
+    if (ready > earliest || (ready == earliest && !first)) continue;
     best = entry;
     earliest = ready;
   }

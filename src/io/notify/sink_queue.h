@@ -25,7 +25,7 @@ namespace gpuyard::notify {
 
 // How often and how long a sink is tried, and what is kept for it. Knows no sink.
 
-inline constexpr std::size_t kMostQueued = 1000;  // notices for one sink; beyond, the oldest dies
+inline constexpr std::size_t kMostQueued = 1000;  // notices for one sink
 inline constexpr Duration kFirstBackOff = std::chrono::seconds(1);
 inline constexpr Duration kLongestBackOff = std::chrono::minutes(5);
 inline constexpr Duration kGiveUp = std::chrono::hours(6);  // from when it was queued

@@ -10,12 +10,14 @@
 #include "store/energy_db.h"
 #include "store/lease_tables.h"
 #include "store/lease_use_db.h"
+#include "store/machine_db.h"
 #include "store/token_db.h"
 
 namespace gpuyard::store {
 
 inline constexpr std::array kStateLayout = {kEnergyTables, kControlTables, kLeaseTables,
-                                            kAlertTables,  kAuditSources,  kTokenTables};
+                                            kAlertTables,  kAuditSources,  kTokenTables,
+                                            kMachineTables};
 
 // usage.db is a file of its own: a question about a year would hold up the writes that a grant
 // waits for.

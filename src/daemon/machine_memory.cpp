@@ -1,0 +1,156 @@
+#include "daemon/machine_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+
+namespace gpuyard::daemon {
+namespace {
+
+bool differs_only_in_time(KnownBoard one, const KnownBoard& other) {
+  one.last_seen = other.last_seen;
+  return one == other;
+}
+
+bool is_old(const KnownBoard& stored, const KnownBoard& now) {
+  const Duration age = now.last_seen - stored.last_seen;
+  return age >= MachineMemory::kSeenEvery || age < -MachineMemory::kSeenEvery;
+}
+
+events::Event missing_event(const DeviceInfo& info, const std::string& why, const Snapshot& at) {
+  events::Event event;
+  event.at = at.taken;
+  event.wall = at.wall;
+  event.device = info.id;
+  event.index = own_index(info);
+  event.kind = "gpu_missing";
+  event.severity = Severity::stop;
+  event.text =
+      fmt::format("GPU {} is missing: {}",
+                  spoken_name(info.id, info.former_index, own_index(info).has_value()), why);
+  return event;
+}
+
+}  // namespace
+
+MachineMemory::MachineMemory(Loop& loop, store::StateStore& state, telemetry::Telemetry& telemetry,
+                             std::string boot)
+    : loop_(loop), telemetry_(telemetry), books_(state), boot_(std::move(boot)) {}
+
+void MachineMemory::recall(const std::string& machine, std::function<void()> ready) {
+  // A simulated world that takes the place of another one is known from now on.
+  if (recalled_ && machine != std::exchange(machine_, machine)) stored_.clear();
+  if (recalled_ || machine.empty()) {
+    recalled_ = true;
+    return ready();
+  }
+  const bool first = machine_.empty();
+  machine_ = machine;
+  ready_ = std::move(ready);
+  if (!first) return;
+  patience_timer_ = loop_.call_after(kPatience, [this] {
+    log::warning("the disk does not answer: GPUs that are missing are not known yet");
+    be_ready();
+  });
+  load();
+}
+
+void MachineMemory::load() {
+  const bool asked =
+      books_.load(machine_, here_.guard([this](Result<std::vector<KnownBoard>> boards) {
+        on_loaded(std::move(boards));
+      }));
+  if (!asked) load_timer_ = loop_.call_after(kAgain, [this] { load(); });
+}
+
+void MachineMemory::on_loaded(Result<std::vector<KnownBoard>> boards) {
+  if (!boards) {
+    log::error("what is known of this machine's GPUs cannot be read: {}", boards.error().message);
+    load_timer_ = loop_.call_after(kAgain, [this] { load(); });
+    return be_ready();
+  }
+  loaded_ = true;
+  tells_missing_ = true;
+  for (const KnownBoard& board : *boards) stored_.emplace(board.uuid, board);
+  telemetry_.restore(*boards, boot_);
+  be_ready();
+}
+
+void MachineMemory::be_ready() {
+  patience_timer_.reset();
+  recalled_ = true;
+  if (const auto ready = std::exchange(ready_, nullptr)) ready();
+}
+
+store::MachineChanges MachineMemory::changes(bool with_times) const {
+  store::MachineChanges changes{machine_};
+  if (machine_.starts_with(kSimulatedMachine)) changes.replaces = kSimulatedMachine;
+  std::map<std::string, KnownBoard> gone = stored_;
+  for (KnownBoard& board : telemetry_.known_boards()) {
+    const auto stored = gone.extract(board.uuid);
+    board.boot_id = boot_;
+    if (!stored.empty()) {
+      const KnownBoard& before = stored.mapped();
+      board.first_seen = before.first_seen;
+      const bool same = differs_only_in_time(board, before);
+      if (same && !with_times && !is_old(before, board)) continue;
+    }
+    changes.boards.push_back(std::move(board));
+  }
+  for (const auto& [uuid, board] : gone) changes.taken_out.push_back(uuid);
+  return changes;
+}
+
+std::vector<events::Event> MachineMemory::on_snapshot(const Snapshot& snapshot) {
+  std::vector<events::Event> missing;
+  if (!snapshot.driver.initialised || machine_.empty() || !loaded_) return missing;
+  if (std::exchange(tells_missing_, false)) {
+    for (const DeviceState& device : snapshot.devices) {
+      if (!is_missing(device.info)) continue;
+      missing.push_back(missing_event(device.info, device.why, snapshot));
+      log::warning("{}", missing.back().text);
+    }
+  }
+  if (saving_ || loop_.now() < not_before_) return missing;
+  auto changed = changes(false);
+  if (changed.boards.empty() && changed.taken_out.empty()) return missing;
+  const bool only_times =
+      changed.taken_out.empty() && std::ranges::all_of(changed.boards, [&](const auto& board) {
+        const auto stored = stored_.find(board.uuid);
+        return stored != stored_.end() && differs_only_in_time(board, stored->second);
+      });
+  save(std::move(changed), only_times);
+  return missing;
+}
+
+void MachineMemory::put_away() {
+  if (!loaded_ || machine_.empty() || !telemetry_.latest()->driver.initialised) return;
+  auto all = changes(true);
+  if (!all.boards.empty() || !all.taken_out.empty()) save(std::move(all), false);
+}
+
+// What is stored is compared with; what was not is stored with the next reading after kAgain.
+void MachineMemory::save(store::MachineChanges changed, bool only_times) {
+  const auto durability = only_times ? store::Durability::normal : store::Durability::full;
+  saving_ = true;
+  const auto failed = [this] {
+    saving_ = false;
+    not_before_ = loop_.now() + kAgain;
+  };
+  const bool taken = books_.save(changed, durability,
+                                 here_.guard([this, changed, failed](const Result<void>& saved) {
+                                   if (!saved) return failed();
+                                   saving_ = false;
+                                   if (changed.machine != machine_) return;
+                                   for (const KnownBoard& board : changed.boards)
+                                     stored_[board.uuid] = board;
+                                   for (const std::string& uuid : changed.taken_out)
+                                     stored_.erase(uuid);
+                                 }));
+  if (!taken) failed();
+}
+
+}  // namespace gpuyard::daemon

@@ -1,0 +1,69 @@
+// Remembers the boards of this machine over the daemon's end: telemetry gets what an earlier daemon
+// knew before it makes the first verdict, and what changes goes to state.db. Lives on the io
+// thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "device/known_board.h"
+#include "device/snapshot.h"
+#include "events/intake.h"
+#include "store/machine_db.h"
+#include "telemetry/telemetry.h"
+
+namespace gpuyard::daemon {
+
+// The name under which simulated worlds are known; the world's own name follows.
+inline constexpr const char* kSimulatedMachine = "simulated:";
+
+class MachineMemory {
+ public:
+  // How long the first reading waits for the disk.
+  static constexpr Duration kPatience = std::chrono::seconds(2);
+  static constexpr Duration kAgain = std::chrono::seconds(5);
+  // How old the stored time of a board that is there may be: a daemon that is killed loses it.
+  static constexpr Duration kSeenEvery = std::chrono::hours(1);
+
+  // The references outlive it. `boot`: the boot id of now.
+  MachineMemory(Loop&, store::StateStore&, telemetry::Telemetry&, std::string boot);
+
+  // Gives telemetry what is known of the machine, then calls `ready`: at once if that was done
+  // before, and after kPatience if the disk does not answer. Then it is given later. "": a
+  // recording, of which nothing is remembered.
+  void recall(const std::string& machine, std::function<void()> ready);
+  // Stores what has changed. Returns an event, without a sequence, for each board that was missing
+  // when the daemon started.
+  std::vector<events::Event> on_snapshot(const Snapshot&);
+  // Stores when each board was last seen.
+  void put_away();
+
+ private:
+  void load();
+  void on_loaded(Result<std::vector<KnownBoard>>);
+  void be_ready();
+  store::MachineChanges changes(bool with_times) const;
+  void save(store::MachineChanges, bool only_times);
+
+  Loop& loop_;
+  telemetry::Telemetry& telemetry_;
+  store::MachineDb books_;
+  const std::string boot_;
+  std::string machine_;
+  bool loaded_ = false;
+  bool recalled_ = false;                     // the first reading has waited long enough
+  bool tells_missing_ = false;                // of boards that an earlier daemon knew
+  std::map<std::string, KnownBoard> stored_;  // by UUID
+  bool saving_ = false;
+  TimePoint not_before_{};
+  std::function<void()> ready_;
+  Subscription load_timer_;
+  Subscription patience_timer_;
+  Lifetime here_;
+};
+
+}  // namespace gpuyard::daemon

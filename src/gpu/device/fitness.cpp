@@ -1,0 +1,122 @@
+#include "device/fitness.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "device/gpu_snapshot.h"
+
+namespace gpuyard {
+namespace {
+
+// The readings that a decision about new work rests on, with their names for people.
+constexpr std::array kNeeded = {
+    std::pair(Metric::temperature_core, "temperature"),
+    std::pair(Metric::memory_total, "memory"),
+    std::pair(Metric::memory_used, "memory in use"),
+    std::pair(Metric::mig_mode, "MIG mode"),
+};
+
+// Names values that should be known and are not, each with its reason.
+class Unknowns {
+ public:
+  using Counts = bool (*)(MissingReason);
+
+  explicit Unknowns(Counts counts) : counts_(counts) {}
+
+  void add(std::string_view what, const Missing& why) {
+    if (!counts_(why.reason)) return;
+    const std::string reason = describe(why);
+    const auto same = std::ranges::find(all_, reason, &Group::reason);
+    if (same != all_.end()) {
+      same->names.emplace_back(what);
+    } else {
+      all_.push_back({reason, {std::string(what)}});
+    }
+  }
+  bool none() const { return all_.empty(); }
+  std::string text() const {
+    std::vector<std::string> texts;
+    for (const Group& group : all_) {
+      texts.push_back(fmt::format("{} ({})", fmt::join(group.names, ", "), group.reason));
+    }
+    return fmt::format("not known: {}", fmt::join(texts, "; "));
+  }
+
+ private:
+  struct Group {
+    std::string reason;
+    std::vector<std::string> names;
+  };
+  const Counts counts_;
+  std::vector<Group> all_;
+};
+
+void add_reading(const DeviceState& device, Metric metric, const char* name, Unknowns& unknowns) {
+  const Reading* const reading = device.sample.find(metric);
+  if (reading == nullptr) return unknowns.add(name, Missing{});
+  if (const Missing* const missing = reading->missing()) unknowns.add(name, *missing);
+}
+
+bool is_unknown(MissingReason reason) {
+  return reason != MissingReason::not_supported;
+}
+
+Unknowns unknowns_of(const DeviceState& device, Unknowns::Counts counts) {
+  Unknowns unknowns(counts);
+  for (const auto& [metric, name] : kNeeded) add_reading(device, metric, name, unknowns);
+  const Reading errors = uncorrectable_errors(device.sample);
+  if (const Missing* const missing = errors.missing()) unknowns.add("ECC errors", *missing);
+  const auto& list = device.sample.processes();
+  if (!list) {
+    unknowns.add("processes", Missing{});
+  } else if (const auto* const missing = std::get_if<Missing>(&list->value)) {
+    unknowns.add("processes", *missing);
+  }
+  return unknowns;
+}
+
+}  // namespace
+
+Fitness fitness_of(const DeviceState& device) {
+  using enum Verdict;
+  if (is_lost(device)) return {bad, "lost", "lost: " + device.why};
+  if (device.condition != DeviceCondition::responsive) {
+    return {bad, "unresponsive", "cannot be used now: " + device.why};
+  }
+  // Unhealthy whatever the cause, its temperature included: that is what the word means.
+  if (device.health.verdict == Health::unhealthy) {
+    return {bad, "unhealthy", fmt::format("unhealthy: {}", fmt::join(device.health.reasons, "; "))};
+  }
+  const std::int64_t* const mig = device.sample.number(Metric::mig_mode);
+  if (mig != nullptr && *mig != 0) {
+    return {bad, "mig_enabled", "in MIG mode: it is split into instances, which are not leased"};
+  }
+  const Unknowns unknowns = unknowns_of(device, is_unknown);
+  return unknowns.none() ? Fitness{good} : Fitness{unknown, "unknown", unknowns.text()};
+}
+
+std::string failed_readings(const DeviceState& device) {
+  const Unknowns failed = unknowns_of(device, is_failure);
+  return failed.none() ? "" : failed.text();
+}
+
+bool is_sick(const DeviceState& device, TimePoint now) {
+  switch (device.condition) {
+    case DeviceCondition::responsive:
+      return false;
+    case DeviceCondition::unavailable:
+      return true;
+    case DeviceCondition::unresponsive:
+      return device.vitals_at && now - *device.vitals_at >= kSickAfter;
+  }
+  return true;
+}
+
+}  // namespace gpuyard

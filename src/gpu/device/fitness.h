@@ -1,0 +1,41 @@
+// Decides whether a GPU may get new work. Unknown is an answer of its own: a GPU of which something
+// that should be known is not known gets no new work, and raises no alarm either.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/clock.h"
+#include "device/snapshot.h"
+
+namespace gpuyard {
+
+// The result of every decision about a GPU. A switch over it names all three, or does not compile.
+enum class Verdict : std::uint8_t { good, bad, unknown };
+
+struct Fitness {
+  Verdict verdict = Verdict::unknown;
+  // Why it is not good: as a word (lost, unresponsive, unhealthy, mig_enabled, unknown), and as a
+  // sentence. Both are empty if it is.
+  std::string word = {};
+  std::string why = {};
+
+  friend bool operator==(const Fitness&, const Fitness&) = default;
+};
+
+// Judges the GPU by its present readings. A reading that the board or its driver does not have
+// takes nothing away; one that failed, or was not taken yet, makes the verdict unknown.
+Fitness fitness_of(const DeviceState&);
+
+// Returns which of the readings that a verdict rests on have failed, and why; "" if none has.
+// Unlike fitness_of() it takes no reading for failed that was never asked for.
+std::string failed_readings(const DeviceState&);
+
+// For how long a GPU may give no reading before it is sick.
+inline constexpr Duration kSickAfter = std::chrono::seconds(30);
+
+// True if the GPU cannot be used, and has not been usable for some time: it is lost, could not be
+// opened, or has given none of kVitals for kSickAfter. A reading that fails once is not enough.
+bool is_sick(const DeviceState&, TimePoint now);
+
+}  // namespace gpuyard

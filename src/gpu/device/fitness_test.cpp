@@ -1,0 +1,108 @@
+#include "device/fitness.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpuyard {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+constexpr TimePoint kFitnessTime{seconds(100)};
+const Missing kReadFails{MissingReason::failed, "Unknown Error"};
+const Missing kBoardLacks{MissingReason::not_supported, ""};
+
+void put(DeviceState& device, Metric metric, std::variant<Missing, std::int64_t, std::string> is) {
+  device.sample.set({metric, 0, kFitnessTime, std::move(is)});
+}
+
+DeviceState well_known_gpu() {
+  DeviceState device;
+  put(device, Metric::temperature_core, 40);
+  put(device, Metric::memory_total, std::int64_t{80} << 30);
+  put(device, Metric::memory_used, std::int64_t{1} << 30);
+  put(device, Metric::mig_mode, 0);
+  put(device, Metric::ecc_uncorrected_aggregate, 0);
+  device.sample.set(ProcessList{kFitnessTime, std::vector<GpuProcess>{}});
+  device.health = {Health::healthy, {}};
+  return device;
+}
+
+TEST(Fitness, AGpuOfWhichAllIsKnownIsGood) {
+  EXPECT_EQ(fitness_of(well_known_gpu()), Fitness{Verdict::good});
+}
+
+TEST(Fitness, AFailedReadingMakesItUnknown) {
+  for (const Metric metric : {Metric::temperature_core, Metric::memory_total, Metric::memory_used,
+                              Metric::mig_mode, Metric::ecc_uncorrected_aggregate}) {
+    DeviceState device = well_known_gpu();
+    put(device, metric, kReadFails);
+    const Fitness fitness = fitness_of(device);
+    EXPECT_EQ(fitness.verdict, Verdict::unknown) << static_cast<int>(metric);
+    EXPECT_THAT(fitness.why, HasSubstr("Unknown Error"));
+  }
+}
+
+TEST(Fitness, AReadingTheBoardLacksTakesNothingAway) {
+  DeviceState device = well_known_gpu();
+  for (const Metric metric :
+       {Metric::temperature_core, Metric::memory_total, Metric::memory_used, Metric::mig_mode,
+        Metric::ecc_uncorrected_aggregate, Metric::ecc_uncorrected_volatile}) {
+    put(device, metric, kBoardLacks);
+  }
+  device.sample.set(ProcessList{kFitnessTime, kBoardLacks});
+  device.health = {std::nullopt, {}};
+  EXPECT_EQ(fitness_of(device).verdict, Verdict::good);
+}
+
+TEST(Fitness, AFailedProcessListMakesItUnknown) {
+  DeviceState device = well_known_gpu();
+  device.sample.set(ProcessList{kFitnessTime, kReadFails});
+  EXPECT_EQ(fitness_of(device).why, "not known: processes (Unknown Error)");
+}
+
+TEST(Fitness, AReadingNeverTakenMakesItUnknown) {
+  EXPECT_EQ(fitness_of(DeviceState{}).verdict, Verdict::unknown);
+}
+
+TEST(Fitness, ReadingsThatFailForOneReasonAreNamedTogether) {
+  DeviceState device = well_known_gpu();
+  put(device, Metric::temperature_core, kReadFails);
+  put(device, Metric::mig_mode, kReadFails);
+  EXPECT_EQ(fitness_of(device).why, "not known: temperature, MIG mode (Unknown Error)");
+}
+
+TEST(Fitness, AnUnhealthyGpuIsBadWhateverIsUnknown) {
+  DeviceState device = well_known_gpu();
+  device.health = {Health::unhealthy, {"temperature 90 C is above 85 C"}};
+  put(device, Metric::mig_mode, kReadFails);
+  EXPECT_EQ(fitness_of(device).word, "unhealthy");
+}
+
+TEST(Fitness, ASplitGpuIsBad) {
+  DeviceState device = well_known_gpu();
+  put(device, Metric::mig_mode, 1);
+  EXPECT_EQ(fitness_of(device).word, "mig_enabled");
+}
+
+TEST(Sick, AResponsiveGpuIsNot) {
+  EXPECT_FALSE(is_sick(well_known_gpu(), kFitnessTime + kSickAfter * 2));
+}
+
+TEST(Sick, AGpuThatHangsIsAfterHalfAMinute) {
+  DeviceState device = well_known_gpu();
+  device.condition = DeviceCondition::unresponsive;
+  device.vitals_at = kFitnessTime;
+  EXPECT_FALSE(is_sick(device, kFitnessTime + kSickAfter - seconds(1)));
+  EXPECT_TRUE(is_sick(device, kFitnessTime + kSickAfter));
+}
+
+TEST(Sick, AnUnavailableGpuIs) {
+  DeviceState device = well_known_gpu();
+  device.condition = DeviceCondition::unavailable;
+  EXPECT_TRUE(is_sick(device, kFitnessTime));
+}
+
+}  // namespace
+}  // namespace gpuyard

@@ -1,0 +1,28 @@
+// What is known of a board of this machine, and outlives the daemon: a board that is missing after
+// a restart must not look as if it had never been there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/clock.h"
+#include "device/device.h"
+#include "device/health.h"
+
+namespace gpuyard {
+
+struct KnownBoard {
+  std::string uuid;
+  std::uint32_t index = 0;  // the last one that the driver gave it
+  std::string pci_address;
+  std::string name;
+  bool listed = true;  // false: the driver does not list it any more
+  WallTime first_seen{};
+  WallTime last_seen{};
+  std::string boot_id = {};  // the boot in which `errors` were counted
+  EccState errors = {};
+
+  friend bool operator==(const KnownBoard&, const KnownBoard&) = default;
+};
+
+}  // namespace gpuyard

@@ -1,0 +1,85 @@
+// Tests which NVLinks are said to have been lost.
+#include "device/nvlinks.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace gpuyard {
+namespace {
+
+using std::chrono::seconds;
+
+class NvlinksTest : public ::testing::Test {
+ protected:
+  void link(std::uint16_t number, bool up) {
+    gpu_.sample.set({Metric::nvlink_active, number, now_, std::int64_t{up ? 1 : 0}});
+  }
+  std::optional<LostNvlinks> note() {
+    now_ += seconds(1);
+    return memory_.note(gpu_, now_);
+  }
+
+  DeviceState gpu_;
+  NvlinkMemory memory_;
+  TimePoint now_{seconds(1000)};
+};
+
+TEST_F(NvlinksTest, ALinkThatNeverWasUpIsNotLost) {
+  for (std::uint16_t number = 0; number < 4; ++number) link(number, number < 2);
+  const auto found = note();
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(found->down.empty());
+  EXPECT_EQ(found->up, 2U);
+  EXPECT_EQ(found->all, 4U);
+}
+
+TEST_F(NvlinksTest, AllLinksThatWereUpAreLost) {
+  for (std::uint16_t number = 0; number < 4; ++number) link(number, true);
+  note();
+  for (std::uint16_t number = 0; number < 4; ++number) link(number, false);
+  const auto down_since = now_ + seconds(1);
+  note();
+  const auto found = note();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->down, (std::vector<std::uint16_t>{0, 1, 2, 3}));
+  EXPECT_EQ(found->since, down_since);
+  EXPECT_EQ(found->up, 0U);
+}
+
+TEST_F(NvlinksTest, ALinkThatIsUpAgainIsNotLost) {
+  link(0, true);
+  note();
+  link(0, false);
+  EXPECT_EQ(note()->down.size(), 1U);
+  link(0, true);
+  EXPECT_TRUE(note()->down.empty());
+}
+
+TEST_F(NvlinksTest, WhatCannotBeReadIsNotKnownAndForgetsNothing) {
+  link(0, true);
+  note();
+  gpu_.sample.set({Metric::nvlink_active, 0, now_, Missing{MissingReason::failed, ""}});
+  EXPECT_FALSE(note());
+  link(0, false);
+  EXPECT_EQ(note()->down.size(), 1U);
+  gpu_.condition = DeviceCondition::unresponsive;
+  EXPECT_FALSE(note());
+}
+
+TEST_F(NvlinksTest, AreNotJudgedInMigMode) {
+  link(0, true);
+  note();
+  link(0, false);
+  gpu_.sample.set({Metric::mig_mode, 0, now_, std::int64_t{1}});
+  EXPECT_FALSE(note());
+}
+
+TEST(TextOfLinks, JoinsNeighbours) {
+  EXPECT_EQ(text_of_links(std::array<std::uint16_t, 1>{3}), "3");
+  EXPECT_EQ(text_of_links(std::array<std::uint16_t, 5>{0, 4, 5, 6, 9}), "0, 4-6, 9");
+  EXPECT_EQ(text_of_links({}), "");
+}
+
+}  // namespace
+}  // namespace gpuyard

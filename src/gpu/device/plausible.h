@@ -1,0 +1,28 @@
+// Takes values that cannot be true out of a sample: they are missing, with kImplausible as reason.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "device/reading.h"
+
+namespace gpuyard {
+
+inline constexpr const char* kImplausible = "the driver's value is not plausible";
+
+// Returns the reading, or the same one as missing if its number is outside the catalog's bounds.
+Reading if_plausible(Reading);
+
+// Compares the readings of one GPU with the GPU's own limits. It keeps the limits, which are read
+// less often than the values.
+class OwnLimits {
+ public:
+  // Removes each value that is outside the catalog's bounds, or grossly beyond the GPU's own limit.
+  void apply(Sample&);
+
+ private:
+  std::array<std::optional<std::int64_t>, kMetricCount> known_;
+};
+
+}  // namespace gpuyard

@@ -1,0 +1,65 @@
+// Compares the two sources of a GPU's power: the power reading, and the growth of its energy
+// counter. Pure state: it is told readings and neither asks nor waits.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "device/reading.h"
+
+namespace gpuyard {
+
+// The sources contradict each other if one says at least kFactor times as much as the other and at
+// least kLeastDifference more, in the mean of kMean, and goes on so for kLasting. They agree again
+// after they have agreed for as long.
+//
+// On GPUs before Ampere, and on GA100, the power reading is the power of one moment: read once a
+// second, it may miss every burst, or hit every one. Bursts explain neither a reading that is too
+// low while the GPU is always busy, nor one that is too high while it is always idle, nor a counter
+// that stands still: only these are contradictions there.
+class PowerSources {
+ public:
+  static constexpr std::int64_t kFactor = 3;
+  static constexpr std::int64_t kLeastDifferenceMw = 100'000;
+  static constexpr Duration kMean = std::chrono::seconds(5);
+  static constexpr Duration kLasting = std::chrono::seconds(10);
+  // A contradiction is forgotten if the sources could not be compared for this long.
+  static constexpr Duration kForgotten = std::chrono::seconds(60);
+
+  void note(const Sample&);
+
+  // Says what the sources say; "" while they do not contradict each other.
+  const std::string& contradiction() const { return said_; }
+
+ private:
+  struct Point {
+    TimePoint taken;
+    std::int64_t counter_mj;
+    std::int64_t power_mw;
+    std::optional<std::int64_t> use;  // percent
+  };
+  // Mean powers over the points, mW.
+  struct Means {
+    std::int64_t counted;
+    std::int64_t read;
+
+    bool contradict() const;
+    std::string text() const;
+  };
+
+  void add(const Point&);
+  std::optional<Means> means() const;
+  bool bursts_explain(const Means&) const;
+  void judge(const Means&, TimePoint now);
+
+  std::deque<Point> points_;
+  std::optional<std::int64_t> use_;
+  bool averaged_ = false;           // the power reading is an average over about a second
+  std::optional<TimePoint> since_;  // since when the means say other than `said_`
+  std::string said_;
+};
+
+}  // namespace gpuyard

@@ -1,0 +1,92 @@
+#include "store/machine_db.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "store/sqlite.h"
+
+namespace gpuyard::store {
+namespace {
+
+// The two counters of uncorrectable errors.
+std::optional<std::string> word_of(const std::optional<Metric>& source) {
+  if (!source) return std::nullopt;
+  return *source == Metric::ecc_uncorrected_volatile ? "volatile" : "aggregate";
+}
+
+bool read_source(const std::optional<std::string>& word, std::optional<Metric>& source) {
+  source.reset();
+  if (!word) return true;
+  if (*word == "aggregate") source = Metric::ecc_uncorrected_aggregate;
+  if (*word == "volatile") source = Metric::ecc_uncorrected_volatile;
+  return source.has_value();
+}
+
+constexpr auto kBoard = [](auto& row, auto& board) {
+  row(board.uuid, board.index, board.pci_address, board.name, board.listed, board.first_seen,
+      board.last_seen, board.boot_id);
+  auto& errors = board.errors;
+  row.as(errors.source, word_of, read_source);
+  row(errors.base, errors.total, errors.since_load, errors.contained, errors.waiting,
+      errors.suspects);
+};
+
+}  // namespace
+
+Result<std::vector<KnownBoard>> load_boards(Database& database, const std::string& machine) {
+  auto rows = prepare(database,
+                      "SELECT uuid, gpu_index, pci_address, name, listed, first_seen_ms, "
+                      "last_seen_ms, boot_id, ecc_source, ecc_base, ecc_total, ecc_since_load, "
+                      "ecc_contained, ecc_waiting, ecc_suspects FROM machine_boards "
+                      "WHERE machine=? ORDER BY gpu_index, uuid",
+                      machine);
+  if (!rows) return std::move(rows).error();
+  std::vector<KnownBoard> boards;
+  bool sound = true;
+  auto read = each_row(*rows, [&](const Statement& row) {
+    RowReader reader(row);
+    kBoard(reader, boards.emplace_back());
+    sound = sound && reader.fault().empty();
+  });
+  if (!read) return std::move(read).error();
+  if (sound) return boards;
+  return Error{Errc::conflict, "the boards recorded in " + database.path() +
+                                   " are not of this version of gpuyard; start the one that wrote "
+                                   "them"};
+}
+
+Result<void> save_boards(Database& database, const MachineChanges& changes) {
+  if (!changes.replaces.empty()) {
+    auto done =
+        run(database, "DELETE FROM machine_boards WHERE machine<>?1 AND substr(machine,1,?2)=?3",
+            changes.machine, changes.replaces.size(), changes.replaces);
+    if (!done) return done;
+  }
+  auto put = run_for_each(
+      database, "INSERT OR REPLACE INTO machine_boards VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+      changes.boards, [&](auto& row, const KnownBoard& board) {
+        row(changes.machine);
+        kBoard(row, board);
+      });
+  if (!put) return put;
+  return run_for_each(database, "DELETE FROM machine_boards WHERE machine=? AND uuid=?",
+                      changes.taken_out,
+                      [&](auto& row, const std::string& uuid) { row(changes.machine, uuid); });
+}
+
+bool MachineDb::load(const std::string& machine,
+                     std::function<void(Result<std::vector<KnownBoard>>)> loaded) {
+  return store_.ask<std::vector<KnownBoard>>(
+      [machine](Database& database) { return load_boards(database, machine); }, std::move(loaded));
+}
+
+bool MachineDb::save(MachineChanges changes, Durability durability,
+                     std::function<void(const Result<void>&)> saved) {
+  return store_.run([shared = std::make_shared<const MachineChanges>(std::move(changes))](
+                        Database& database) { return save_boards(database, *shared); },
+                    std::move(saved), durability);
+}
+
+}  // namespace gpuyard::store

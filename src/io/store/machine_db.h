@@ -1,0 +1,65 @@
+// What is known of the machine's boards, in state.db.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "device/known_board.h"
+#include "store/state_db.h"
+
+namespace gpuyard::store {
+
+// `machine` keeps apart what one state directory may have seen: the GPUs of this machine, those of
+// another NVML, simulated ones. Times are milliseconds of the wall clock; the processes that a
+// contained memory error has hit are JSON: [4711,4712].
+inline constexpr const char* kMachineTables = R"(
+CREATE TABLE machine_boards(
+  machine TEXT NOT NULL,
+  uuid TEXT NOT NULL,
+  gpu_index INTEGER NOT NULL,
+  pci_address TEXT NOT NULL,
+  name TEXT NOT NULL,
+  listed INTEGER NOT NULL,
+  first_seen_ms INTEGER NOT NULL,
+  last_seen_ms INTEGER NOT NULL,
+  boot_id TEXT NOT NULL,
+  ecc_source TEXT,
+  ecc_base INTEGER NOT NULL,
+  ecc_total INTEGER NOT NULL,
+  ecc_since_load INTEGER,
+  ecc_contained INTEGER NOT NULL,
+  ecc_waiting TEXT NOT NULL,
+  ecc_suspects TEXT NOT NULL,
+  PRIMARY KEY(machine, uuid)) STRICT, WITHOUT ROWID;
+)";
+
+// Of one machine: boards that came or changed, and boards that were taken out for good.
+struct MachineChanges {
+  std::string machine;
+  std::vector<KnownBoard> boards = {};
+  std::vector<std::string> taken_out = {};  // UUIDs
+  // Machines whose names begin with this and differ from `machine` are forgotten; empty: none.
+  std::string replaces = {};
+};
+
+// Errc::conflict if it holds something that this program would not write.
+Result<std::vector<KnownBoard>> load_boards(Database&, const std::string& machine);
+Result<void> save_boards(Database&, const MachineChanges&);
+
+class MachineDb {
+ public:
+  // The store outlives this.
+  explicit MachineDb(StateStore& store) : store_(store) {}
+
+  // Each returns false, and does nothing, if too much waits for the disk already. A callback never
+  // runs inside the call.
+  bool load(const std::string& machine,
+            std::function<void(Result<std::vector<KnownBoard>>)> loaded);
+  bool save(MachineChanges, Durability, std::function<void(const Result<void>&)> saved);
+
+ private:
+  StateStore& store_;
+};
+
+}  // namespace gpuyard::store

@@ -1,0 +1,137 @@
+"""A driver that answers "success" with what cannot be: the value is missing and said to be implausible,
+it is billed to nobody, and what stands beside it stays. Two sources that contradict each other are
+said to.
+"""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from program import wait_until
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WHOLE = os.path.abspath(os.environ.get("GPUYARD_SIM_LIB", "build/release/sim/libnvidia-ml.so.1"))
+IMPLAUSIBLE = "the driver's value is not plausible"
+
+
+class OddDriver:
+    """The simulated driver, some calls of which answer a number that the test gives."""
+
+    def __init__(self, directory, world):
+        self.directory = directory / "odd"
+        self.directory.mkdir()
+        self.library = str(self.directory / "libnvidia-ml.so.1")
+        subprocess.run(["g++", "-shared", "-fPIC", "-o", self.library, f"{HERE}/odd_nvml.cpp",
+                        "-Wl,--no-as-needed", WHOLE, f"-Wl,-rpath,{os.path.dirname(WHOLE)}"],
+                       check=True, timeout=120)
+        self.environment = {"GPUYARD_SIM_WORLD": str(world.directory),
+                            "ODD_DIRECTORY": str(self.directory)}
+
+    def answer(self, call, number):
+        new = self.directory / "new"
+        new.write_text(str(number), encoding="ascii")
+        new.rename(self.directory / call)
+
+    def answer_truly(self, call):
+        (self.directory / call).unlink()
+
+
+@pytest.fixture
+def odd(tmp_path, world):
+    return OddDriver(tmp_path, world)
+
+
+def devices(run, odd, *arguments):
+    done = run("devices", "--local", "--nvml", odd.library, *arguments, **odd.environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def readings(yard):
+    """Of the first GPU."""
+    gpus = wait_until(lambda: yard.get("/api/gpu/snapshot").json()["devices"], "a GPU")
+    gpu = gpus[0]
+    return gpu["readings"], gpu["missing"]
+
+
+def energy(yard):
+    return yard.get("/api/gpu/energy").json()["gpus"][0]
+
+
+def alerts(yard):
+    return [alert["rule"] for alert in yard.get("/api/gpu/alerts").json()["alerts"]]
+
+
+def test_an_impossible_power_is_missing_and_costs_nothing(daemon, odd, world):
+    world.start("--gpus", "1", "--load", "steady:0.5")
+    world.inject(0, "--call", "total_energy", "--code", "3")
+    yard = daemon("--nvml", odd.library, **odd.environment)
+    wait_until(lambda: yard.get("/api/gpu/energy").json()["gpus"], "the first reading of power")
+    odd.answer("nvmlDeviceGetPowerUsage", 4_000_000_000)
+    wait_until(lambda: readings(yard)[0]["power_draw_w"] is None, "the odd power to be refused")
+    assert readings(yard)[1]["power_draw_w"] == IMPLAUSIBLE
+    assert "gpuyard_gpu_power_watts{" not in yard.get("/metrics").text
+    odd.answer_truly("nvmlDeviceGetPowerUsage")
+    wait_until(lambda: readings(yard)[0]["power_draw_w"] is not None, "the true power")
+    before = energy(yard)["joules"]
+    wait_until(lambda: energy(yard)["joules"] > before, "energy to be booked again")
+    assert energy(yard)["joules"] <= world.gpu(0)["energy_joules"]
+
+
+@pytest.mark.parametrize("beside, words", [(0x0, "other"), (0x40, "hw thermal, other")])
+def test_a_reason_without_a_name_hides_none_that_has_one(run, odd, world, beside, words):
+    world.start("--gpus", "1", "--load", "steady:0.9")
+    odd.answer("nvmlDeviceGetCurrentClocksEventReasons", 0x8000000000000000 | beside)
+    assert words in devices(run, odd).splitlines()[1]
+    gpu = json.loads(devices(run, odd, "--json"))["devices"][0]
+    assert gpu["readings"]["throttle_reasons"] == words.replace("hw thermal", "hw_thermal").split(", ")
+    assert "throttle_reasons" not in gpu["missing"]
+
+
+def test_heat_beside_an_unknown_reason_raises_its_alert(daemon, odd, world):
+    world.start("--gpus", "1", "--load", "steady:0.9")
+    odd.answer("nvmlDeviceGetCurrentClocksEventReasons", 0x8000000000000040)
+    yard = daemon("--nvml", odd.library, **odd.environment)
+    wait_until(lambda: "thermal-slowdown" in alerts(yard), "the alert")
+    text = yard.get("/metrics").text
+    assert 'gpuyard_gpu_throttle_reason_active{device="0",reason="hw_thermal"} 1' in text
+    assert 'gpuyard_gpu_throttle_reason_active{device="0",reason="other"} 1' in text
+
+
+def test_sources_that_contradict_each_other_are_said_to_and_not_billed(run, daemon, odd, world):
+    world.start("--gpus", "1", "--load", "steady:0.9")
+    yard = daemon("--nvml", odd.library, **odd.environment)
+    wait_until(lambda: (readings(yard)[0]["power_draw_w"] or 0) > 400, "the load")
+    odd.answer("nvmlDeviceGetPowerUsage", 60_000)
+    wait_until(lambda: "readings-contradict" in alerts(yard), "the alert")
+    page = run("devices", "0", "--socket", yard.socket).stdout
+    assert "contradict each other: it reads 60 W" in " ".join(page.split())
+    first = energy(yard)
+    wait_until(lambda: energy(yard)["unknown_seconds"] > first["unknown_seconds"] + 2, "unknown time")
+    assert energy(yard)["joules"] == first["joules"]
+    odd.answer_truly("nvmlDeviceGetPowerUsage")
+    wait_until(lambda: energy(yard)["joules"] > first["joules"], "agreement")
+    assert "contradict" not in run("devices", "0", "--socket", yard.socket).stdout
+
+
+def test_bursts_of_a_simulated_gpu_are_no_contradiction(daemon, world):
+    """Models whose power is an average, and such whose power is that of one moment."""
+    world.start("--model", "h100,a100,t4,rtx4090", "--load", "bursty:1")
+    world.load(1, "starved:1")
+    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
+    last = yard.get("/api/gpu/snapshot").json()["generation"] + 25
+    wait_until(lambda: yard.get("/api/gpu/snapshot").json()["generation"] >= last, "25 seconds", 1)
+    assert "readings-contradict" not in alerts(yard)
+    reasons = [reason for gpu in yard.get("/api/gpu/snapshot").json()["devices"]
+               for reason in gpu["health_reasons"]]
+    assert not [reason for reason in reasons if "contradict" in reason]
+
+
+def test_a_world_whose_time_runs_fast_is_not_compared(daemon, world):
+    world.start("--gpus", "1", "--load", "steady:0.9", "--speed", "50")
+    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
+    last = yard.get("/api/gpu/snapshot").json()["generation"] + 20
+    wait_until(lambda: yard.get("/api/gpu/snapshot").json()["generation"] >= last, "20 seconds", 1)
+    assert "readings-contradict" not in alerts(yard)

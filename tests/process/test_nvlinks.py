@@ -1,0 +1,63 @@
+"""NVLinks that were up and go down: an event, an alert, a cause of slowness. Those that never were up are none."""
+
+import json
+
+from program import wait_until
+
+LINKS = 18  # of an H100
+
+
+def told(run, yard, *arguments):
+    done = run(*arguments, GPUYARD_SOCKET=yard.socket)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def events(yard, kind):
+    text = yard.get("/api/gpu/events?since=oldest&follow=false&samples=none").text
+    return [one for line in text.splitlines() if line.startswith("data: ") and f'"kind":"{kind}"' in line
+            for one in [json.loads(line[6:])]]
+
+
+def cause(yard, gpu):
+    return yard.get("/api/gpu/snapshot").json()["devices"][gpu]["bottleneck"]
+
+
+def alerts(run, yard):
+    return [one for one in json.loads(told(run, yard, "alerts", "--json"))["alerts"] if one["rule"] == "nvlink-down"]
+
+
+def test_links_that_go_down_are_an_event_an_alert_and_a_cause(run, world, daemon):
+    world.start("--gpus", "2", "--model", "h100", "--load", "steady:0.5")
+    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
+    wait_until(lambda: f"{LINKS} of {LINKS} up" in told(run, yard, "devices", "1"), "the links to be read")
+    assert alerts(run, yard) == [] and events(yard, "nvlink_down") == []
+    world.inject(1, "--nvlink-down", str(LINKS))
+    event = wait_until(lambda: events(yard, "nvlink_down"), "the event")
+    assert len(event) == 1 and event[0]["index"] == 1
+    assert "has lost NVLink 0-17: 0 of 18 NVLinks are up" in event[0]["text"]
+    found = wait_until(lambda: (one := cause(yard, 1))["cause"] == "narrow_link" and one, "the cause")
+    assert found["brief"] == "NVLink down" and "0-17 were up until" in found["text"]
+    assert "0-17 were up until" in told(run, yard, "why", "1")
+    assert "It has only 0 of 18 NVLinks: 0-17 were up until" in told(run, yard, "devices", "1").replace("\n", " ")
+    fired, = wait_until(lambda: alerts(run, yard), "the alert")
+    assert fired["gpu"]["index"] == 1 and fired["message"] == "NVLinks of GPU 1 are down that were up: 18"
+    assert cause(yard, 0)["cause"] != "narrow_link"
+    world.inject(1, "--clear")
+    assert "0-17 up: 18 of 18 NVLinks are up" in wait_until(lambda: events(yard, "nvlink_up"), "the links")[0]["text"]
+    wait_until(lambda: cause(yard, 1)["cause"] != "narrow_link", "the cause to be over")
+
+
+def test_links_that_never_were_up_are_a_board_without_them(run, world, daemon):
+    world.start("--gpus", "1", "--model", "h100", "--load", "steady:0.8")
+    world.inject(0, "--nvlink-down", str(LINKS))
+    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
+    wait_until(lambda: f"0 of {LINKS} up" in told(run, yard, "devices", "0"), "the links to be read")
+    wait_until(lambda: cause(yard, 0)["cause"] == "none", "the judgement")
+    assert alerts(run, yard) == [] and events(yard, "nvlink_down") == []
+
+
+def test_a_board_has_no_more_links_to_lose_than_it_has(world):
+    world.start("--gpus", "1", "--model", "t4")
+    refused = world.sim("inject", "--gpu", "0", "--nvlink-down", "1")
+    assert refused.returncode != 0 and "has 0 NVLinks" in refused.stderr

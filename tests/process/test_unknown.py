@@ -1,0 +1,216 @@
+"""What is not known is not well: no lease, no verdict and no probe takes a missing reading for a good
+one, and what a board never had takes nothing away from it."""
+
+import json
+import subprocess
+import time
+
+import pytest
+
+from half_library import WHOLE, without
+from lease_yard import USE
+from program import wait_until
+
+SICK_AFTER = 30  # seconds without a reading
+COMPUTE_LISTS = ["nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2",
+                 "nvmlDeviceGetComputeRunningProcesses"]
+# The newest names of NVML that a driver of the 470 series lacks.
+NEWER_THAN_470 = ["nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3",
+                  "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetCurrentClocksEventReasons"]
+
+
+def runs(yard, *flags):
+    """The exit code of a command that is to have a GPU at once."""
+    return yard.go("run", "--no-wait", "--quiet", *flags, "--", "true").returncode
+
+
+def withheld(yard, gpu):
+    """Why the queue says that the GPU is not leased: a word and a sentence, or None."""
+    return next(((one["why"], one["text"]) for one in yard.queue()["withheld"] if one["index"] == gpu), None)
+
+
+def event_kinds(yard):
+    return [json.loads(line)["kind"] for line in yard.must("events", "--json").splitlines()]
+
+
+def wait_for_withholding(yard, gpu, word):
+    return wait_until(lambda: (why := withheld(yard, gpu)) and why[0] == word and why,
+                      lambda: f"GPU {gpu} to be withheld as {word}; now {withheld(yard, gpu)}")
+
+
+def test_unreadable_gpus_are_not_leased_and_not_ready(lease_yard):
+    yard = lease_yard(gpus=2)
+    struck = time.monotonic()
+    yard.world.fail_all("any", 999)
+    for gpu in (0, 1):
+        assert "Unknown Error" in wait_for_withholding(yard, gpu, "unknown")[1]
+    assert yard.go("free").returncode == 7
+    assert runs(yard) == 7
+    said = yard.must("alerts")
+    assert "Nothing is wrong" not in said and "GPU 0: not known: " in said and "Unknown Error" in said
+    assert yard.json("alerts", "alerts")["alerts"] == [], "a moment without readings alarms nobody"
+    assert yard.daemon.get("/ready").status == 200
+
+    wait_until(lambda: yard.daemon.get("/ready").status == 503, "the daemon to be not ready")
+    assert SICK_AFTER - 2 <= time.monotonic() - struck <= SICK_AFTER + 10
+    assert "Unknown Error" in yard.daemon.get("/ready").json()["reason"]
+    rules = {(one["rule"], one["gpu"]["index"]): one["message"]
+             for one in yard.json("alerts", "alerts")["alerts"] if one["gpu"]}
+    assert "Unknown Error" in rules["gpu-stale", 0] and "Unknown Error" in rules["gpu-stale", 1]
+    assert yard.go("driver").returncode != 0, "the probe of the image and of the chart"
+    kinds = event_kinds(yard)
+    assert kinds.count("gpu_unavailable") == 2 and "driver_down" in kinds, "the driver-host is started again"
+
+    yard.world.heal_all()
+    wait_until(lambda: runs(yard, "-n", "2") == 0, "both GPUs to be leased again")
+    assert yard.daemon.get("/ready").status == 200 and yard.go("driver").returncode == 0
+
+
+def test_one_failed_reading_is_no_alarm(lease_yard):
+    yard = lease_yard(gpus=1)
+    before = event_kinds(yard)
+    yard.world.fail(0, "temperature", 999, "--times", "2")
+    wait_until(lambda: runs(yard) == 0, "the GPU to be leased after the failed reading")
+    assert yard.json("alerts", "alerts")["alerts"] == []
+    assert event_kinds(yard) == before
+    assert yard.daemon.get("/ready").status == 200
+
+
+@pytest.mark.parametrize("compute_list", ["missing", "denied"])
+def test_half_a_process_list_is_no_list(tmp_path, daemon, compute_list, world):
+    world.start("--gpus", "2", "--load", "idle",
+                *(word for name in COMPUTE_LISTS if compute_list == "missing" for word in ("--missing", name)))
+    library = without(COMPUTE_LISTS, tmp_path / "half.so") if compute_list == "missing" else WHOLE
+    yard = daemon("--nvml", library, GPUYARD_SIM_WORLD=str(world.directory)).ready()
+    if compute_list == "denied":
+        world.must("attach", "--synthetic", "1", "--gpu", "0", "--load", "1", "--vram", "1G")
+        wait_until(lambda: yard.get("/api/gpu/devices/0").json()["processes"], "the process to be listed")
+        world.fail(0, "processes", 4)
+
+    def unlisted():
+        gpu = yard.get("/api/gpu/devices/0").json()
+        return gpu["processes"] is None and gpu["missing"]["processes"]
+    why = wait_until(unlisted, lambda: f"no list: {yard.get('/api/gpu/devices/0').json()}")
+    assert why == ("Function Not Found" if compute_list == "missing" else "Insufficient Permissions")
+    queue = yard.get("/api/gpu/queue").json()
+    assert any(one["index"] == 0 for one in queue["withheld"]), queue
+
+
+def test_a_claim_does_not_get_a_gpu_whose_list_failed(lease_yard):
+    yard = lease_yard(gpus=1)
+    with subprocess.Popen(["sh", "-c", USE + "exec sleep 600"],
+                          env=yard.environment | {"CUDA_VISIBLE_DEVICES": "0"}) as squatter:
+        try:
+            wait_for_withholding(yard, 0, "squatted")
+            claim = yard.start("--quiet", "--", "true")
+            yard.wait_for_waiting(1)
+            yard.world.fail(0, "processes", 4)
+            wait_for_withholding(yard, 0, "unknown")
+            yard.daemon.wait_for_readings(3)
+            assert claim.poll() is None
+            yard.world.heal(0)
+            wait_for_withholding(yard, 0, "squatted")
+            assert claim.poll() is None
+        finally:
+            squatter.kill()
+    assert claim.wait(timeout=30) == 0
+
+
+def test_hidden_work_keeps_its_gpu(lease_yard):
+    yard = lease_yard(gpus=2)
+    yard.world.load(1, "steady:1:7G")
+    why = wait_for_withholding(yard, 1, "in_use")[1]
+    assert "100 % utilisation" in why and "no listed process" in why
+    assert yard.must("free") == "0\n"
+    assert runs(yard, "--among", "1") == 7
+    assert "busy" in yard.must("queue")
+
+    assert yard.go("uncordon", "1", "--force").returncode == 2, "without its reason"
+    yard.must("uncordon", "1", "--force", "--reason", "its utilisation is stuck")
+    assert runs(yard, "--among", "1") == 0
+    # The override ends with what it was for.
+    yard.world.load(1, "idle")
+    yard.daemon.wait_for_readings(14)
+    yard.world.load(1, "steady:1:7G")
+    wait_for_withholding(yard, 1, "in_use")
+    yard.world.load(1, "idle")
+    wait_until(lambda: runs(yard, "--among", "1") == 0, "the GPU to be idle again")
+
+
+def test_a_known_reason_cannot_be_overridden(lease_yard):
+    yard = lease_yard(gpus=1)
+    yard.world.lose(0)
+    wait_for_withholding(yard, 0, "lost")
+    refused = yard.go("uncordon", "0", "--force", "--reason", "try")
+    assert refused.returncode == 7 and "known reason" in refused.stderr
+
+
+def test_unknown_memory_never_meets_a_condition(lease_yard):
+    yard = lease_yard(gpus=1)
+    yard.world.fail(0, "memory_info", 3)
+    wait_until(lambda: yard.daemon.get("/api/gpu/devices/0").json()["readings"]["memory_free_bytes"] is None,
+               "the memory to be unsupported")
+    yard.daemon.wait_for_readings(3)
+    assert yard.go("free", "--min-free", "1G").returncode != 0
+    refused = yard.go("run", "--no-wait", "--min-free", "1G", "--", "true")
+    assert refused.returncode != 0, refused
+    assert yard.must("free") == "0\n"
+    assert runs(yard) == 0, "a claim without a condition"
+
+
+# What works stays usable: a claim without conditions gets a GPU there.
+
+def test_a_virtual_gpu_is_leased(lease_yard):
+    yard = lease_yard(gpus=1)
+    for call in ("temperature", "power_usage", "power_limits", "total_energy", "fan_speed", "ecc_errors",
+                 "throttle_reasons", "pcie_link"):
+        yard.world.fail(0, call, 3)
+    wait_until(lambda: yard.daemon.get("/api/gpu/devices/0").json()["readings"]["temperature_core_celsius"] is None,
+               "the temperature to be unsupported")
+    yard.daemon.wait_for_readings(8)
+    assert withheld(yard, 0) is None
+    assert runs(yard) == 0
+
+
+def test_a_board_in_mig_mode_costs_only_itself(tmp_path, daemon, world):
+    source = tmp_path / "mig.c"
+    source.write_text("""
+        int nvmlDeviceGetIndex(void* device, unsigned* index);
+        int nvmlDeviceGetMigMode(void* device, unsigned* now, unsigned* later) {
+          unsigned index = 0;
+          nvmlDeviceGetIndex(device, &index);
+          *now = *later = index == 0;
+          return 0;
+        }
+        """, encoding="utf-8")
+    library = tmp_path / "mig.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-Wl,--no-as-needed", WHOLE,
+                    f"-Wl,-rpath,{WHOLE.rpartition('/')[0]}"], check=True, timeout=60)
+    world.start("--model", "h100:2", "--load", "idle")
+    one = daemon("--nvml", str(library), GPUYARD_SIM_WORLD=str(world.directory)).ready()
+
+    def reasons():
+        return {gpu["index"]: gpu["why"] for gpu in one.get("/api/gpu/queue").json()["withheld"]}
+    wait_until(lambda: reasons() == {0: "mig_enabled"}, lambda: f"only GPU 0 to be withheld: {reasons()}")
+
+
+def test_a_driver_of_the_470_series_is_leased(tmp_path, daemon, world):
+    world.start("--gpus", "2", "--load", "idle")
+    library = without(NEWER_THAN_470, tmp_path / "r470.so")
+    one = daemon("--nvml", library, GPUYARD_SIM_WORLD=str(world.directory)).ready()
+    wait_until(lambda: [gpu["index"] for gpu in one.get("/api/gpu/free").json()["gpus"]] == [0, 1],
+               lambda: f"both to be free: {one.get('/api/gpu/queue').json()['withheld']}")
+
+
+def test_a_gpu_that_draws_a_desktop_is_leased(lease_yard):
+    yard = lease_yard(gpus=1)
+    with subprocess.Popen(["sleep", "600"]) as desktop:
+        try:
+            yard.world.must("attach", "--pid", str(desktop.pid), "--gpu", "0", "--vram", "500M", "--load", "0.3",
+                            "--graphics")
+            wait_until(lambda: yard.daemon.get("/api/gpu/devices/0").json()["processes"], "the desktop to be listed")
+            yard.daemon.wait_for_readings(6)
+            assert withheld(yard, 0) is None
+            assert runs(yard) == 0
+        finally:
+            desktop.kill()
