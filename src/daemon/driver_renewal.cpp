@@ -17,14 +17,19 @@ bool reads_nothing(const DeviceState& device) {
 
 std::optional<std::string> DriverRenewal::note(const Snapshot& snapshot) {
   if (!snapshot.driver.initialised || snapshot.devices.empty()) return std::nullopt;
-  if (!std::ranges::all_of(snapshot.devices, reads_nothing)) {
+  // A board that is missing from the machine is no reason to keep a driver that reads nothing.
+  const auto keeps_it = [](const DeviceState& device) {
+    return !is_missing(device.info) && !reads_nothing(device);
+  };
+  const auto sick = std::ranges::find_if(snapshot.devices, reads_nothing);
+  if (sick == snapshot.devices.end() || std::ranges::any_of(snapshot.devices, keeps_it)) {
     *this = {};
     return std::nullopt;
   }
   if (not_before_ && snapshot.taken < *not_before_) return std::nullopt;
   not_before_ = snapshot.taken + delay_;
   delay_ = std::min(delay_ * 2, kLongestDelay);
-  return fmt::format("no GPU can be read ({})", snapshot.devices.front().why);
+  return fmt::format("no GPU can be read ({})", sick->why);
 }
 
 }  // namespace gpuyard::daemon

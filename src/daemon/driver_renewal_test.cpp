@@ -46,6 +46,15 @@ TEST(DriverRenewal, AReadingStartsTheBackOffOver) {
   EXPECT_TRUE(renewal.note(unreadable(80)));
 }
 
+TEST(DriverRenewal, AMissingBoardDoesNotKeepTheDriverHost) {
+  DriverRenewal renewal;
+  Snapshot snapshot = unreadable(0);
+  DeviceState& missing = snapshot.devices.front();
+  missing.info.fault = Missing{MissingReason::device_lost, ""};
+  missing.info.former_index = 0;
+  EXPECT_TRUE(renewal.note(snapshot));
+}
+
 TEST(DriverRenewal, ALostGpuIsNoReason) {
   DriverRenewal renewal;
   Snapshot lost = unreadable(0);

@@ -151,6 +151,9 @@ lease::PoolGpu pool_gpu(const DeviceState& device, std::optional<unsigned> cliqu
       gpu.text = std::move(fitness.why);
   }
   gpu.reports_memory = !lacks(device, Metric::memory_total) && !lacks(device, Metric::memory_free);
+  const auto& list = device.sample.processes();
+  const auto* const no_list = list ? std::get_if<Missing>(&list->value) : nullptr;
+  gpu.lists_processes = no_list == nullptr || no_list->reason != MissingReason::not_supported;
   gpu.activity = activity_of(device);
   gpu.total_bytes = number(device, Metric::memory_total);
   gpu.free_bytes = number(device, Metric::memory_free);

@@ -142,7 +142,7 @@ def test_a_known_reason_cannot_be_overridden(lease_yard):
     yard.world.lose(0)
     wait_for_withholding(yard, 0, "lost")
     refused = yard.go("uncordon", "0", "--force", "--reason", "try")
-    assert refused.returncode == 7 and "known reason" in refused.stderr
+    assert refused.returncode == 7 and "cannot be overridden" in refused.stderr
 
 
 def test_unknown_memory_never_meets_a_condition(lease_yard):

@@ -121,7 +121,9 @@ bool GpuBook::fleet_changed() {
 std::vector<Seen> GpuBook::see(const DeviceId& gpu, const Sight& sight, TimePoint now) {
   const auto& list = sight.on_gpus.at(gpu);
   // A board that has no list of processes is handed out all the same.
-  if (list || (sight.lists_any() && fit(gpu))) looked_at_.insert(gpu);
+  const auto board = gpus_.find(gpu);
+  const bool has_none = board != gpus_.end() && !board->second.lists_processes;
+  if (list || (has_none && sight.lists_any() && fit(gpu))) looked_at_.insert(gpu);
   const auto freed = freed_at_.find(gpu);
   const bool old = freed != freed_at_.end() && sight.taken < freed->second;
   if (!list || old) return {};
@@ -188,11 +190,13 @@ std::optional<std::int64_t> GpuBook::hidden_bytes(const DeviceId& id) const {
 
 void GpuBook::note_activity(const PoolGpu& gpu) {
   HiddenWork& work = hidden_work_[gpu.info.id];
-  if (leased(gpu.info.id) || !gpu.activity) {
-    work.accounted_for();
-  } else {
-    work.note(*gpu.activity);
-  }
+  const bool in_lease = leased(gpu.info.id);
+  if (!in_lease && gpu.activity) return work.note(*gpu.activity);
+  // A GPU that is withheld for another reason tells nothing new: what was found stays found. An
+  // override rests on what was found, which stays as long as the override does.
+  if (!in_lease && own_withholding(gpu)) return;
+  if (overridden(gpu.info.id, kInUse)) return;
+  work.accounted_for();
 }
 
 std::optional<Withholding> GpuBook::hidden_use(const DeviceId& id) const {
@@ -215,19 +219,19 @@ std::optional<Withholding> GpuBook::own_withholding(const PoolGpu& gpu) const {
 
 bool GpuBook::overridden(const DeviceId& id, std::string_view word) const {
   const auto found = overridden_.find(id);
-  return found != overridden_.end() && found->second == word;
+  return found != overridden_.end() && found->second.contains(word);
 }
 
 std::optional<Error> GpuBook::bar_to_overriding(const DeviceId& id) const {
   const auto why = withheld(id);
   if (!why || why->first == kUnknown || why->first == kInUse) return std::nullopt;
-  return Error{Errc::conflict,
-               fmt::format("{} is withheld for a known reason, which cannot be overridden: {}", id,
-                           why->second)};
+  return Error{
+      Errc::conflict,
+      fmt::format("{} is withheld for a reason that cannot be overridden: {}", id, why->second)};
 }
 
 void GpuBook::override_withholding(const DeviceId& id, const std::string& word) {
-  overridden_.insert_or_assign(id, word);
+  overridden_[id].insert(word);
   looked_at_.insert(id);
 }
 
@@ -236,8 +240,10 @@ void GpuBook::drop_override_unless_needed(const DeviceId& id) {
   if (found == overridden_.end() || leased(id)) return;
   const auto gpu = gpus_.find(id);
   const bool unknown = gpu != gpus_.end() && gpu->second.withheld == kUnknown;
-  const bool needed = found->second == kUnknown ? unknown : hidden_use(id).has_value();
-  if (!needed) overridden_.erase(found);
+  const bool in_use = hidden_use(id).has_value();
+  std::erase_if(found->second,
+                [&](const std::string& word) { return !(word == kUnknown ? unknown : in_use); });
+  if (found->second.empty()) overridden_.erase(found);
 }
 
 void GpuBook::start_over() {

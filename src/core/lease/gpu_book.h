@@ -2,6 +2,7 @@
 // Pure state on the io thread.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -33,6 +34,7 @@ struct PoolGpu {
   std::optional<std::int64_t> total_bytes = {};
   std::optional<std::int64_t> free_bytes = {};
   bool reports_memory = true;      // false: the board has no such reading
+  bool lists_processes = true;     // false: the board has no such list
   std::int64_t drawing_bytes = 0;  // used by processes that only draw on a screen
   // The newest reading of its activity; nothing if a listed process accounts for it.
   std::optional<Activity> activity = {};
@@ -133,8 +135,9 @@ class GpuBook {
   std::map<DeviceId, TimePoint> freed_at_;
   std::map<DeviceId, std::int64_t> idle_bytes_;
   std::map<DeviceId, HiddenWork> hidden_work_;
-  std::map<DeviceId, std::string> overridden_;  // the word that it was withheld for
-  std::vector<std::string> fleet_;              // at the last fleet_changed()
+  // The words that each was withheld for.
+  std::map<DeviceId, std::set<std::string, std::less<>>> overridden_;
+  std::vector<std::string> fleet_;  // at the last fleet_changed()
   bool complete_ = false;
   bool observes_only_ = false;
 };

@@ -181,7 +181,7 @@ Leases::Brood Leases::brood_of(const Adopter& adopter, const Sight& sight) const
     if (!list || slot == gpus_.slots().end() || core_.holder(slot->second)) continue;
     for (const Seen& one : *list) {
       if (one.verdict != Seen::Verdict::outsider) continue;
-      const bool is_root = one.pid == root.pid;
+      const bool is_root = one.pid == root.pid && (!one.started || *one.started == root.started);
       const bool in_tree = one.started && tree.contains({one.pid, *one.started});
       if (!is_root && !in_tree) continue;
       if (!is_root && one.uid != adopter.who.uid) {

@@ -141,7 +141,7 @@ TEST(Leases, AnOverriddenUnknownGpuIsLeasedUntilItsReasonChanges) {
   world.ground.start(10);
   world.fleet[0].withheld = std::string(kUnknown);
   world.leases->on_gpus(world.fleet);
-  world.claim(10, "a");
+  ASSERT_TRUE(world.claim(10, "a"));
   ASSERT_FALSE(override_withholding(world));
   EXPECT_EQ(world.state("a"), State::held);
   ASSERT_TRUE(world.release(10, "a"));
@@ -157,7 +157,7 @@ TEST(Leases, AnOverriddenBusyGpuIsLeasedUntilItIsIdle) {
   world.ground.start(1, 0);
   world.ground.start(10);
   read_activity(world, true, 3);
-  world.claim(10, "a");
+  ASSERT_TRUE(world.claim(10, "a"));
   ASSERT_EQ(world.state("a"), State::waiting);
   ASSERT_FALSE(override_withholding(world));
   EXPECT_EQ(world.state("a"), State::held);
@@ -165,6 +165,43 @@ TEST(Leases, AnOverriddenBusyGpuIsLeasedUntilItIsIdle) {
   read_activity(world, false, 11);
   read_activity(world, true, 3);
   EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, kInUse);
+}
+
+TEST(Leases, AnOverrideOutlastsTheLeasesThatItAllowed) {
+  World world(1);
+  world.ground.start(1, 0);
+  world.ground.start(10);
+  read_activity(world, true, 3);
+  ASSERT_FALSE(override_withholding(world));
+  ASSERT_EQ(world.claim(10, "a")->state, State::held);
+  read_activity(world, true, 2);
+  ASSERT_TRUE(world.release(10, "a"));
+  read_activity(world, true, 5);
+  EXPECT_FALSE(world.leases->gpus().withheld("GPU-0")) << "its counter is still stuck";
+}
+
+TEST(Leases, BothReasonsOfAGpuCanBeOverridden) {
+  World world(1);
+  world.ground.start(1, 0);
+  read_activity(world, true, 3);
+  world.fleet[0].withheld = std::string(kUnknown);
+  world.leases->on_gpus(world.fleet);
+  ASSERT_FALSE(override_withholding(world));
+  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, kInUse);
+  ASSERT_FALSE(override_withholding(world));
+  EXPECT_FALSE(world.leases->gpus().withheld("GPU-0"));
+}
+
+TEST(Leases, AStallDoesNotForgetHiddenWork) {
+  World world(1);
+  world.ground.start(10);
+  read_activity(world, true, 3);
+  world.fleet[0].activity.reset();
+  world.fleet[0].withheld = "unresponsive";
+  world.leases->on_gpus(world.fleet);
+  world.fleet[0].withheld.clear();
+  read_activity(world, true, 1);
+  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
 }
 
 TEST(Leases, AKnownReasonCannotBeOverridden) {

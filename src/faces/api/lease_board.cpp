@@ -161,7 +161,7 @@ std::string why_memory(const Context& context, const lease::Wish& wish) {
   constexpr double kGiB = 1024.0 * 1024 * 1024;
   std::vector<std::string> unknown;
   for (const auto& [id, gpu] : context.leases.gpus().gpus()) {
-    if (!gpu.free_bytes) unknown.push_back(std::to_string(gpu.info.index));
+    if (!gpu.free_bytes && !is_missing(gpu.info)) unknown.push_back(label_of(gpu.info));
   }
   return fmt::format(
       "too few of the GPUs that fit have {:.1f} GiB of free memory{}; wait, or ask "

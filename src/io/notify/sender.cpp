@@ -54,6 +54,8 @@ std::string explanation(const SinkConfig& sink, const std::string& body) {
   for (const Secret* secret : secrets) {
     if (gives_away(body, secret->reveal())) return "";
   }
+  const auto& proxy = sink.url.origin.proxy;
+  if (proxy && gives_away(body, proxy->authorization)) return "";
   std::string_view text = body;
   while (!text.empty() && text.find_last_of(" \t\r\n") == text.size() - 1) text.remove_suffix(1);
   return text.empty() ? "" : ": " + printable(clipped(std::string(text), kExcerpt));
