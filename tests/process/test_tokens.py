@@ -132,7 +132,7 @@ def test_bad_input_is_told_with_what_to_do(yard):
             (("revoke",), "--all-of USER"),
             (("revoke", "nobody"), "gpuyard token list"),
             (("revoke", "--all-of", "no-such-user"), "no user no-such-user"),
-            ((), "subcommand")]:
+            ((), "needs a verb")]:
         done = yard.go("token", *arguments)
         assert done.returncode != 0 and words in done.stderr + done.stdout, (arguments, done.stderr)
     for shown in ("gpy_", "gpy_" + "a" * 57, "x" * 61, "Basic"):

@@ -179,7 +179,7 @@ void Engine::name_again(const Facts& facts) {
       if (!track.alert || track.displaced == index_is_anothers(*track.alert)) continue;
       track.displaced = !track.displaced;
       const auto gpu = std::ranges::find_if(
-          facts.gpus, [&id = id](const GpuFacts& one) { return one.info.id == id; });
+          facts.gpus, [&its = id](const GpuFacts& one) { return one.info.id == its; });
       describe(*track.alert, rule, track.alert->value, gpu != facts.gpus.end() ? &*gpu : nullptr,
                track.displaced);
     }

@@ -177,7 +177,7 @@ class Leases {
   };
   // The processes that an adoption is about: the process and its descendants, as far as they use
   // GPUs that are in no lease.
-  struct Brood {
+  struct ProcessTree {
     std::map<DeviceId, std::vector<Process>> own = {};    // of the same user, by GPU
     std::vector<std::pair<DeviceId, Seen>> foreign = {};  // of other users
     GpuSet gpus = {};                                     // those of `own`
@@ -216,8 +216,8 @@ class Leases {
   void repeat(const Caller&, const Lease& known, const Wish&, const Answer&);
   void look_for_adopters();
   void adopt_on(const Adopter&, const Sight&);
-  Brood brood_of(const Adopter&, const Sight&) const;
-  std::optional<Error> bar_to_adopting(const Adopter&, const Brood&) const;
+  ProcessTree tree_of(const Adopter&, const Sight&) const;
+  std::optional<Error> bar_to_adopting(const Adopter&, const ProcessTree&) const;
   void force(const Caller&, const Lease&, const std::string& reason, const Answer&);
   bool exceeds_quota(std::uint32_t uid, std::size_t more) const;
   void let_go(Lease, Ending, const std::string& by, const std::string& why = {});

@@ -169,30 +169,30 @@ void Leases::look_for_adopters() {
 
 // Descendants of another user are found, and not taken: the caller may not adopt them by themselves
 // either. This holds for administrators, too, because one lease has one user.
-Leases::Brood Leases::brood_of(const Adopter& adopter, const Sight& sight) const {
+Leases::ProcessTree Leases::tree_of(const Adopter& adopter, const Sight& sight) const {
   const Process& root = adopter.who.process;
-  std::set<Process> tree = {root};
+  std::set<Process> members = {root};
   if (const auto alive = sight.alive.find(adopter.lease); alive != sight.alive.end()) {
-    tree.insert(alive->second.begin(), alive->second.end());
+    members.insert(alive->second.begin(), alive->second.end());
   }
-  Brood brood;
+  ProcessTree tree;
   for (const auto& [gpu, list] : sight.on_gpus) {
     const auto slot = gpus_.slots().find(gpu);
     if (!list || slot == gpus_.slots().end() || core_.holder(slot->second)) continue;
     for (const Seen& one : *list) {
       if (one.verdict != Seen::Verdict::outsider) continue;
       const bool is_root = one.pid == root.pid && (!one.started || *one.started == root.started);
-      const bool in_tree = one.started && tree.contains({one.pid, *one.started});
+      const bool in_tree = one.started && members.contains({one.pid, *one.started});
       if (!is_root && !in_tree) continue;
       if (!is_root && one.uid != adopter.who.uid) {
-        brood.foreign.emplace_back(gpu, one);
+        tree.foreign.emplace_back(gpu, one);
         continue;
       }
-      brood.own[gpu].push_back(is_root ? root : Process{one.pid, *one.started});
-      brood.gpus.set(slot->second);
+      tree.own[gpu].push_back(is_root ? root : Process{one.pid, *one.started});
+      tree.gpus.set(slot->second);
     }
   }
-  return brood;
+  return tree;
 }
 
 namespace {
@@ -214,8 +214,9 @@ std::string names_of(const std::vector<std::pair<DeviceId, Seen>>& users) {
 
 // A waiting claim has a better right to a GPU than a process that began to use it later without a
 // lease.
-std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter, const Brood& brood) const {
-  const GpuSet& used = brood.gpus;
+std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter,
+                                             const ProcessTree& tree) const {
+  const GpuSet& used = tree.gpus;
   for (const DeviceId& gpu : gpus_.names(used)) {
     if (gpus_.fit(gpu) && gpus_.cordons().count(gpu) == 0) continue;
     return Error{Errc::conflict,
@@ -232,7 +233,7 @@ std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter, const Brood
     const auto id = by_ticket_.find(ticket);
     const Lease* lease = id == by_ticket_.end() ? nullptr : journal_.find(id->second);
     const auto came_later = [&](const DeviceId& gpu) {
-      return std::ranges::all_of(brood.own.at(gpu), [&](const Process& one) {
+      return std::ranges::all_of(tree.own.at(gpu), [&](const Process& one) {
         return lease->asked < gpus_.outside_since(gpu, one).value_or(loop_.now());
       });
     };
@@ -250,10 +251,10 @@ std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter, const Brood
 void Leases::adopt_on(const Adopter& adopter, const Sight& sight) {
   const auto& [caller, who, note, answer, id] = adopter;
   if (auto why = closed_to_claims()) return refuse(*why, answer);
-  const Brood brood = brood_of(adopter, sight);
-  if (auto why = bar_to_adopting(adopter, brood)) return refuse(*why, answer);
-  const auto ticket = core_.adopt(person(who.uid), brood.gpus, loop_.now());
-  const std::string foreign = names_of(brood.foreign);
+  const ProcessTree tree = tree_of(adopter, sight);
+  if (auto why = bar_to_adopting(adopter, tree)) return refuse(*why, answer);
+  const auto ticket = core_.adopt(person(who.uid), tree.gpus, loop_.now());
+  const std::string foreign = names_of(tree.foreign);
   if (!ticket) {
     return refuse({Errc::conflict,
                    fmt::format("neither pid {} nor a descendant of its user uses a GPU that is in "
@@ -264,7 +265,7 @@ void Leases::adopt_on(const Adopter& adopter, const Sight& sight) {
   Lease lease;
   lease.id = id;
   lease.uid = who.uid;
-  lease.wish.gpus = static_cast<unsigned>(brood.gpus.count());
+  lease.wish.gpus = static_cast<unsigned>(tree.gpus.count());
   lease.wish.note = note.empty() ? who.command : note;
   lease.ticket = *ticket;
   lease.boot_id = boot_id_;
@@ -272,7 +273,7 @@ void Leases::adopt_on(const Adopter& adopter, const Sight& sight) {
   lease.asked_wall = loop_.wall();
   lease.processes.push_back(who.process);
   std::string with;
-  for (const auto& [gpu, processes] : brood.own) {
+  for (const auto& [gpu, processes] : tree.own) {
     for (const Process& one : processes) {
       const bool known = std::ranges::find(lease.processes, one) != lease.processes.end();
       if (known || lease.processes.size() >= shares::kMembers) continue;
@@ -290,7 +291,7 @@ void Leases::adopt_on(const Adopter& adopter, const Sight& sight) {
   holders_.bind(lease.id, who);
   on_granted(*core_.find(*ticket));
   // The lease belongs to its process, even if no client hears of the grant.
-  journal_.after([this, id = lease.id](const Result<void>&) { clients_.heard(id); });
+  journal_.after([this, its = lease.id](const Result<void>&) { clients_.heard(its); });
   look_outside(sight);
   answer_when_kept(lease.id, answer);
 }
