@@ -77,7 +77,7 @@ TEST_F(ReadSinks, ReadsEveryKeyOfAWebhook) {
 
 TEST_F(ReadSinks, ReadsAProxyAndItsLogin) {
   const auto sinks = read_sinks(
-      "[sink.a]\nkind = \"webhook\"\nproxy = \"http://me:pa55@proxy.example.org:8080\"\n"
+      "[sink.a]\nkind = \"webhook\"\nproxy = \"http://me:pa55@proxy.example.org:3128\"\n"
       "url = \"https://example.org/hook\"\n",
       "alerts.toml");
   ASSERT_TRUE(sinks) << sinks.error().message;
