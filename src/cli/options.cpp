@@ -179,7 +179,7 @@ class WordReader {
 
   // Says what CLI11 says, in our words.
   std::string in_our_words(const CLI::ParseError& error) const {
-    const std::string said = error.what();
+    std::string said = error.what();
     for (const auto& [option, written] : names_) {
       const std::string name = option->get_name();
       constexpr std::string_view kNotRead = "Could not convert: ";

@@ -115,25 +115,25 @@ std::vector<events::Event> MachineMemory::on_snapshot(const Snapshot& snapshot) 
     }
   }
   if (saving_ || loop_.now() < not_before_) return missing;
-  auto changed = changes(false);
+  const auto changed = changes(false);
   if (changed.boards.empty() && changed.taken_out.empty()) return missing;
   const bool only_times =
       changed.taken_out.empty() && std::ranges::all_of(changed.boards, [&](const auto& board) {
         const auto stored = stored_.find(board.uuid);
         return stored != stored_.end() && differs_only_in_time(board, stored->second);
       });
-  save(std::move(changed), only_times);
+  save(changed, only_times);
   return missing;
 }
 
 void MachineMemory::put_away() {
   if (!loaded_ || machine_.empty() || !telemetry_.latest()->driver.initialised) return;
-  auto all = changes(true);
-  if (!all.boards.empty() || !all.taken_out.empty()) save(std::move(all), false);
+  const auto all = changes(true);
+  if (!all.boards.empty() || !all.taken_out.empty()) save(all, false);
 }
 
 // What is stored is compared with; what was not is stored with the next reading after kAgain.
-void MachineMemory::save(store::MachineChanges changed, bool only_times) {
+void MachineMemory::save(const store::MachineChanges& changed, bool only_times) {
   const auto durability = only_times ? store::Durability::normal : store::Durability::full;
   saving_ = true;
   const auto failed = [this] {

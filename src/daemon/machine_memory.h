@@ -47,7 +47,7 @@ class MachineMemory {
   void on_loaded(Result<std::vector<KnownBoard>>);
   void be_ready();
   store::MachineChanges changes(bool with_times) const;
-  void save(store::MachineChanges, bool only_times);
+  void save(const store::MachineChanges&, bool only_times);
 
   Loop& loop_;
   telemetry::Telemetry& telemetry_;

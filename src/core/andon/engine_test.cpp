@@ -327,7 +327,7 @@ TEST(Engine, AMemoryErrorAfterAnAcknowledgementIsNews) {
 }
 
 TEST(Rule, KnowsWhichAlertsAreAboutMemoryErrors) {
-  const Rules rules = built_in_rules();
+  const Rules& rules = built_in_rules();
   const auto about = [&](const char* name, std::optional<std::uint32_t> xid = {}) {
     Alert alert;
     alert.xid = xid;

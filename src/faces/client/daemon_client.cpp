@@ -93,7 +93,7 @@ std::string one_in_words(std::string_view problem, bool of_body) {
 
 }  // namespace
 
-std::string in_words(std::string message) {
+std::string in_words(const std::string& message) {
   constexpr std::string_view kBody = "body: ";
   constexpr std::string_view kBetween = "; ";
   std::string_view rest = message;
@@ -118,12 +118,12 @@ Error error_of(const http::ClientResponse& response) {
   const auto* object = document ? document->if_object() : nullptr;
   if (object == nullptr) return error;
   for (const char* name : {"detail", "reason"}) {
-    if (auto said = text_in(*object, name)) error.message = in_words(*std::move(said));
+    if (const auto said = text_in(*object, name)) error.message = in_words(*said);
   }
   const auto* inner = object->if_contains("error");
   if (inner == nullptr || !inner->is_object()) return error;
-  if (auto message = text_in(inner->get_object(), "message")) {
-    error.message = in_words(*std::move(message));
+  if (const auto message = text_in(inner->get_object(), "message")) {
+    error.message = in_words(*message);
   }
   const auto code = text_in(inner->get_object(), "code");
   if (const auto known = code ? enum_from_name<Errc>(*code) : std::nullopt) error.code = *known;

@@ -27,7 +27,7 @@ Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, 
 bool passes(const Error&);
 
 // Says "among: ..." for "body: /among/1: ...": the place in a body that the user did not write.
-std::string in_words(std::string message);
+std::string in_words(const std::string& message);
 
 // Returns the error of a refusal, with the daemon's own code, and its message in words.
 Error error_of(const http::ClientResponse&);

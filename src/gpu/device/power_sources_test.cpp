@@ -176,7 +176,7 @@ TEST_F(PowerSourcesTest, ReadingsInQuickSuccessionChangeNothing) {
   averaged();
   for (int i = 0; i < 1'000; ++i) {
     pass(milliseconds(20));
-    if (i % 5 == 0) counter_mj_ += 100 * 300;  // updated every 100 ms
+    if (i % 5 == 0) counter_mj_ += std::int64_t{100} * 300;  // updated every 100 ms
     note(300);
   }
   EXPECT_FALSE(contradict());
