@@ -1,6 +1,7 @@
 """Alerts that name their cause: what stops work is seen behind a flood of notes, the kernel's own words are said,
 and advice fits the fault."""
 
+import contextlib
 import os
 import re
 import socket
@@ -10,7 +11,7 @@ import time
 import pytest
 
 from lease_yard import LeaseYard
-from program import wait_until
+from program import PATIENCE, wait_until
 from receiver import Receiver
 
 
@@ -126,21 +127,30 @@ class Proxy:
     def serve(self):
         while True:
             client, _ = self.socket.accept()
-            with client:
-                request = b""
-                while b"\r\n\r\n" not in request:
-                    request += client.recv(65536)
-                head, _, body = request.partition(b"\r\n\r\n")
-                length = int(re.search(rb"Content-Length: (\d+)", head)[1])
-                while len(body) < length:
-                    body += client.recv(65536)
-                self.heads.append(head.decode())
-                host, port, path = re.match(rb"POST http://([^:/]+):(\d+)(\S+) ", head).groups()
-                with socket.create_connection((host, int(port))) as server:
-                    rest = head.split(b"\r\n", 1)[1]
-                    server.sendall(b"POST " + path + b" HTTP/1.1\r\n" + rest + b"\r\n\r\n" + body)
-                    while answer := server.recv(65536):
-                        client.sendall(answer)
+            client.settimeout(PATIENCE)
+            with client, contextlib.suppress(OSError):
+                self.pass_on(client)
+
+    def pass_on(self, client):
+        request = b""
+        while b"\r\n\r\n" not in request:
+            if not (more := client.recv(65536)):
+                return  # a client that gave up
+            request += more
+        head, _, body = request.partition(b"\r\n\r\n")
+        length = int(re.search(rb"Content-Length: (\d+)", head)[1])
+        while len(body) < length:
+            if not (more := client.recv(65536)):
+                return
+            body += more
+        self.heads.append(head.decode())
+        host, port, path = re.match(rb"POST http://([^:/]+):(\d+)(\S+) ", head).groups()
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as server:
+            rest = head.split(b"\r\n", 1)[1]
+            server.sendall(b"POST " + path + b" HTTP/1.1\r\n" + rest + b"\r\n\r\n" + body)
+            server.shutdown(socket.SHUT_WR)  # so that the receiver ends after its answer
+            while answer := server.recv(65536):
+                client.sendall(answer)
 
 
 def test_a_sink_passes_its_proxy(start):
