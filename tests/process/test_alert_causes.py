@@ -153,8 +153,8 @@ class Proxy:
                 client.sendall(answer)
 
 
-def test_a_sink_passes_its_proxy(start):
-    receiver, proxy = Receiver(), Proxy()
+def test_a_sink_passes_its_proxy(start, opened):
+    receiver, proxy = opened(Receiver()), Proxy()
     yard, _ = start(alerts=f'[sink.desk]\nkind = "webhook"\nurl = "{receiver.url()}"\n'
                            f'proxy = "http://127.0.0.1:{proxy.port}"\n')
     assert yard.go("alerts", "test").returncode == 0
