@@ -10,14 +10,19 @@
 #include "base/text.h"
 
 namespace gpuyard {
+
+std::string_view environment_variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
 namespace {
 
 constexpr const char* kSystemRuntime = "/run/gpuyard";
 constexpr const char* kSocket = "/gpuyard.sock";
 
 std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
+  return std::string(environment_variable(name));
 }
 
 // systemd gives several directories with colons between them; ours is the first.

@@ -10,6 +10,9 @@
 
 namespace gpuyard {
 
+// Returns its value; empty if it is not set.
+std::string_view environment_variable(const char* name);
+
 // The part of the environment that decides; a test makes its own.
 struct Environment {
   unsigned uid = 65534;  // the effective one

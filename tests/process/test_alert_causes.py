@@ -10,27 +10,26 @@ import time
 
 import pytest
 
-from lease_yard import LeaseYard
 from program import PATIENCE, wait_until
 from receiver import Receiver
 
 
 @pytest.fixture
-def start(tmp_path, daemon):
-    yards = []
-
-    def begin(config="", gpus=2, alerts=""):
+def start(tmp_path, lease_yard):
+    def begin(alerts=""):
         file = tmp_path / "alerts.toml"
         file.write_text(alerts, encoding="utf-8")
         fifo = tmp_path / "kmsg"
         os.mkfifo(fifo)
-        settings = f'[alerts]\nfile = "{file}"\n[events]\nkernel_log = "{fifo}"\n{config}'
-        yards.append(LeaseYard(tmp_path, daemon, gpus, settings))
-        return yards[-1], fifo
+        return lease_yard(gpus=2, config=f'[alerts]\nfile = "{file}"\n[events]\nkernel_log = "{fifo}"\n'), fifo
+    return begin
 
-    yield begin
-    for yard in yards:
-        yard.end()
+
+def kernel(fifo):
+    """The writing end; an error if no daemon reads there."""
+    log = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    os.set_blocking(log, True)
+    return open(log, "w", encoding="ascii")
 
 
 def line(sequence, slot, text):
@@ -64,7 +63,7 @@ def dropped(yard):
 def test_what_stops_work_is_seen_behind_a_flood_of_notes(start):
     yard, fifo = start()
     place = slot(yard, 0)
-    with open(fifo, "w", encoding="ascii") as log:
+    with kernel(fifo) as log:
         for n in range(3000):
             log.write(line(n, place, f"31, pid={n + 10}, name=python3, Ch {n:08x}"))
         log.write(line(4000, place, "95, pid=99, name=python3, Uncontained"))
@@ -81,7 +80,7 @@ def test_what_stops_work_is_seen_behind_a_flood_of_notes(start):
 
 def test_the_line_of_an_nvlink_error_says_whether_it_is_fatal(start):
     yard, fifo = start()
-    with open(fifo, "w", encoding="ascii") as log:
+    with kernel(fifo) as log:
         log.write(line(1, slot(yard, 0), "149, pid='<unknown>', name=<unknown>, "
                                          "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"))
         log.write(line(2, slot(yard, 1), "145, pid='<unknown>', name=<unknown>, "

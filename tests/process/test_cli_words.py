@@ -97,9 +97,9 @@ def local(seconds_ago, form="%Y-%m-%d %H:%M:%S"):
     return (datetime.datetime.now(there) - datetime.timedelta(seconds=seconds_ago)).strftime(form)
 
 
-def history(run, yard, *words, **environment):
+def history(run, yard, *words):
     done = run("history", "0", "--metric", "power", "--json", *words, GPUYARD_SOCKET=yard.socket,
-               **(environment or TOKYO))
+               **TOKYO)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["series"][0]["points"]
 
@@ -136,10 +136,10 @@ def test_events_are_shown_since_a_time(world, daemon, run):
         done = run("events", *words, GPUYARD_SOCKET=yard.socket, **TOKYO)
         assert done.returncode == 0, done.stderr
         return done.stdout
-    wait_until(lambda: "31" in events(), "the event")
+    wait_until(lambda: "Xid 31" in events(), "the event")
     printed = events().split()[0]
     for since in ("5m", "5m ago", local(300), local(300, "%H:%M"), printed):
-        assert "31" in events("--since", since), since
+        assert "Xid 31" in events("--since", since), since
     assert events("--since", local(-60)) == ""
     refused = run("events", "--since", "30", GPUYARD_SOCKET=yard.socket)
     assert refused.returncode == 2 and "ID of an event" in refused.stderr

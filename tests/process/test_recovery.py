@@ -306,7 +306,7 @@ def document():
               "What is known of the machine - its boards, their indexes, which of their memory errors are new - "
               "is stored", "in `state.db` and outlives the daemon (`test_machine_memory.py`):", "",
               "- The first verdict after a start waits for it, 2 s at most; if the disk is slower, the verdict "
-              "is made again.", "- A board that the driver does not list any more is missing, until it is back "
+              "is made again.", "- A board that the driver no longer lists is missing until it is back "
               "or its alert is acknowledged.", "- It is written when it changes; when a board was last seen, "
               "once an hour and when the daemon stops.", "- Simulated boards, recordings and another NVML "
               "(`--nvml`) are another machine.", ""]

@@ -70,7 +70,9 @@ def test_one_failed_reading_is_no_alarm(lease_yard):
     yard = lease_yard(gpus=1)
     before = event_kinds(yard)
     yard.world.fail(0, "temperature", 999, "--times", "2")
-    wait_until(lambda: runs(yard) == 0, "the GPU to be leased after the failed reading")
+    yard.daemon.wait_for_readings(4)
+    assert runs(yard) == 0, "the GPU is leased after the failed readings"
+    assert 'gpu_query_errors_total{device="0"} 2' in yard.daemon.get("/metrics").text, "two readings failed"
     assert yard.json("alerts", "alerts")["alerts"] == []
     assert event_kinds(yard) == before
     assert yard.daemon.get("/ready").status == 200

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ctime>
 
 #include <fmt/format.h>
 
+#include "base/local_time.h"
 #include "base/text.h"
 
 namespace gpuyard::cli {
@@ -247,17 +247,10 @@ std::string health_text(const protocol::Device& device) {
 std::string local_moment(std::string_view rfc3339, WallTime now) {
   const auto told = from_rfc3339(rfc3339);
   if (!told) return printable(rfc3339);
-  const std::time_t moment = std::chrono::system_clock::to_time_t(*told);
-  const std::time_t today = std::chrono::system_clock::to_time_t(now);
-  std::tm local{};
-  std::tm local_today{};
-  ::localtime_r(&moment, &local);
-  ::localtime_r(&today, &local_today);
-  const bool same_day =
-      local.tm_year == local_today.tm_year && local.tm_yday == local_today.tm_yday;
-  std::array<char, 32> out{};
-  const char* const format = same_day ? "%H:%M" : "%Y-%m-%d %H:%M";
-  return {out.data(), std::strftime(out.data(), out.size(), format, &local)};
+  constexpr std::size_t kDate = std::string_view("2026-01-31 ").size();
+  const std::string text = local_time(*told, TimeDetail::minute);
+  const bool same_day = local_time(now, TimeDetail::minute).starts_with(text.substr(0, kDate));
+  return same_day ? text.substr(kDate) : text;
 }
 
 std::optional<std::string> utc_text(std::string_view rfc3339, std::size_t length_of_time) {

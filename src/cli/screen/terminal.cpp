@@ -74,11 +74,6 @@ int exit_code_after(const Result<void>& done) {
   return done ? 0 : complain(done.error());
 }
 
-std::string_view environment_variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));

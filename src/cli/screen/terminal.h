@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/places.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -38,9 +39,6 @@ int complain(const Error&, std::string_view advice = {});
 int exit_code_after(const Result<void>& done);
 // Writes "gpuyard: <text>" to stderr, where nothing went wrong.
 void say(std::string_view text);
-
-// Returns its value; empty if it is not set.
-std::string_view environment_variable(const char* name);
 
 // Helpers for starting commands.
 

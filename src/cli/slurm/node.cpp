@@ -68,7 +68,7 @@ std::vector<std::string> sick_texts(const protocol::SlurmNode& node, const Minor
     texts.back() += fmt::format(" The same on GPU {}.", fmt::join(others, ", "));
   }
   if (texts.empty()) return texts;
-  const std::string rest = unknown > 0 ? fmt::format(", of {} it is not known", unknown) : "";
+  const std::string rest = unknown > 0 ? fmt::format(", {} unknown", unknown) : "";
   texts.back() += fmt::format(" ({} of {} GPUs are well{})", well, all, rest);
   return texts;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "base/local_time.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
 #include "device/catalog.h"
@@ -62,14 +62,11 @@ std::string alerts_of_all(const Model& model) {
 // "PAST 11:58:40, 28m ago, means of 10 s"
 std::string past_text(const Model& model) {
   const WallTime at = moment_of(model);
-  const std::time_t moment = std::chrono::system_clock::to_time_t(at);
-  std::tm local{};
-  ::localtime_r(&moment, &local);
-  std::array<char, 16> clock{};
-  std::strftime(clock.data(), clock.size(), "%H:%M:%S", &local);
-  if (model.replays) return fmt::format("REPLAY {}", clock.data());
+  constexpr std::size_t kDate = std::string_view("2026-01-31 ").size();
+  const std::string clock = local_time(at, TimeDetail::second).substr(kDate);
+  if (model.replays) return fmt::format("REPLAY {}", clock);
   const auto age = std::chrono::duration_cast<std::chrono::seconds>(model.now - at);
-  std::string text = fmt::format("PAST {}, {} ago", clock.data(), short_length(age.count()));
+  std::string text = fmt::format("PAST {}, {} ago", clock, short_length(age.count()));
   if (!model.news.snapshot.past) return text;
   switch (model.news.snapshot.past->resolution) {
     case protocol::PastResolution::nothing:

@@ -171,7 +171,7 @@ std::vector<Change> Engine::tick(const Facts& facts, TimePoint now, WallTime wal
   return changes;
 }
 
-// Says anew which GPU an alert is about, if its index has become another GPU's, or is its own
+// Words the alert's message again if its GPU's index now belongs to another GPU, or is its own
 // again.
 void Engine::name_again(const Facts& facts) {
   for (const Rule& rule : rules_) {
@@ -337,7 +337,7 @@ void Engine::resolve(Track& track, WallTime wall, std::string why, std::vector<C
   changes.push_back({Change::Kind::resolved, std::move(alert)});
 }
 
-// Forgets GPUs that are not listed any more.
+// Forgets GPUs that are no longer listed.
 void Engine::forget(Tracks& tracks, const std::set<DeviceId>& there, TimePoint now, WallTime wall,
                     std::vector<Change>& changes) {
   for (auto track = tracks.begin(); track != tracks.end();) {
@@ -348,7 +348,7 @@ void Engine::forget(Tracks& tracks, const std::set<DeviceId>& there, TimePoint n
       ++track;
       continue;
     }
-    if (one.alert) resolve(one, wall, "the GPU is not in this machine any more", changes);
+    if (one.alert) resolve(one, wall, "the GPU is no longer in this machine", changes);
     track = tracks.erase(track);
   }
 }

@@ -116,7 +116,7 @@ class Engine {
   // Returns true if another GPU has the index that the alert's GPU had: the index does not name it
   // any more.
   bool index_is_anothers(const Alert&) const;
-  // Ends all alerts about a GPU that is not in the machine any more.
+  // Ends all alerts about a GPU that is no longer in the machine.
   std::vector<Change> take_out(const DeviceId&, const std::string& why, WallTime wall);
 
  private:

@@ -152,7 +152,7 @@ TEST(Engine, AnAlertOfAGpuThatIsNotListedStaysForADay) {
   run.now += std::chrono::hours(1);
   const auto changes = run.stay(none, 100);
   ASSERT_EQ(changes.size(), 1U);
-  EXPECT_EQ(changes[0].alert.ending, "the GPU is not in this machine any more");
+  EXPECT_EQ(changes[0].alert.ending, "the GPU is no longer in this machine");
 }
 
 TEST(Engine, ReadingTheSameRulesAgainBeginsNoHoldAnew) {
@@ -234,7 +234,7 @@ TEST(Engine, LooksAtTheMachineOnce) {
 }
 
 // The facts of a fleet at 85 C, by UUID and in the order of their indexes. With a `former` index
-// the last GPU is not listed any more.
+// the last GPU is no longer listed.
 Facts hot_fleet(const std::vector<std::string>& uuids, std::optional<std::uint32_t> former = {}) {
   Facts facts;
   for (std::uint32_t i = 0; i < uuids.size(); ++i) {

@@ -36,7 +36,7 @@ Numbers are given once, but for an alert that a full or broken disk did not take
 its number to another.
 
 **What is not known trips nothing, and clears nothing.** A reading that is missing is no 0: a rule that was pending begins anew
-after it, and an alert goes on firing until its value is seen to be well. A GPU that is not listed any more keeps its alerts
+after it, and an alert goes on firing until its value is seen to be well. A GPU that is no longer listed keeps its alerts
 until its alert `gpu-missing` or `gpu-lost` is acknowledged; then they end, and say why.
 `gpuyard alerts` names each GPU that cannot be judged now, and says "Nothing is wrong" only if
 there is none. A GPU of which every reading fails is sick: `gpu-unreadable` fires, or `gpu-stale` after half a minute.
@@ -194,8 +194,8 @@ is reset or the machine restarted, when its error counters are cleared, or when 
 acknowledged: `gpu-unhealthy`, `ecc-uncorrected`, or an Xid of a memory error. A restart of the daemon ends no verdict.
 
 An alert is about a UUID. Where the driver gives a GPU's index to another one, the alert names it by its UUID and the index that
-it had. `gpu-missing` fires for a GPU that the driver does not list any more, also if that happened while no daemon was there,
-until the GPU is back or the alert is acknowledged: then the GPU was taken out for good, and is forgotten.
+it had. `gpu-missing` fires for a GPU that the driver no longer lists, also if it disappeared while no daemon was running, until
+the GPU is back or the alert is acknowledged. Acknowledging it says that the GPU was removed, and the daemon forgets it.
 
 **Cap** is a claim on the GPU's power limit under the name `andon:RULE`, as long as the alert fires, acknowledged or not. Of
 all who want a limit the lowest is in force, and `gpuyard power` shows whose it is; when the alert is over, the claim goes and

@@ -33,7 +33,7 @@ std::size_t Ledger::place_of(std::string_view uuid, bool simulated) const {
   const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) {
     return entry.account.state().session.simulated == simulated && entry.uuid == uuid;
   });
-  return static_cast<std::size_t>(found - entries_.begin());
+  return found != entries_.end() ? static_cast<std::size_t>(found - entries_.begin()) : kNoEntry;
 }
 
 void Ledger::observe(const Snapshot& snapshot) {
@@ -48,12 +48,13 @@ void Ledger::observe(const DeviceState& device, const Session& session, WallTime
   auto seen = device.info.uuid.empty() ? std::nullopt : observation_of(device.sample);
   if (!seen) return;
   seen->contradicted = !device.contradiction.empty();
-  const std::size_t place = place_of(device.info.uuid, session.simulated);
-  if (place < entries_.size()) {
+  std::size_t place = place_of(device.info.uuid, session.simulated);
+  if (place != kNoEntry) {
     entries_[place].account.observe(*seen, session, wall);
   } else if (entries_.size() < kMostAccounts) {
     std::optional<First> first;
     if (!adopted_) first = First{*seen, session, wall};
+    place = entries_.size();
     entries_.push_back({device.info.uuid, Account(*seen, session, wall), std::move(first)});
     join_windows(place);
   } else {
@@ -138,8 +139,7 @@ Result<std::vector<const DeviceState*>> Ledger::gpus_of(const WindowWish& wish,
   if (!gpus.empty()) return gpus;
   for (const DeviceState& device : edge.devices) {
     if (device.info.uuid.empty()) continue;
-    const bool has_account =
-        place_of(device.info.uuid, edge.driver.info.simulated) < entries_.size();
+    const bool has_account = place_of(device.info.uuid, edge.driver.info.simulated) != kNoEntry;
     if (has_account || !is_lost(device)) gpus.push_back(&device);
   }
   if (!gpus.empty()) return gpus;
@@ -156,8 +156,8 @@ Result<std::string> Ledger::begin(const WindowWish& wish, const Snapshot& edge) 
   std::vector<std::size_t> places;
   for (const DeviceState* const gpu : *gpus) {
     const std::size_t place = place_of(gpu->info.uuid, window.simulated);
-    const bool there = place < entries_.size();
-    places.push_back(there ? place : kNoEntry);
+    const bool there = place != kNoEntry;
+    places.push_back(place);
     Mark begin;
     begin.taken = edge.taken;
     window.gpus.push_back({gpu->info.uuid, there ? entries_[place].account.mark() : begin, {}});
@@ -228,7 +228,7 @@ std::vector<KeptAccount> Ledger::accounts() const {
 
 std::optional<Booked> Ledger::booked(std::string_view uuid, bool simulated) const {
   const std::size_t place = place_of(uuid, simulated);
-  if (place == entries_.size() || !entries_[place].before) return std::nullopt;
+  if (place == kNoEntry || !entries_[place].before) return std::nullopt;
   const Amounts& before = *entries_[place].before;
   const AccountState& state = entries_[place].account.state();
   return Booked{state.amounts.unattributed_mj - before.unattributed_mj,
@@ -253,8 +253,7 @@ void Ledger::adopt(Books books, TimePoint now, WallTime wall) {
     }
     Open open;
     for (const WindowGpu& gpu : window.gpus) {
-      const std::size_t place = place_of(gpu.uuid, window.simulated);
-      open.entries.push_back(place < entries_.size() ? place : kNoEntry);
+      open.entries.push_back(place_of(gpu.uuid, window.simulated));
     }
     open.window = std::move(window);
     windows_.insert_or_assign(open.window.id, std::move(open));
@@ -265,7 +264,7 @@ void Ledger::adopt(Books books, TimePoint now, WallTime wall) {
 
 void Ledger::adopt(KeptAccount kept) {
   const std::size_t place = place_of(kept.uuid, kept.state.session.simulated);
-  if (place == entries_.size()) {
+  if (place == kNoEntry) {
     entries_.push_back({std::move(kept.uuid), Account(std::move(kept.state)), std::nullopt});
     return;
   }

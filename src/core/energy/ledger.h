@@ -211,7 +211,7 @@ class Ledger {
   static constexpr std::size_t kNoEntry = SIZE_MAX;
 
   void join_windows(std::size_t entry);
-  std::size_t place_of(std::string_view uuid, bool simulated) const;  // entries_.size(): none
+  std::size_t place_of(std::string_view uuid, bool simulated) const;  // kNoEntry: none
   void observe(const DeviceState&, const Session&, WallTime);
   void note_peaks();
   Result<void> check(const WindowWish&) const;

@@ -150,7 +150,7 @@ void UseCount::observe(const UseReadings& readings) {
     Gpu& gpu = gpus_[reading.gpu];
     if (open_ && reading.utilization_percent) watch(reading.gpu, gpu, *reading.utilization_percent);
     if (open_ && reading.memory_bytes) note_memory(reading.gpu, gpu, *reading.memory_bytes);
-    if (open_) hold_for_nobody(reading.gpu, gpu, reading.energy);
+    if (open_) count_unleased(reading.gpu, gpu, reading.energy);
     if (!reading.energy) continue;
     if (!gpu.last) {
       gpu.last = reading.energy;
@@ -261,15 +261,15 @@ void UseCount::hold(Holder& holder) {
 
 // Adds the time of a GPU under no lease, as hold() does for a lease: also while its energy cannot
 // be read, so that the sum says how much of it is not known.
-void UseCount::hold_for_nobody(const DeviceId& id, Gpu& gpu, const std::optional<Counted>& read) {
-  if (!gpu.nobodys_until) {
+void UseCount::count_unleased(const DeviceId& id, Gpu& gpu, const std::optional<Counted>& read) {
+  if (!gpu.unleased_until) {
     const auto& first = gpu.last ? gpu.last : read;
-    gpu.nobodys_until = first ? std::min(first->taken, now_) : now_;
+    gpu.unleased_until = first ? std::min(first->taken, now_) : now_;
   }
   const TimePoint until =
       std::max(read ? std::min(read->taken, now_) : TimePoint{}, now_ - kLongestStep);
-  if (until <= *gpu.nobodys_until) return;
-  const TimePoint since = *std::exchange(gpu.nobodys_until, until);
+  if (until <= *gpu.unleased_until) return;
+  const TimePoint since = *std::exchange(gpu.unleased_until, until);
   for (std::size_t i = 0; i < gpu.stretches.size(); ++i) {
     const Stretch& stretch = gpu.stretches[i];
     if (!stretch.lease.empty()) continue;

@@ -139,7 +139,7 @@ class UseCount {
   struct Gpu {
     std::optional<Counted> last;
     TimePoint watched{};
-    std::optional<TimePoint> nobodys_until;  // up to when the time of no lease is counted
+    std::optional<TimePoint> unleased_until;  // up to when the time of no lease is counted
     // The stretch of the last reading, and all later ones.
     std::deque<Stretch> stretches{{TimePoint::min(), ""}};
   };
@@ -159,7 +159,7 @@ class UseCount {
   Share& share_of(const std::string& lease, const DeviceId&);
   const Stretch* stretch_at(const Gpu&, TimePoint) const;
   void hold(Holder&);
-  void hold_for_nobody(const DeviceId&, Gpu&, const std::optional<Counted>& read);
+  void count_unleased(const DeviceId&, Gpu&, const std::optional<Counted>& read);
   bool waits(const std::string& lease, const Holder&) const;
   void close(const std::string& lease, Holder&);
   void close_all();

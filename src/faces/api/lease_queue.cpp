@@ -55,7 +55,7 @@ Result<std::vector<DeviceId>> ids_for(Context& context, const Asked& asked,
                                       const protocol::ManagedGpus& named,
                                       const protocol::CordonWish& body) {
   if (body.reason.empty()) {
-    return Error{Errc::invalid, "body: /reason: say why; everybody who waits is told"};
+    return Error{Errc::invalid, "body: /reason: is required; waiting users see it"};
   }
   auto fits = protocol::check_length("body: /reason", body.reason, protocol::kLongestReason);
   if (!fits) return std::move(fits).error();

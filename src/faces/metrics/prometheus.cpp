@@ -32,7 +32,7 @@ void put_info(Text& text, const Snapshot& snapshot) {
                 device.condition == DeviceCondition::responsive ? 1 : 0);
   }
   text.family("gpu_lost", "gauge",
-              "1 while the driver says that this GPU is gone, or does not list it any more.");
+              "1 while the driver reports this GPU as lost, or does not list it.");
   for (const DeviceState& device : snapshot.devices) {
     text.series("gpu_lost", label_of(device.info), is_lost(device) ? 1 : 0);
   }

@@ -68,7 +68,7 @@ gpuyard_gpu_info{device="1",uuid="GPU-1",pci_address="0000:02:00.0",name="say \"
 gpuyard_gpu_responsive{device="0"} 1
 gpuyard_gpu_responsive{device="1"} 1
 gpuyard_gpu_responsive{device="2"} 0
-# HELP gpuyard_gpu_lost 1 while the driver says that this GPU is gone, or does not list it any more.
+# HELP gpuyard_gpu_lost 1 while the driver reports this GPU as lost, or does not list it.
 # TYPE gpuyard_gpu_lost gauge
 gpuyard_gpu_lost{device="0"} 0
 gpuyard_gpu_lost{device="1"} 0

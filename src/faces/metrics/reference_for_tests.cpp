@@ -24,9 +24,9 @@ it is known, `gpu_health`: 0 healthy, 1 degraded, 2 unhealthy; and its Xids. `gp
 that the driver says is gone, and 0 of one that only does not answer, also if that is unhealthy.
 
 Every series of a reading carries the label
-`device`, the GPU's index, or its UUID where the driver does not list it any more and another GPU has
-that index; where a row has several elements, their label is in brackets. `gpuyard_gpu_info{{device, uuid, pci_address, name}}` joins the identity to it. No series
-depends on a process, a user or a label that somebody gave; a GPU has {} at most.
+`device`, the GPU's index, or its UUID if the driver no longer lists it and another GPU has that
+index; where a row has several elements, their label is in brackets. `gpuyard_gpu_info{{device, uuid, pci_address, name}}` joins the identity to it. No series
+depends on a process, a user or a label that a user chose; a GPU has {} at most.
 
 `gpu_bottleneck{{device, cause}}` is 1 for the one cause that holds a GPU back by its last minute: lost,
 stale, heat, power_brake, power_cap, narrow_link, starved, waiting, leased_idle, memory_full,

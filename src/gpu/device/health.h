@@ -138,7 +138,10 @@ class HealthWatch {
   // soon as it can be read.
   EccState errors_of(const DeviceId&) const;
   void restore(const DeviceId& gpu, const EccState& errors, bool rebooted);
-  void forget(const DeviceId& gpu) { gpus_.erase(gpu); }
+  void forget(const DeviceId& gpu) {
+    gpus_.erase(gpu);
+    power_.erase(gpu);
+  }
 
   HealthReport judge(const DeviceState&) const;
 

@@ -16,7 +16,7 @@ struct KnownBoard {
   std::uint32_t index = 0;  // the last one that the driver gave it
   std::string pci_address;
   std::string name;
-  bool listed = true;  // false: the driver does not list it any more
+  bool listed = true;  // false: the driver no longer lists it
   WallTime first_seen{};
   WallTime last_seen{};
   std::string boot_id = {};  // the boot in which `errors` were counted

@@ -1,7 +1,6 @@
 #include "device/plausible.h"
 
 #include <utility>
-#include <vector>
 
 #include "device/catalog.h"
 
@@ -56,12 +55,6 @@ Reading if_plausible(Reading reading) {
 }
 
 void OwnLimits::apply(Sample& sample) {
-  std::vector<Reading> wrong;
-  for (const Reading& reading : sample.readings()) {
-    Reading checked = if_plausible(reading);
-    if (checked != reading) wrong.push_back(std::move(checked));
-  }
-  for (Reading& reading : wrong) sample.set(std::move(reading));
   for (const OwnLimit& own : kOwnLimits) {
     std::optional<std::int64_t>& limit = known_[static_cast<std::size_t>(own.limit)];
     if (const std::int64_t* const told = sample.number(own.limit)) limit = *told;

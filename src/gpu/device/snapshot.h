@@ -22,7 +22,7 @@ namespace gpuyard {
 enum class DeviceCondition : std::uint8_t {
   responsive,
   unresponsive,  // a driver call is overdue; the last readings are kept, with their age
-  unavailable,   // the driver did not open it, says it is lost, or reads nothing of it any more
+  unavailable,   // the driver did not open it, says it is lost, or gives no reading of it
 };
 BOOST_DESCRIBE_ENUM(DeviceCondition, responsive, unresponsive, unavailable)
 

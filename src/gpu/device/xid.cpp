@@ -117,7 +117,7 @@ constexpr std::array kTable = {
     XidRow{156, Severity::warn, "A failing part of the GPU will be retired at the next reset."},
     XidRow{157, Severity::warn,
            "A failing part of the GPU could not be retired: there is no spare left."},
-    XidRow{158, Severity::stop, "The GPU did not answer in time, and cannot go on."},
+    XidRow{158, Severity::stop, "A fatal timeout of the GPU."},
     XidRow{159, Severity::warn, "An error on the link between CPU and GPU, not in data."},
     XidRow{160, Severity::note, "A failing channel of memory was retired."},
     XidRow{161, Severity::warn, "A failing channel of memory could not be retired."},

@@ -1,7 +1,6 @@
 #include "notify/sink_config.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <variant>
 
@@ -9,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/parameters.h"
+#include "base/places.h"
 #include "base/text.h"
 #include "base/toml_reader.h"
 #include "http/endpoint.h"
@@ -366,15 +366,10 @@ Result<std::vector<SinkConfig>> read_sinks(std::string_view toml, const std::str
 
 namespace {
 
-std::string_view environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 // "example.org" and ".example.org" except that host and those below it, "*" all.
 bool is_excepted(const std::string& host) {
-  std::string_view rest = environment("no_proxy");
-  if (rest.empty()) rest = environment("NO_PROXY");
+  std::string_view rest = environment_variable("no_proxy");
+  if (rest.empty()) rest = environment_variable("NO_PROXY");
   while (!rest.empty()) {
     std::string_view one = trimmed(take_until(',', rest));
     if (one.starts_with('.')) one.remove_prefix(1);
@@ -393,8 +388,8 @@ std::string unused_proxy(const SinkConfig& sink) {
   const std::vector<const char*> names =
       origin.tls ? std::vector<const char*>{"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"}
                  : std::vector<const char*>{"http_proxy", "all_proxy", "ALL_PROXY"};
-  const auto set =
-      std::ranges::find_if(names, [](const char* name) { return !environment(name).empty(); });
+  const auto set = std::ranges::find_if(
+      names, [](const char* name) { return !environment_variable(name).empty(); });
   return set == names.end() ? "" : *set;
 }
 
