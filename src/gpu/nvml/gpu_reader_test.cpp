@@ -42,7 +42,9 @@ TEST(GpuReader, EveryReturnCodeIsAReasonInEveryRowOfEveryProbe) {
       uniform_code = code;
       const Sample sample = read(api, {probe});
       for (const Metric metric : row_of(probe).fills) {
-        EXPECT_EQ(why(sample, metric), missing_of(code)) << row_of(metric).key << " " << code;
+        const Missing missing = why(sample, metric);
+        EXPECT_EQ(missing.reason, missing_reason_of(code)) << row_of(metric).key << " " << code;
+        EXPECT_TRUE(missing.detail.starts_with(text_of(code))) << missing.detail;
       }
     }
   });
@@ -105,6 +107,15 @@ TEST(GpuReader, TheNewerMemoryLayoutTellsWhatTheDriverReserves) {
   const Sample sample = read(api, {Probe::memory});
   EXPECT_EQ(*sample.number(Metric::memory_used), 400);
   EXPECT_EQ(*sample.number(Metric::memory_reserved), 100);
+}
+
+TEST(GpuReader, UnsupportedMemoryNamesUnifiedMemory) {
+  Api api;
+  api.memory_info_v2.function = [](DeviceHandle, MemoryV2*) { return kNotSupported; };
+  const Sample sample = read(api, {Probe::memory});
+  EXPECT_EQ(why(sample, Metric::memory_total),
+            (Missing{MissingReason::not_supported,
+                     "Not Supported; a GPU with unified memory uses the system's memory"}));
 }
 
 TEST(GpuReader, AnOlderLibrarysMemoryLacksOnlyTheReserve) {

@@ -19,13 +19,23 @@ ReturnCode ask_memory(const Api& api, DeviceHandle device, MemoryV2& memory, boo
   return code;
 }
 
+// Boards with unified memory (GB10, GH200) have no reading of their own: without this the dash of a
+// working board looks like a fault.
+Missing no_memory(ReturnCode code) {
+  Missing why = missing_of(code);
+  if (why.reason == MissingReason::not_supported) {
+    why.detail += "; a GPU with unified memory uses the system's memory";
+  }
+  return why;
+}
+
 }  // namespace
 
 void read_memory(const Api& api, DeviceHandle device, Recorder record) {
   MemoryV2 memory;
   bool has_reserved = false;
   const ReturnCode code = ask_memory(api, device, memory, has_reserved);
-  if (code != kSuccess) return record.missing(Probe::memory, code);
+  if (code != kSuccess) return record.missing(Probe::memory, no_memory(code));
   if (memory.free > memory.total || memory.total == ULLONG_MAX) {
     return record.missing(Probe::memory, Missing{MissingReason::failed, kImplausible});
   }
