@@ -124,6 +124,7 @@ def test_a_socket_whose_master_was_killed_is_no_trouble_and_goes(fleet, folder):
     assert answered(view(fleet)) == names(fleet)
     for pid in fleet.ssh_masters():
         os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not fleet.ssh_processes(), "the masters to end")
     assert fleet.must("fleet", "hang-up").startswith("0 connections ended")
     assert not os.listdir(folder)
 
