@@ -2,51 +2,64 @@
 // Single-threaded.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
+
+#include "base/requester.h"
 
 namespace gpuyard {
 
 // Items by party. pop() goes round the parties, so that a party with many items waits behind
-// itself; the items of one party keep their order.
+// itself; the items of one party keep their order. Every second turn is kept for the privileged
+// parties, so that no number of other parties delays them.
 template <class Party, class Item>
 class Rotation {
  public:
-  bool empty() const { return turns_.empty(); }
-  std::size_t size_of(const Party& party) const {
-    const auto found = items_.find(party);
-    return found == items_.end() ? 0 : found->second.size();
+  bool empty() const { return rounds_[0].turns.empty() && rounds_[1].turns.empty(); }
+  std::size_t size_of(const Party& party, bool privileged) const {
+    const Items& items = rounds_[privileged ? 1 : 0].items;
+    const auto found = items.find(party);
+    return found == items.end() ? 0 : found->second.size();
   }
-  void push(const Party& party, Item item) {
-    const auto [line, first] = items_.try_emplace(party);
-    if (first) turns_.push_back(line);
+  void push(const Party& party, bool privileged, Item item) {
+    Round& round = rounds_[privileged ? 1 : 0];
+    const auto [line, first] = round.items.try_emplace(party);
+    if (first) round.turns.push_back(line);
     line->second.push_back(std::move(item));
   }
   Item pop() {
-    const auto line = turns_.front();
-    turns_.pop_front();
+    kept_turn_ = rounds_[0].turns.empty() || (!kept_turn_ && !rounds_[1].turns.empty());
+    Round& round = rounds_[kept_turn_ ? 1 : 0];
+    const auto line = round.turns.front();
+    round.turns.pop_front();
     Item item = std::move(line->second.front());
     line->second.pop_front();
     if (line->second.empty()) {
-      items_.erase(line);
+      round.items.erase(line);
     } else {
-      turns_.push_back(line);
+      round.turns.push_back(line);
     }
     return item;
   }
 
  private:
   using Items = std::map<Party, std::deque<Item>>;  // without empty ones
-  Items items_;
-  std::deque<typename Items::iterator> turns_;
+  struct Round {
+    Items items;
+    std::deque<typename Items::iterator> turns;
+  };
+
+  std::array<Round, 2> rounds_;  // of the privileged parties: the second
+  bool kept_turn_ = false;       // the last turn was one of the second
 };
 
 // Queues work of which little can be done at a time and serves the parties in turn.
-template <class Party>
 class FairLine {
  public:
   // Begins the work. Calls `ended` once, during the call or later.
@@ -60,9 +73,9 @@ class FairLine {
   FairLine& operator=(const FairLine&) = delete;
 
   // Returns false, and drops the work, if too much work of this party is waiting.
-  bool enter(const Party& party, Work work) {
-    if (state_->waiting.size_of(party) >= state_->most_of_one) return false;
-    state_->waiting.push(party, std::move(work));
+  bool enter(const Requester& by, Work work) {
+    if (state_->waiting.size_of(by.party, by.privileged) >= state_->most_of_one) return false;
+    state_->waiting.push(by.party, by.privileged, std::move(work));
     go(state_);
     return true;
   }
@@ -73,7 +86,7 @@ class FairLine {
     std::size_t most_of_one = 0;
     std::size_t running = 0;
     bool going = false;  // work that ends in its own call starts no other work inside it
-    Rotation<Party, Work> waiting = {};
+    Rotation<std::string, Work> waiting = {};
   };
 
   static void go(const std::shared_ptr<State>& state) {

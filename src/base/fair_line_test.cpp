@@ -13,8 +13,8 @@ namespace {
 
 class FairLineTest : public ::testing::Test {
  protected:
-  bool enter(const std::string& party, const std::string& what) {
-    return line_->enter(party, [this, what](std::function<void()> ended) {
+  bool enter(const std::string& party, const std::string& what, bool privileged = false) {
+    return line_->enter({party, privileged}, [this, what](std::function<void()> ended) {
       began_.push_back(what);
       ended_.push_back(std::move(ended));
     });
@@ -25,7 +25,7 @@ class FairLineTest : public ::testing::Test {
     ended();
   }
 
-  std::optional<FairLine<std::string>> line_{std::in_place, 2, 3};
+  std::optional<FairLine> line_{std::in_place, 2, 3};
   std::vector<std::string> began_;
   std::vector<std::function<void()>> ended_;
 };
@@ -39,6 +39,27 @@ TEST_F(FairLineTest, WhoAsksForMuchWaitsBehindHimself) {
   EXPECT_EQ(began_, (std::vector<std::string>{"a1", "a2", "a3", "b1", "a4", "a5"}));
 }
 
+TEST_F(FairLineTest, ThePrivilegedWaitForOneOfAHundredParties) {
+  for (int i = 0; i < 100; ++i) enter(std::to_string(i), "stranger");
+  enter("uid 0", "root", true);
+  enter("uid 0", "root again", true);
+  end_first();
+  end_first();
+  EXPECT_EQ(began_, (std::vector<std::string>{"stranger", "stranger", "root", "stranger"}));
+  end_first();
+  EXPECT_EQ(began_.back(), "root again");
+}
+
+TEST_F(FairLineTest, ThePrivilegedKeepHalfOfTheTurnsFromNobody) {
+  for (const char* what : {"r1", "r2", "r3"}) enter("uid 0", what, true);
+  for (const char* what : {"r4", "r5"}) enter("uid 0", what, true);
+  EXPECT_FALSE(enter("uid 0", "r6", true)) << "three of its questions wait";
+  enter("a", "a1");
+  enter("a", "a2");
+  while (!ended_.empty()) end_first();
+  EXPECT_EQ(began_, (std::vector<std::string>{"r1", "r2", "a1", "r3", "a2", "r4", "r5"}));
+}
+
 TEST_F(FairLineTest, WhatEndsInItsOwnCallBeginsNoOtherInsideIt) {
   enter("a", "a1");
   enter("a", "a2");
@@ -46,7 +67,7 @@ TEST_F(FairLineTest, WhatEndsInItsOwnCallBeginsNoOtherInsideIt) {
   int deepest = 0;
   int done = 0;
   for (int i = 0; i < 3; ++i) {
-    line_->enter("b", [&](const std::function<void()>& ended) {
+    line_->enter({.party = "b"}, [&](const std::function<void()>& ended) {
       deepest = std::max(deepest, ++inside);
       ended();
       --inside;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <array>
@@ -163,20 +164,54 @@ class Way {
   std::vector<std::string> steps_;
 };
 
-// Says how another user could write to `place`, with the command that prevents it.
-std::optional<std::string> fault_of(const std::string& place, const struct stat& info) {
+bool is_null_device(const struct stat& info) {
+  return S_ISCHR(info.st_mode) && info.st_rdev == ::makedev(1, 3);
+}
+
+std::string_view kind_of(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFREG:
+      return "file";
+    case S_IFDIR:
+      return "directory";
+    case S_IFLNK:
+      return "link";
+    case S_IFIFO:
+      return "pipe";
+    case S_IFSOCK:
+      return "socket";
+    default:
+      return "device";
+  }
+}
+
+struct Fault {
+  std::string what;
+  std::string mend;
+};
+
+// Says how another user could write to `place`. A command is named for files alone: a directory, a
+// device or what a link leads to may have to be as it is for other programs.
+std::optional<Fault> fault_of(const std::string& place, const struct stat& info) {
+  if (is_null_device(info)) return std::nullopt;
+  const bool file = S_ISREG(info.st_mode);
+  const std::string mode =
+      fmt::format("{}mode {:04o}", file ? "" : fmt::format("a {}, ", kind_of(info.st_mode)),
+                  info.st_mode & 07777U);
+  const auto mend = [&](std::string_view command, std::string_view does) {
+    return file ? fmt::format("`{} {}` {}", command, shell_word(place), does)
+                : std::string("keep it where only root may write");
+  };
   if (info.st_uid != 0) {
-    return fmt::format("{} belongs to uid {} (mode {:04o}); `chown root:root {}` makes it root's",
-                       place, info.st_uid, info.st_mode & 07777U, place);
+    return Fault{fmt::format("{} belongs to uid {} ({})", place, info.st_uid, mode),
+                 mend("chown root:root", "makes it root's")};
   }
   const bool link = S_ISLNK(info.st_mode);
   const bool owners_alone = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0;
   const bool by_group = info.st_gid != 0 && (info.st_mode & S_IWGRP) != 0;
   if (link || owners_alone || !(by_group || (info.st_mode & S_IWOTH) != 0)) return std::nullopt;
-  return fmt::format(
-      "others may write to {}, which is root's (mode {:04o}); `chmod go-w {}` ends "
-      "that",
-      place, info.st_mode & 07777U, place);
+  return Fault{fmt::format("others may write to {}, which is root's ({})", place, mode),
+               mend("chmod go-w", "ends that")};
 }
 
 std::string step_into(const std::string& place, const std::string& step) {
@@ -187,7 +222,8 @@ std::string step_into(const std::string& place, const std::string& step) {
 
 }  // namespace
 
-Result<void> check_trusted_by_root(const std::string& path) {
+Result<void> check_trusted_by_root(const std::string& path, std::string_view why,
+                                   std::string_view mend) {
   std::error_code failed;
   const auto absolute = std::filesystem::absolute(path, failed);
   if (::geteuid() != 0 || failed) return {};
@@ -201,7 +237,8 @@ Result<void> check_trusted_by_root(const std::string& path) {
     struct stat info{};
     if (::lstat(next.c_str(), &info) != 0) return {};  // the code that reads the file reports it
     if (const auto fault = fault_of(next, info)) {
-      return Error{Errc::invalid, fmt::format("{}: it says what root runs, and {}", path, *fault)};
+      return Error{Errc::invalid, fmt::format("{}: {}, and {}; {}", path, why, fault->what,
+                                              mend.empty() ? fault->mend : mend)};
     }
     if (!S_ISLNK(info.st_mode)) {
       place = next;
@@ -212,6 +249,15 @@ Result<void> check_trusted_by_root(const std::string& path) {
     }
   }
   return {};
+}
+
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+=:,@%/";
+  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return std::string(word);
+  std::string quoted = "'";
+  for (const char c : word) c == '\'' ? quoted += "'\\''" : quoted += c;
+  return quoted + "'";
 }
 
 }  // namespace gpuyard

@@ -287,6 +287,43 @@ TEST_F(TrustedFile, LiesInDirectoriesThatNobodyElseMayChange) {
   EXPECT_NE(fault(file_), "") << "its owner can";
 }
 
+TEST_F(TrustedFile, OnlyForAFileIsACommandNamed) {
+  const std::string pipe = place_ + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(fault(pipe), "");
+  ::chmod(pipe.c_str(), 0666);
+  EXPECT_EQ(fault(pipe), pipe + ": it says what root runs, and others may write to " + pipe +
+                             ", which is root's (a pipe, mode 0666); keep it where only root may "
+                             "write");
+  ::chmod(place_.c_str(), 0777);
+  for (const char* const command : {"chmod", "chown"}) {
+    EXPECT_EQ(fault(file_).find(command), std::string::npos) << fault(file_);
+  }
+  EXPECT_NE(fault(file_).find("a directory, mode 0777"), std::string::npos);
+}
+
+TEST_F(TrustedFile, TheNullDeviceSaysNothing) {
+  EXPECT_EQ(fault("/dev/null"), "");
+  EXPECT_NE(fault("/dev/zero").find("(a device, mode 0666)"), std::string::npos);
+  EXPECT_EQ(fault("/dev/zero").find("chmod"), std::string::npos);
+}
+
+TEST_F(TrustedFile, TheReasonAndTheWayOutMayBeOthers) {
+  ::chmod(file_.c_str(), 0666);
+  const auto trusted = check_trusted_by_root(file_, "root runs it", "install the package");
+  ASSERT_FALSE(trusted);
+  EXPECT_EQ(trusted.error().message, file_ + ": root runs it, and others may write to " + file_ +
+                                         ", which is root's (mode 0666); install the package");
+}
+
+TEST(ShellWord, IsOneWordForAShell) {
+  EXPECT_EQ(shell_word("/etc/gpuyard/x.toml"), "/etc/gpuyard/x.toml");
+  EXPECT_EQ(shell_word("a b"), "'a b'");
+  EXPECT_EQ(shell_word("$(id)"), "'$(id)'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
 TEST_F(TrustedFile, EveryLinkOnTheWayIsFollowed) {
   const std::string theirs = directory_.in("home");
   std::filesystem::create_directory(theirs);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include <fmt/format.h>
 #include <boost/json.hpp>
 
 // Boost.JSON's library part is compiled in third_party/json_impl.cpp.
@@ -46,6 +47,8 @@ class Reader {
   void read_list(const boost::json::value& from, const Shape&, void* to);
   void read_map(const boost::json::value& from, const Shape&, void* to);
   void read_record(const boost::json::value& from, const Shape&, void* to);
+  void read_field(const boost::json::value& from, const Field&, void* to);
+  void check_bounds(const boost::json::value& from, double least, double most);
   void refuse_unknown(const boost::json::object& from, const Shape&);
 
   UnknownFields unknown_;
@@ -139,12 +142,39 @@ void Reader::read_record(const boost::json::value& from, const Shape& shape, voi
     const Step step(path_, field.name);
     if (const auto* value = object->if_contains(field.name)) {
       ++known;
-      read(*value, *field.shape, field.in(to));
+      read_field(*value, field, field.in(to));
     } else if (field.shape->kind != Kind::optional) {
       complain("required");
     }
   }
   if (unknown_ == UnknownFields::refuse && known < object->size()) refuse_unknown(*object, shape);
+}
+
+void Reader::read_field(const boost::json::value& from, const Field& field, void* to) {
+  const std::size_t before = problems_.text().size();
+  read(from, *field.shape, to);
+  if (unknown_ == UnknownFields::ignore || problems_.text().size() > before) return;
+  const About& about = field.about;
+  check_bounds(from, about.least, about.most);
+  const auto* entries = from.if_array();
+  if (entries == nullptr) return;
+  std::size_t index = 0;
+  for (const auto& entry : *entries) {
+    const Step step(path_, std::to_string(index++));
+    check_bounds(entry, about.each_least, about.each_most);
+  }
+}
+
+void Reader::check_bounds(const boost::json::value& from, double least, double most) {
+  std::string fault;
+  if (const auto* text = from.if_string()) {
+    fault = beyond_bounds(Kind::text, static_cast<double>(text->size()), least, most);
+  } else if (const auto* list = from.if_array()) {
+    fault = beyond_bounds(Kind::list, static_cast<double>(list->size()), least, most);
+  } else if (from.is_number()) {
+    fault = beyond_bounds(Kind::number, from.to_number<double>(), least, most);
+  }
+  if (!fault.empty()) complain(fault);
 }
 
 void Reader::refuse_unknown(const boost::json::object& from, const Shape& shape) {
@@ -199,6 +229,23 @@ void Reader::read(const boost::json::value& from, const Shape& shape, void* to) 
 }
 
 }  // namespace
+
+std::string beyond_bounds(Kind kind, double measure, double least, double most) {
+  if (measure >= least && measure <= most) return {};
+  const bool length = kind == Kind::text || kind == Kind::list;
+  const bool below = std::isfinite(least) && !(length && least <= 0);
+  const std::string range = !below                ? fmt::format("at most {}", most)
+                            : std::isfinite(most) ? fmt::format("from {} to {}", least, most)
+                                                  : fmt::format("at least {}", least);
+  switch (kind) {
+    case Kind::text:
+      return fmt::format("must have {} bytes", range);
+    case Kind::list:
+      return fmt::format("must have {} entries", range);
+    default:
+      return fmt::format("must be {}", range);
+  }
+}
 
 void Problems::add(const std::string& path, std::string_view what) {
   if (text_.size() > kMaxText) return;

@@ -22,9 +22,13 @@ namespace gpuyard::json {
 struct About {
   std::string_view field;
   std::string_view description = {};
-  // The range of a parameter that is a number.
+  // The bounds of a value in a request: of a number itself, of the bytes of a text, of the entries
+  // of a list.
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
+  // The bounds of each entry of a list.
+  double each_least = -std::numeric_limits<double>::infinity();
+  double each_most = std::numeric_limits<double>::infinity();
 };
 // Place it beside the struct's member list and name only the struct's own fields that need it:
 // GPUYARD_ABOUT(Reading, {"watts", "Drawn now."})

@@ -41,6 +41,16 @@ BOOST_DESCRIBE_STRUCT(Outer, (), (text, flag, small, real, colour, hue, list, ma
 struct Empty {};
 BOOST_DESCRIBE_STRUCT(Empty, (), ())
 
+struct Bounded {
+  std::optional<double> length;
+  std::optional<std::uint32_t> count;
+  std::optional<std::string> note;
+  std::optional<std::vector<std::int64_t>> places;
+};
+BOOST_DESCRIBE_STRUCT(Bounded, (), (length, count, note, places))
+GPUYARD_ABOUT(Bounded, {"length", "", 0.5, 10}, {"count", "", 1}, {"note", "", 0, 3},
+              {"places", "", 1, 2, 0, 7})
+
 namespace {
 
 constexpr std::string_view kOuter =
@@ -227,6 +237,54 @@ TEST(JsonReader, BrokenTextIsAnErrorOrAValueAndNeverMore) {
     EXPECT_EQ(*again, *read) << text;
   }
   EXPECT_GT(accepted, 100);  // fewer would mean the changes were too wild to test anything
+}
+
+std::string problem_of_bounded(std::string_view text) {
+  const auto read = from_json<Bounded>(text);
+  return read ? "" : read.error().message;
+}
+
+TEST(JsonReader, ARequestKeepsTheBoundsOfItsFields) {
+  for (const char* const text :
+       {"{}", R"({"length":0.5,"count":1,"note":"","places":[0]})",
+        R"({"length":10,"count":4294967295,"note":"abc","places":[7,0]})", R"({"length":null})"}) {
+    EXPECT_EQ(problem_of_bounded(text), "") << text;
+  }
+  for (const auto& [text, problem] : {
+           std::pair(R"({"length":0.499})", "/length: must be from 0.5 to 10"),
+           std::pair(R"({"length":11})", "/length: must be from 0.5 to 10"),
+           std::pair(R"({"length":1e308})", "/length: must be from 0.5 to 10"),
+           std::pair(R"({"length":-1e308})", "/length: must be from 0.5 to 10"),
+           std::pair(R"({"length":18446744073709551615})", "/length: must be from 0.5 to 10"),
+           std::pair(R"({"count":0})", "/count: must be at least 1"),
+           std::pair(R"({"count":4294967296})", "/count: not an integer in range"),
+           std::pair(R"({"note":"abcd"})", "/note: must have at most 3 bytes"),
+           std::pair(R"({"note":"\u00e4\u00e4"})", "/note: must have at most 3 bytes"),
+           std::pair(R"({"places":[]})", "/places: must have from 1 to 2 entries"),
+           std::pair(R"({"places":[1,2,3]})", "/places: must have from 1 to 2 entries"),
+           std::pair(R"({"places":[1,8]})", "/places/1: must be from 0 to 7"),
+           std::pair(R"({"places":[-1]})", "/places/0: must be from 0 to 7"),
+       }) {
+    EXPECT_EQ(problem_of_bounded(text), problem) << text;
+  }
+}
+
+TEST(JsonReader, AnAnswerMayExceedTheBounds) {
+  const auto read = from_json<Bounded>(
+      R"({"length":1e300,"count":0,"note":"a newer one","places":[1,2,3]})", UnknownFields::ignore);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->note, "a newer one");
+}
+
+TEST(JsonSchema, TheBoundsOfAFieldAreDescribed) {
+  const auto properties = schema(shape_of<Bounded>, Use::request).at("properties").as_object();
+  EXPECT_EQ(properties.at("length"),
+            *parse(R"({"type": ["number", "null"], "minimum": 0.5, "maximum": 10})"));
+  EXPECT_EQ(properties.at("count"), *parse(R"({"type": ["integer", "null"], "minimum": 1})"));
+  EXPECT_EQ(properties.at("note"), *parse(R"({"type": ["string", "null"], "maxLength": 3})"));
+  EXPECT_EQ(properties.at("places"),
+            *parse(R"({"type": ["array", "null"], "minItems": 1, "maxItems": 2,
+                       "items": {"type": "integer", "minimum": 0, "maximum": 7}})"));
 }
 
 TEST(JsonSchema, ARecordRequiresEveryFieldBecauseNullsAreWritten) {

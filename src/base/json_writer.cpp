@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include <fmt/format.h>
 #include <boost/json.hpp>
 
 #include "base/text.h"
@@ -156,6 +157,16 @@ boost::json::value bound(double value) {
                                     : boost::json::value(value);
 }
 
+// Puts the bounds into the schema of a value. JSON Schema counts the characters of a text, of which
+// there are never more than bytes.
+void put_bounds(boost::json::object& made, const Shape& shape, double least, double most) {
+  const Kind kind = shape.kind == Kind::optional ? shape.inner->kind : shape.kind;
+  const std::string_view of = kind == Kind::text ? "Length" : kind == Kind::list ? "Items" : "imum";
+  if (std::isfinite(least) && (least > 0 || of == "imum"))
+    made[fmt::format("min{}", of)] = bound(least);
+  if (std::isfinite(most)) made[fmt::format("max{}", of)] = bound(most);
+}
+
 boost::json::object schema_of_record(const Shape& shape, Use use) {
   boost::json::object properties;
   boost::json::array required;
@@ -163,8 +174,11 @@ boost::json::object schema_of_record(const Shape& shape, Use use) {
     auto made = schema(*field.shape, use);
     const About& about = field.about;
     if (!about.description.empty()) made["description"] = about.description;
-    if (std::isfinite(about.least)) made["minimum"] = bound(about.least);
-    if (std::isfinite(about.most)) made["maximum"] = bound(about.most);
+    put_bounds(made, *field.shape, about.least, about.most);
+    if (auto* each = made.if_contains("items"); each != nullptr && each->is_object()) {
+      const Shape& list = field.shape->kind == Kind::optional ? *field.shape->inner : *field.shape;
+      put_bounds(each->as_object(), *list.inner, about.each_least, about.each_most);
+    }
     properties[field.name] = std::move(made);
     if (use == Use::answer || field.shape->kind != Kind::optional) {
       required.emplace_back(field.name);

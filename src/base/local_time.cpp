@@ -16,7 +16,9 @@ namespace {
 using std::chrono::milliseconds;
 
 std::tm local_parts(WallTime when) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(when);
+  // Not to_time_t(), which counts nanoseconds and so knows no year after 2262.
+  const std::time_t seconds =
+      std::chrono::floor<std::chrono::seconds>(when.time_since_epoch()).count();
   std::tm parts{};
   ::localtime_r(&seconds, &parts);
   return parts;

@@ -125,5 +125,16 @@ TEST(ZoneName, NumberFollowsUtc) {
   EXPECT_EQ(zone_name(kNow), "UTC-03");
 }
 
+TEST(LocalTime, KnowsYearsBeyondThoseOfNanoseconds) {
+  const InZone zone(kTokyo);
+  for (const char* text :
+       {"1600-01-31T12:00:00Z", "2318-01-31T12:00:00Z", "9999-01-31T12:00:00Z"}) {
+    const auto at = from_rfc3339(text);
+    ASSERT_TRUE(at);
+    EXPECT_EQ(local_time(*at, TimeDetail::minute), std::string(text, 10) + " 21:00");
+    EXPECT_EQ(to_rfc3339(*at), std::string(text, 19) + ".000Z");
+  }
+}
+
 }  // namespace
 }  // namespace gpuyard

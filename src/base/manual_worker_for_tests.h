@@ -18,11 +18,12 @@ class ManualWorker final : public Worker {
 
   // Runs all waiting jobs and the work they return; also jobs posted meanwhile.
   void run_all() {
-    while (!jobs_.empty()) {
-      const Job job = std::move(jobs_.front());
-      jobs_.pop_front();
-      if (const Afterwards afterwards = job()) afterwards();
-    }
+    while (!jobs_.empty()) run_one();
+  }
+  void run_one() {
+    const Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    if (const Afterwards afterwards = job()) afterwards();
   }
   std::size_t waiting() const { return jobs_.size(); }
 

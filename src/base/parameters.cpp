@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json_reader.h"
 #include "base/text.h"
 
 namespace gpuyard {
@@ -80,13 +81,15 @@ Result<void> read_parameter(const std::string& name, const std::string& text, co
   }
 }
 
-Result<void> check_bounds(const std::string& name, const std::string& text,
+// `text` was read as a value of this kind.
+Result<void> check_bounds(const std::string& name, const std::string& text, Kind kind,
                           const json::About& about) {
-  if (!std::isfinite(about.least)) return {};
-  double value = 0;
-  if (read_number<double>(text, &value) && value >= about.least && value <= about.most) return {};
-  return Error{Errc::invalid,
-               fmt::format("parameter {} must be from {} to {}", name, about.least, about.most)};
+  if (kind == Kind::word || kind == Kind::boolean) return {};
+  double measure = static_cast<double>(text.size());
+  if (kind != Kind::text) read_number<double>(text, &measure);
+  const std::string fault = json::beyond_bounds(kind, measure, about.least, about.most);
+  if (fault.empty()) return {};
+  return Error{Errc::invalid, fmt::format("parameter {} {}", name, fault)};
 }
 
 }  // namespace
@@ -102,7 +105,9 @@ Result<void> read_parameters(const NamedValues& given, const Shape& shape, void*
         return Error{Errc::invalid, "parameter " + name + " is repeated"};
       }
       if (auto read = read_parameter(name, text, *field.shape, field.in(to)); !read) return read;
-      if (auto within = check_bounds(name, text, field.about); !within) return within;
+      const Kind kind =
+          field.shape->inner != nullptr ? field.shape->inner->kind : field.shape->kind;
+      if (auto within = check_bounds(name, text, kind, field.about); !within) return within;
     }
     if (!seen && field.shape->kind != Kind::optional) {
       return Error{Errc::invalid, "parameter " + std::string(field.name) + " is missing"};

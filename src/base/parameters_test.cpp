@@ -15,6 +15,14 @@ struct Words {
 };
 BOOST_DESCRIBE_STRUCT(Words, (), (id, limit, ratio, follow))
 
+struct Bounded {
+  std::optional<std::int64_t> before;
+  std::optional<double> hz;
+  std::optional<std::string> reason;
+};
+BOOST_DESCRIBE_STRUCT(Bounded, (), (before, hz, reason))
+GPUYARD_ABOUT(Bounded, {"before", "", 0}, {"hz", "", 1, 100}, {"reason", "", 0, 3})
+
 struct Nothing {};
 BOOST_DESCRIBE_STRUCT(Nothing, (), ())
 
@@ -72,6 +80,19 @@ TEST(Parameters, ANumberIsAWholeNumberInRangeAndNothingElse) {
 TEST(Parameters, WhatIsNoFiniteNumberIsNoNumber) {
   for (const char* text : {"nan", "inf", "-inf", "1e999", "1x"}) {
     EXPECT_NE(problem_of({{"id", "x"}, {"ratio", text}}), "no problem") << text;
+  }
+}
+
+TEST(Parameters, KeepTheirBounds) {
+  EXPECT_TRUE(read_parameters<Bounded>({{"before", "0"}, {"hz", "1"}, {"reason", "abc"}}));
+  for (const auto& [name, text, problem] :
+       {std::tuple("before", "-1", "parameter before must be at least 0"),
+        std::tuple("hz", "0.9", "parameter hz must be from 1 to 100"),
+        std::tuple("hz", "1e308", "parameter hz must be from 1 to 100"),
+        std::tuple("reason", "abcd", "parameter reason must have at most 3 bytes")}) {
+    const auto read = read_parameters<Bounded>({{name, text}});
+    ASSERT_FALSE(read) << name;
+    EXPECT_EQ(read.error().message, problem);
   }
 }
 

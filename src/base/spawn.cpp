@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/places.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
 
@@ -204,7 +206,42 @@ class AmbientCapabilities {
 
 }  // namespace
 
+std::vector<std::string> program_folders() {
+  std::vector<std::string> folders;
+  const auto add = [&](std::string_view path) {
+    while (!path.empty()) {
+      const std::string folder(take_until(':', path));
+      if (folder.starts_with('/') && std::ranges::find(folders, folder) == folders.end()) {
+        folders.push_back(folder);
+      }
+    }
+  };
+  add(environment_variable("PATH"));
+  if (folders.empty()) add("/usr/local/bin:/usr/bin:/bin");
+  return folders;
+}
+
+Result<std::string> find_program(const std::string& name) {
+  if (name.find('/') != name.npos) return name;
+  int why = ENOENT;
+  for (const std::string& folder : program_folders()) {
+    std::string path = fmt::format("{}/{}", folder, name);
+    struct stat info{};
+    if (name.empty() || ::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (::access(path.c_str(), X_OK) == 0) return path;
+    why = errno;
+  }
+  errno = why;
+  return system_error("starting " + name);
+}
+
 Result<pid_t> spawn(const SpawnPlan& plan) {
+  std::string program = plan.program.empty() ? kThisProgram : plan.program;
+  if (plan.looks_in_path && !plan.program.empty()) {
+    auto found = find_program(program);
+    if (!found) return std::move(found).error();
+    program = *std::move(found);
+  }
   std::vector<int> given = plan.given;
   const std::vector<int> extra = extra_descriptors(plan);
   given.insert(given.end(), extra.begin(), extra.end());
@@ -219,11 +256,10 @@ Result<pid_t> spawn(const SpawnPlan& plan) {
   const Words words(command_line(plan));
   const Words variables(environment_of(plan));
   const Attributes attributes(plan.own_session);
-  const char* program = plan.program.empty() ? kThisProgram : plan.program.c_str();
   const AmbientCapabilities capabilities(plan.keeps_capabilities);
-  const auto start = plan.looks_in_path ? &::posix_spawnp : &::posix_spawn;
   pid_t child = 0;
-  errno = start(&child, program, actions.get(), attributes.get(), words.get(), variables.get());
+  errno = ::posix_spawn(&child, program.c_str(), actions.get(), attributes.get(), words.get(),
+                        variables.get());
   if (errno != 0) return system_error("starting " + path_of(plan));
   return child;
 }

@@ -21,7 +21,7 @@ struct SpawnPlan {
   std::string program = {};
   std::string shown_as = {};                // the name in `ps`; empty: the path of the program
   std::vector<std::string> arguments = {};  // without the program's own name
-  bool looks_in_path = false;               // for a program without a slash
+  bool looks_in_path = false;               // as find_program() does
   // Added to our own environment; replaces a variable that exists.
   std::vector<std::pair<std::string, std::string>> environment = {};
   std::vector<int> given = {};         // our descriptors; the child has them as 3, 4, ...
@@ -33,6 +33,14 @@ struct SpawnPlan {
   // Only for a child that uses the driver: every other starts without a capability of ours.
   bool keeps_capabilities = false;
 };
+
+// The folders of PATH, or the usual ones where it names none. Never the working directory, which an
+// empty or a relative entry means: in a folder of another user's his program would be started.
+std::vector<std::string> program_folders();
+
+// Returns the path of a program by its name; a name with a slash is a path already. The error has
+// errno's text.
+Result<std::string> find_program(const std::string& name);
 
 // Starts the child. Closes every other descriptor in it and resets its signals to those of a fresh
 // process, whatever we block or ignore. The caller waits for the child. Any thread may call it.

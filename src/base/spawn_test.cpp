@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -12,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/scratch_directory_for_tests.h"
 #include "base/unique_fd.h"
 
 namespace gpuyard {
@@ -148,6 +151,63 @@ TEST(Spawn, AProgramThatIsNotThereIsAnErrorThatNamesIt) {
   ASSERT_FALSE(child);
   EXPECT_EQ(child.error(),
             (Error{Errc::not_found, "starting /nowhere/gpuyard: No such file or directory"}));
+}
+
+// A folder with programs, which is the working directory and not in PATH.
+class ProgramSearch : public testing::Test {
+ protected:
+  ProgramSearch() {
+    std::filesystem::create_directory(directory_.in("bin"));
+    for (const char* const name : {"helper", "bin/helper", "bin/only"}) {
+      directory_.write(name, "#!/bin/sh\n");
+      ::chmod(directory_.in(name).c_str(), 0755);
+    }
+    directory_.write("bin/text", "");
+    std::filesystem::current_path(directory_.in(""));
+  }
+  ~ProgramSearch() override {
+    std::filesystem::current_path(before_);
+    ::setenv("PATH", path_.c_str(), 1);
+  }
+  static void set_path(const std::string& path) { ::setenv("PATH", path.c_str(), 1); }
+
+  const ScratchDirectory directory_;
+  const std::filesystem::path before_ = std::filesystem::current_path();
+  const std::string path_ = std::getenv("PATH");
+};
+
+TEST_F(ProgramSearch, NeverEndsInTheWorkingDirectory) {
+  const std::string bin = directory_.in("bin");
+  for (const std::string& path : {":" + bin, bin + ":", ".:" + bin, "bin::" + bin, bin}) {
+    set_path(path);
+    EXPECT_EQ(program_folders(), std::vector{bin}) << path;
+    const auto found = find_program("helper");
+    ASSERT_TRUE(found) << path;
+    EXPECT_EQ(*found, bin + "/helper") << path;
+  }
+  for (const char* const path : {"", ":", ".", "bin"}) {
+    set_path(path);
+    EXPECT_FALSE(find_program("helper")) << path;
+    EXPECT_TRUE(find_program("sh")) << "where programs usually are: " << path;
+    EXPECT_FALSE(spawn({.program = "helper", .looks_in_path = true})) << path;
+  }
+}
+
+TEST_F(ProgramSearch, IsNotForTheRunningProgram) {
+  set_path(directory_.in("bin"));
+  const auto text = run_within({.arguments = {"--gtest_filter=None.None"}, .looks_in_path = true},
+                               std::chrono::seconds(20));
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_NE(text->find("Running 0 tests"), std::string::npos);
+}
+
+TEST_F(ProgramSearch, SaysWhyAProgramCannotBeStarted) {
+  set_path(directory_.in("bin"));
+  EXPECT_EQ(find_program("none").error(),
+            (Error{Errc::not_found, "starting none: No such file or directory"}));
+  EXPECT_EQ(find_program("text").error(),
+            (Error{Errc::denied, "starting text: Permission denied"}));
+  EXPECT_EQ(*find_program("./none"), "./none") << "a path is none to look for";
 }
 
 TEST(Spawn, ADescriptorThatIsNotOpenIsAnError) {

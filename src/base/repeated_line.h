@@ -1,0 +1,46 @@
+// A line of the log about something that may happen thousands of times a second. Pure state but for
+// the log.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+namespace gpuyard {
+
+class RepeatedLine {
+ public:
+  // The least time between two lines.
+  static constexpr Duration kPause = std::chrono::minutes(1);
+
+  // Counts one occurrence. Returns nothing if it is not to be logged; else the number of earlier
+  // occurrences that were not logged.
+  std::optional<std::uint64_t> said(TimePoint now) {
+    if (last_ && now - *last_ < kPause) {
+      ++left_out_;
+      return std::nullopt;
+    }
+    last_ = now;
+    return std::exchange(left_out_, 0);
+  }
+
+  // Logs the text with the number of earlier occurrences, or only counts it.
+  void write(log::Level level, TimePoint now, std::string_view text) {
+    const auto left_out = said(now);
+    if (!left_out) return;
+    if (*left_out == 0) return log::write(level, text);
+    log::write(level, fmt::format("{} (and {} more since the last such line)", text, *left_out));
+  }
+
+ private:
+  std::optional<TimePoint> last_;
+  std::uint64_t left_out_ = 0;
+};
+
+}  // namespace gpuyard

@@ -1,0 +1,39 @@
+#include "base/repeated_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/captured_log_for_tests.h"
+
+namespace gpuyard {
+namespace {
+
+constexpr TimePoint kBegin{std::chrono::hours(1)};
+
+TEST(RepeatedLine, TheFirstIsSaidAtOnce) {
+  RepeatedLine line;
+  EXPECT_EQ(line.said(kBegin), 0U);
+}
+
+TEST(RepeatedLine, FurtherOnesOfAMinuteAreCounted) {
+  const CapturedLog log;
+  RepeatedLine line;
+  for (int i = 0; i < 1000; ++i) {
+    line.write(log::Level::error, kBegin + std::chrono::milliseconds(i), "not kept");
+  }
+  EXPECT_EQ(log.lines().size(), 1U);
+  line.write(log::Level::error, kBegin + RepeatedLine::kPause, "not kept");
+  ASSERT_EQ(log.lines().size(), 2U);
+  EXPECT_THAT(log.lines().back(), ::testing::HasSubstr("not kept (and 999 more"));
+}
+
+TEST(RepeatedLine, ANewMinuteBeginsWithACountOfNone) {
+  RepeatedLine line;
+  EXPECT_TRUE(line.said(kBegin));
+  EXPECT_FALSE(line.said(kBegin + std::chrono::seconds(1)));
+  EXPECT_EQ(line.said(kBegin + RepeatedLine::kPause), 1U);
+  EXPECT_EQ(line.said(kBegin + 2 * RepeatedLine::kPause), 0U);
+}
+
+}  // namespace
+}  // namespace gpuyard
