@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,8 +26,10 @@ class FakeTokenArchive final : public TokenArchive {
     return true;
   }
   bool save(TokenChanges changes, std::function<void(const Result<void>&)> saved) override {
-    if (full) return false;
+    if (full || (!changes.requester.privileged && changes.requester.party == full_for))
+      return false;
     ++saves;
+    requesters.push_back(changes.requester);
     loop_.post([this, changes = std::move(changes), saved = std::move(saved)] {
       if (broken) return saved(*broken);
       for (const Token& token : changes.put) kept[token.id] = token;
@@ -39,7 +42,9 @@ class FakeTokenArchive final : public TokenArchive {
   std::map<std::string, Token> kept;
   std::optional<Error> broken;
   bool full = false;
+  std::optional<std::string> full_for = {};  // the party whose share of the queue is taken
   int saves = 0;
+  std::vector<Requester> requesters;  // of the saves
 
  private:
   ManualLoop& loop_;

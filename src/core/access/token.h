@@ -44,6 +44,11 @@ struct TokenText {
   std::string digest() const;
 };
 
+// The shortest and the longest life of a token that expires. Only an administrator makes one that
+// never does.
+inline constexpr std::chrono::seconds kShortestLife{1};
+inline constexpr std::chrono::seconds kLongestLife = std::chrono::days(3650);
+
 // Compares in the same time wherever they differ.
 bool same_digest(std::string_view one, std::string_view other);
 

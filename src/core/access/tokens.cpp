@@ -1,7 +1,9 @@
 #include "access/tokens.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,6 +23,7 @@ Error no_room_on_disk() {
 
 Tokens::~Tokens() {
   if (!used_.empty()) keep_use();
+  if (!owed_.empty()) keep_owed();
 }
 
 void Tokens::start() {
@@ -36,26 +39,43 @@ void Tokens::try_load() {
     }
     for (Token& token : *all) tokens_.emplace(token.id, std::move(token));
     loaded_ = true;
+    look_at_clock();
   }));
   if (!asked) again();
 }
 
-Result<void> Tokens::check_room(const TokenWish& wish) const {
+std::optional<Duration> Tokens::count_change(const Requester& requester) {
+  if (requester.privileged) return std::nullopt;
+  return changes_of_.take(requester.party, loop_.now());
+}
+
+Result<void> Tokens::check_wish(const TokenWish& wish) const {
   if (!loaded_) return Error{Errc::unavailable, "the tokens are still being read; ask again"};
+  if (wish.lasts && (*wish.lasts < kShortestLife || *wish.lasts > kLongestLife)) {
+    return Error{Errc::invalid, fmt::format("a token lasts for {} to {} seconds",
+                                            kShortestLife.count(), kLongestLife.count())};
+  }
+  const WallTime now = loop_.wall();
+  for (const auto& [id, token] : tokens_) {
+    if (token.uid != wish.uid || token.name != wish.name || !token.live(now)) continue;
+    return Error{Errc::conflict,
+                 fmt::format("there is a token \"{}\" already, {}; give this one another name, or "
+                             "revoke that one: `gpuyard token revoke {}`",
+                             wish.name, token.id, token.id)};
+  }
+  return check_room(wish);
+}
+
+Result<void> Tokens::check_room(const TokenWish& wish) const {
   const WallTime now = loop_.wall();
   std::size_t good = 0;
   std::size_t own = 0;
+  std::map<std::optional<std::uint32_t>, std::size_t> staying;
   for (const auto& [id, token] : tokens_) {
-    if (!token.live(now)) continue;
+    const bool live = token.live(now);
+    if (!live && (may_forget(token) || ++staying[token.uid] <= kMostOfOne)) continue;
     ++good;
-    if (token.uid != wish.uid) continue;
-    ++own;
-    if (token.name == wish.name) {
-      return Error{Errc::conflict,
-                   fmt::format("there is a token \"{}\" already, {}; give this one another name, "
-                               "or revoke that one: `gpuyard token revoke {}`",
-                               wish.name, token.id, token.id)};
-    }
+    if (token.uid == wish.uid) ++own;
   }
   if (!wish.by_admin && own >= kMostOfOne) {
     return Error{Errc::busy, fmt::format("you have {} tokens, the most that one may have; revoke "
@@ -70,18 +90,86 @@ Result<void> Tokens::check_room(const TokenWish& wish) const {
   return {};
 }
 
-// What is over is listed for some time, so that people see why a token of theirs is refused.
+bool Tokens::may_forget(const Token& token) const {
+  // On the disk it may still be good.
+  if (owed_.contains(token.id)) return false;
+  if (token.revoked) return true;
+  const auto since = expired_since_.find(token.id);
+  return since != expired_since_.end() && loop_.now() - since->second >= kSurelyOver;
+}
+
+// Ended tokens are listed for some time, so that people see why a token of theirs is refused. The
+// oldest of the user with the most go first.
 void Tokens::forget_oldest_ended(TokenChanges& changes) {
   const WallTime now = loop_.wall();
-  std::vector<const Token*> ended;
+  std::size_t ended = 0;
+  std::map<std::optional<std::uint32_t>, std::vector<const Token*>> of_user;
   for (const auto& [id, token] : tokens_) {
-    if (!token.live(now)) ended.push_back(&token);
+    if (token.live(now)) continue;
+    ++ended;
+    if (may_forget(token)) of_user[token.uid].push_back(&token);
   }
-  if (ended.size() <= kMostEnded) return;
-  std::ranges::sort(ended, {}, [](const Token* token) { return token->made; });
-  ended.resize(ended.size() - kMostEnded);
-  for (const Token* token : ended) changes.forget.push_back(token->id);
-  for (const std::string& id : changes.forget) tokens_.erase(id);
+  const auto made = [](const Token* token) { return token->made; };
+  for (auto& [uid, own] : of_user) std::ranges::sort(own, std::ranges::greater(), made);
+  const auto turn = [&](const auto& one) {
+    return std::pair(one.second.size(), -to_unix_ms(made(one.second.back())));
+  };
+  for (; ended > kMostEnded && !of_user.empty(); --ended) {
+    const auto most = std::ranges::max_element(of_user, {}, turn);
+    changes.forget.push_back(most->second.back()->id);
+    most->second.pop_back();
+    if (most->second.empty()) of_user.erase(most);
+  }
+}
+
+void Tokens::look_at_clock() {
+  const WallTime now = loop_.wall();
+  for (const auto& [id, token] : tokens_) {
+    if (token.expires && *token.expires <= now) {
+      expired_since_.try_emplace(id, loop_.now());
+    } else {
+      expired_since_.erase(id);
+    }
+  }
+  clock_ = loop_.call_after(kLookAtClock, [this] { look_at_clock(); });
+}
+
+// What is kept is no longer owed, and as the disk works, neither should the rest be.
+void Tokens::save(TokenChanges changes, Done done) {
+  std::vector<std::string> revoked;
+  for (const Token& token : changes.put) {
+    if (token.revoked) revoked.push_back(token.id);
+  }
+  const auto saved = here_.guard([this, revoked = std::move(revoked), forgotten = changes.forget,
+                                  done = std::move(done)](const Result<void>& kept) {
+    if (kept) {
+      for (const std::string& id : revoked) owed_.erase(id);
+      for (const std::string& id : forgotten) {
+        tokens_.erase(id);
+        expired_since_.erase(id);
+      }
+    }
+    if (owed_.empty()) {
+      keep_again_.reset();
+    } else if (!kept && !keep_again_) {
+      keep_again_ = loop_.call_after(kKeepAgain, [this] { keep_owed(); });
+    } else if (kept && keep_again_) {
+      keep_owed();
+    }
+    done(kept);
+  });
+  if (!archive_.save(std::move(changes), saved)) {
+    loop_.post([saved] { saved(Result<void>(no_room_on_disk())); });
+  }
+}
+
+void Tokens::keep_owed() {
+  keep_again_.reset();
+  TokenChanges changes;
+  for (const std::string& id : owed_) {
+    if (const Token* token = find(id)) changes.put.push_back(*token);
+  }
+  save(std::move(changes), [](const Result<void>&) {});
 }
 
 void Tokens::make(TokenWish wish, MadeOne made) {
@@ -89,7 +177,8 @@ void Tokens::make(TokenWish wish, MadeOne made) {
   const auto refuse = [this, told](Error why) {
     loop_.post([told, why = std::move(why)] { (*told)(why); });
   };
-  if (auto room = check_room(wish); !room) return refuse(std::move(room).error());
+  look_at_clock();
+  if (auto good = check_wish(wish); !good) return refuse(std::move(good).error());
   auto text = TokenText::draw();
   if (!text) return refuse(std::move(text).error());
   const WallTime now = loop_.wall();
@@ -106,43 +195,49 @@ void Tokens::make(TokenWish wish, MadeOne made) {
   }
   if (tokens_.contains(token.id)) return refuse(no_room_on_disk());  // one in 10^9 tries
   TokenChanges changes{.put = {token}, .forget = {}};
+  changes.requester = {std::move(wish.party), wish.by_admin};
   forget_oldest_ended(changes);
-  const auto saved =
-      here_.guard([this, token, told, text = text->text()](const Result<void>& kept) {
-        if (!kept) {
-          tokens_.erase(token.id);
-          return (*told)(kept.error());
-        }
-        (*told)(Made{token, text});
-      });
   // Counted from now on, so that no one makes more than the limit while the disk is slow.
   tokens_.emplace(token.id, token);
-  if (archive_.save(std::move(changes), saved)) return;
-  tokens_.erase(token.id);
-  refuse(no_room_on_disk());
+  save(std::move(changes), [this, token, told, text = text->text()](const Result<void>& kept) {
+    if (kept) return (*told)(Made{token, text});
+    tokens_.erase(token.id);
+    owed_.erase(token.id);
+    (*told)(kept.error());
+  });
 }
 
-void Tokens::revoke(const std::vector<std::string>& ids, const std::string& by, Done done) {
+std::vector<std::string> Tokens::revoke(const std::vector<std::string>& ids, const std::string& by,
+                                        Done done, Requester requester) {
+  std::vector<std::string> changed;
   TokenChanges changes;
   for (const std::string& id : ids) {
     const auto found = tokens_.find(id);
-    if (found == tokens_.end() || found->second.revoked) continue;
-    found->second.revoked = loop_.wall();
-    found->second.revoked_by = by;
-    changes.put.push_back(found->second);
+    if (found == tokens_.end()) continue;
+    Token& token = found->second;
+    if (!token.revoked) {
+      token.revoked = loop_.wall();
+      token.revoked_by = by;
+      owed_.insert(id);
+      changed.push_back(id);
+    }
+    if (owed_.contains(id)) changes.put.push_back(token);
   }
   tell_ended();
+  if (changes.put.empty()) {
+    loop_.post([done = std::move(done)] { done({}); });
+    return changed;
+  }
+  changes.requester = std::move(requester);
   forget_oldest_ended(changes);
-  const auto saved = [done = std::move(done)](const Result<void>& kept) {
+  save(std::move(changes), [done = std::move(done)](const Result<void>& kept) {
     if (kept) return done(kept);
     done(Error{kept.error().code,
-               fmt::format("refused from now on, but that is not kept, and would be forgotten when "
-                           "gpuyard starts again: {}",
+               fmt::format("refused from now on; that is not stored yet, a restart now would undo "
+                           "it, and gpuyard keeps trying: {}",
                            kept.error().message)});
-  };
-  if (!archive_.save(std::move(changes), here_.guard(saved))) {
-    loop_.post([saved] { saved(no_room_on_disk()); });
-  }
+  });
+  return changed;
 }
 
 Result<const Token*> Tokens::check(std::string_view text) const {
@@ -184,11 +279,19 @@ void Tokens::used(const std::string& id, const std::string& from, bool in_clear)
 void Tokens::keep_use() {
   keep_.reset();
   TokenChanges changes{.put = {}, .forget = {}, .soon = true};
-  for (const std::string& id : std::exchange(used_, {})) {
-    if (const Token* token = find(id)) changes.put.push_back(*token);
+  for (const std::string& id : used_) {
+    const Token* const token = find(id);
+    // What is owed is kept with its use, and not only soon.
+    if (token != nullptr && !owed_.contains(id)) changes.put.push_back(*token);
   }
-  // What cannot be kept now is told at the next use.
-  archive_.save(std::move(changes), [](const Result<void>&) {});
+  auto ids = std::exchange(used_, {});
+  if (changes.put.empty()) return;
+  const auto saved = here_.guard([this, ids = std::move(ids)](const Result<void>& kept) {
+    if (kept) return;
+    used_.insert(ids.begin(), ids.end());
+    if (!keep_) keep_ = loop_.call_after(kUseKept, [this] { keep_use(); });
+  });
+  if (!archive_.save(std::move(changes), saved)) saved(Result<void>(no_room_on_disk()));
 }
 
 const Token* Tokens::find(const std::string& id) const {
@@ -202,6 +305,15 @@ std::vector<Token> Tokens::all() const {
   // Those of one millisecond by their ids.
   std::ranges::sort(tokens, {}, [](const Token& one) { return std::pair(one.made, one.id); });
   return tokens;
+}
+
+std::vector<std::uint32_t> Tokens::users() const {
+  const WallTime now = loop_.wall();
+  std::set<std::uint32_t> users;
+  for (const auto& [id, token] : tokens_) {
+    if (token.uid && token.live(now)) users.insert(*token.uid);
+  }
+  return {users.begin(), users.end()};
 }
 
 std::optional<WallTime> Tokens::first_end(Duration life) const {

@@ -12,7 +12,10 @@
 #include "access/token.h"
 #include "base/clock.h"
 #include "base/loop.h"
+#include "base/requester.h"
 #include "base/result.h"
+#include "base/shares.h"
+#include "base/token_bucket.h"
 
 namespace gpuyard::access {
 
@@ -21,6 +24,7 @@ struct TokenChanges {
   std::vector<Token> put;           // each replaces the one of its id
   std::vector<std::string> forget;  // ids
   bool soon = false;                // a power cut may lose them: when tokens were last used
+  Requester requester = Requester::daemon();
 };
 
 // Keeps the tokens. A call returns false, and does nothing, if too much waits already. A callback
@@ -32,7 +36,7 @@ class TokenArchive {
   virtual bool save(TokenChanges, std::function<void(const Result<void>&)> saved) = 0;
 };
 
-// What somebody wants of a new token.
+// A request for a new token.
 struct TokenWish {
   std::string name;
   std::optional<std::uint32_t> uid = {};  // empty: a service's
@@ -41,6 +45,7 @@ struct TokenWish {
   std::optional<Duration> lasts = {};  // empty: for ever
   std::string made_by;
   bool by_admin = false;
+  std::string party = {};  // of the user who asks: see Requester
 };
 
 class Tokens {
@@ -48,10 +53,18 @@ class Tokens {
   static constexpr std::size_t kMost = 1024;     // that are good, of all users
   static constexpr std::size_t kMostOfOne = 64;  // of one user
   static constexpr std::size_t kKeptForAdmins = 128;
-  static constexpr std::size_t kMostEnded = 256;  // that are still listed
+  // That are over and still listed. Of those that cannot be forgotten yet, what a user has beyond
+  // kMostOfOne counts as good.
+  static constexpr std::size_t kMostEnded = 256;
   static constexpr std::size_t kLongestName = 64;
   static constexpr Duration kUseKept = std::chrono::minutes(1);
   static constexpr Duration kLook = std::chrono::milliseconds(250);
+  // A revocation that could not be kept is tried again after this time.
+  static constexpr Duration kKeepAgain = std::chrono::seconds(5);
+  // A token is forgotten for its expiry only if it was found expired at every look at the clock for
+  // kSurelyOver: a clock that is wrong for some time deletes nothing.
+  static constexpr Duration kSurelyOver = std::chrono::hours(24);
+  static constexpr Duration kLookAtClock = std::chrono::hours(1);
 
   // The text of a token, which is told once and never again.
   struct Made {
@@ -68,13 +81,21 @@ class Tokens {
   Tokens& operator=(const Tokens&) = delete;
 
   void start();
+  // Whether the tokens that were kept have been read.
+  bool loaded() const { return loaded_; }
+
+  // Counts one request to make or to revoke tokens. Returns the time until the next is allowed if
+  // the user has made too many; administrators have no limit.
+  std::optional<Duration> count_change(const Requester&);
 
   // Answers once the token is kept. Errc::conflict if its user has another of that name, busy
-  // beyond the limits above.
+  // beyond the limits above, invalid if it would live for too short or too long.
   void make(TokenWish, MadeOne made);
-  // Refuses these tokens from now on, and answers once that is kept. If it cannot be kept they are
-  // refused all the same until the daemon starts again; the error says so.
-  void revoke(const std::vector<std::string>& ids, const std::string& by, Done done);
+  // Refuses these tokens from now on, and answers once that is kept. Returns those that were not
+  // revoked before. If it cannot be kept now, the error says so: the tokens are refused all the
+  // same, and keeping it is tried again until it succeeds.
+  std::vector<std::string> revoke(const std::vector<std::string>& ids, const std::string& by,
+                                  Done done, Requester requester = Requester::daemon());
 
   // Returns the good token of this text. Errc::denied if it is unknown, wrong, revoked or expired:
   // who does not know the secret cannot tell which. Errc::unavailable until the tokens are read.
@@ -85,6 +106,10 @@ class Tokens {
   const Token* find(const std::string& id) const;
   // By the time at which they were made; ended ones too, as long as they are remembered.
   std::vector<Token> all() const;
+  // The users who have good tokens.
+  std::vector<std::uint32_t> users() const;
+  // Whether the last change of this token is not kept yet: a restart would undo it.
+  bool owes(const std::string& id) const { return owed_.contains(id); }
   // When the first of the good tokens ends that were made to last for `life` or more.
   std::optional<WallTime> first_end(Duration life) const;
 
@@ -95,8 +120,13 @@ class Tokens {
  private:
   using Watchers = std::map<std::uint64_t, std::pair<std::string, std::function<void()>>>;
 
+  Result<void> check_wish(const TokenWish&) const;
   Result<void> check_room(const TokenWish&) const;
+  bool may_forget(const Token&) const;
   void forget_oldest_ended(TokenChanges&);
+  void look_at_clock();
+  void save(TokenChanges, Done);
+  void keep_owed();
   void look();
   void tell_ended();
   void keep_use();
@@ -105,13 +135,18 @@ class Tokens {
   Loop& loop_;
   TokenArchive& archive_;
   bool loaded_ = false;
-  std::map<std::string, Token> tokens_;  // by id
-  std::set<std::string> used_;           // whose use is not kept yet
+  std::map<std::string, Token> tokens_;             // by id
+  std::set<std::string> used_;                      // whose use is not kept yet
+  std::set<std::string> owed_;                      // whose revocation is not kept yet
+  std::map<std::string, TimePoint> expired_since_;  // found expired at every look since then
+  RateOfEach<std::string> changes_of_{shares::kTokenChangesAMinute};  // by party
   Watchers watchers_;
   std::uint64_t next_watcher_ = 0;
   Subscription look_;
   Subscription keep_;
   Subscription again_;
+  Subscription keep_again_;  // runs only after a failure
+  Subscription clock_;
   Lifetime here_;
 };
 

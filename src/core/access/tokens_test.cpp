@@ -35,9 +35,11 @@ class TokensTest : public ::testing::Test {
     EXPECT_TRUE(answer);
     return answer ? *answer : Result<Tokens::Made>(Error{Errc::internal, "no answer"});
   }
-  Result<void> revoke(const std::vector<std::string>& ids) {
+  Result<void> revoke(const std::vector<std::string>& ids,
+                      Requester requester = Requester::daemon()) {
     std::optional<Result<void>> answer;
-    tokens_.revoke(ids, "uid 0", [&](const Result<void>& done) { answer = done; });
+    changed_ = tokens_.revoke(
+        ids, "uid 0", [&](const Result<void>& done) { answer = done; }, std::move(requester));
     loop_.run_posted();
     EXPECT_TRUE(answer);
     return answer.value_or(Error{Errc::internal, "no answer"});
@@ -49,8 +51,29 @@ class TokensTest : public ::testing::Test {
   }
 
   ManualLoop loop_;
+  // As after a restart.
+  std::string refusal_by_next(const std::string& text) {
+    Tokens next(loop_, archive_);
+    next.start();
+    loop_.run_posted();
+    const auto checked = next.check(text);
+    return checked ? "" : checked.error().message;
+  }
+  // So many tokens of some users, which expire in an hour.
+  std::vector<Tokens::Made> make_many(std::size_t count) {
+    std::vector<Tokens::Made> all;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto uid = static_cast<std::uint32_t>(5000 + i / Tokens::kMostOfOne);
+      const auto made = make(wish(std::to_string(i), uid));
+      if (made) all.push_back(*made);
+    }
+    EXPECT_EQ(all.size(), count);
+    return all;
+  }
+
   FakeTokenArchive archive_{loop_};
   Tokens tokens_{loop_, archive_};
+  std::vector<std::string> changed_;  // by the last revoke()
 };
 
 TEST_F(TokensTest, WhoShowsTheTextIsKnownByIt) {
@@ -98,13 +121,122 @@ TEST_F(TokensTest, ExpiresByTheWallClockAlsoIfThatJumps) {
   EXPECT_TRUE(tokens_.check(made->text));
 }
 
-TEST_F(TokensTest, OneThatWasRevokedIsRefusedEvenIfThatCannotBeKept) {
+TEST_F(TokensTest, RevocationThatIsNotKeptHoldsAndIsOwed) {
   const auto made = make(wish("ci"));
   archive_.full = true;
   const auto done = revoke({made->token.id});
   ASSERT_FALSE(done);
-  EXPECT_THAT(done.error().message, HasSubstr("would be forgotten when gpuyard starts again"));
+  EXPECT_THAT(done.error().message, HasSubstr("gpuyard keeps trying"));
   EXPECT_THAT(refusal(made->text), HasSubstr("was revoked"));
+  EXPECT_TRUE(tokens_.owes(made->token.id));
+}
+
+TEST_F(TokensTest, OwedRevocationIsKeptOnceTheDiskWorks) {
+  const auto made = make(wish("ci"));
+  archive_.broken = Error{Errc::unavailable, "the disk is full"};
+  ASSERT_FALSE(revoke({made->token.id}));
+  loop_.advance(minutes(10));
+  archive_.broken.reset();
+  EXPECT_EQ(refusal_by_next(made->text), "") << "not kept yet";
+  loop_.advance(Tokens::kKeepAgain);
+  EXPECT_FALSE(tokens_.owes(made->token.id));
+  EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
+  const int before = archive_.saves;
+  loop_.advance(minutes(10));
+  EXPECT_EQ(archive_.saves, before) << "it goes on although nothing is owed";
+}
+
+TEST_F(TokensTest, OwedRevocationIsKeptAfterTheNextChange) {
+  const auto made = make(wish("ci"));
+  archive_.full = true;
+  ASSERT_FALSE(revoke({made->token.id}));
+  archive_.full = false;
+  ASSERT_TRUE(make(wish("other")));
+  EXPECT_FALSE(tokens_.owes(made->token.id));
+  EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
+}
+
+TEST_F(TokensTest, OwedRevocationIsTriedAgainByTheUser) {
+  const auto made = make(wish("ci"));
+  archive_.full = true;
+  ASSERT_FALSE(revoke({made->token.id}));
+  EXPECT_FALSE(revoke({made->token.id})) << "still not kept";
+  archive_.full = false;
+  EXPECT_TRUE(revoke({made->token.id}));
+  EXPECT_TRUE(changed_.empty());
+  EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
+}
+
+TEST_F(TokensTest, OwedRevocationIsKeptAtTheEnd) {
+  std::optional<Tokens> tokens(std::in_place, loop_, archive_);
+  tokens->start();
+  loop_.run_posted();
+  std::optional<Tokens::Made> made;
+  tokens->make(wish("ci"), [&](const Result<Tokens::Made>& one) { made = *one; });
+  loop_.run_posted();
+  archive_.full = true;
+  tokens->revoke({made->token.id}, "uid 0", [](const Result<void>&) {});
+  loop_.run_posted();
+  archive_.full = false;
+  tokens.reset();
+  loop_.run_posted();
+  EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
+}
+
+TEST_F(TokensTest, FullShareOfOneUserHoldsUpNoRevocation) {
+  const auto made = make(wish("ci"));
+  archive_.full_for = "uid 1000";
+  TokenWish more = wish("more");
+  more.party = "uid 1000";
+  EXPECT_EQ(make(more).error().code, Errc::busy);
+  EXPECT_EQ(revoke({made->token.id}, {"uid 1000", false}).error().code, Errc::busy);
+  EXPECT_THAT(refusal(made->text), HasSubstr("was revoked"));
+  loop_.advance(Tokens::kKeepAgain);
+  EXPECT_FALSE(tokens_.owes(made->token.id)) << "the daemon keeps it by itself";
+  EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
+}
+
+TEST_F(TokensTest, RevokingWhatIsRevokedSavesNothing) {
+  const auto made = make(wish("ci"));
+  ASSERT_TRUE(revoke({made->token.id}));
+  EXPECT_EQ(changed_, std::vector{made->token.id});
+  const int before = archive_.saves;
+  EXPECT_TRUE(revoke({made->token.id}));
+  EXPECT_TRUE(revoke({"unknown"}));
+  EXPECT_TRUE(revoke({}));
+  EXPECT_TRUE(changed_.empty());
+  EXPECT_EQ(archive_.saves, before);
+  archive_.full = true;
+  EXPECT_TRUE(revoke({made->token.id}));
+}
+
+TEST_F(TokensTest, AUserChangesSixtyAMinuteAndAdministratorsAny) {
+  const Requester alice{"uid 1000", false};
+  for (int i = 0; i < 60; ++i) ASSERT_FALSE(tokens_.count_change(alice)) << i;
+  EXPECT_EQ(tokens_.count_change(alice), std::chrono::seconds(1));
+  EXPECT_FALSE(tokens_.count_change({"uid 1001", false}));
+  for (int i = 0; i < 1000; ++i) ASSERT_FALSE(tokens_.count_change({"uid 0", true}));
+  loop_.advance(std::chrono::seconds(1));
+  EXPECT_FALSE(tokens_.count_change(alice));
+}
+
+TEST_F(TokensTest, LivesAreFromASecondToTenYears) {
+  TokenWish wanted = wish("ci");
+  for (const Duration bad : {Duration(0), Duration(-1), Duration::min(), Duration::max(),
+                             Duration(kLongestLife) + Duration(1), Duration(milliseconds(999))}) {
+    wanted.lasts = bad;
+    const auto made = make(wanted);
+    ASSERT_FALSE(made) << bad.count();
+    EXPECT_EQ(made.error().code, Errc::invalid);
+    EXPECT_THAT(made.error().message, HasSubstr("315360000"));
+  }
+  for (const Duration good : {Duration(kShortestLife), Duration(kLongestLife)}) {
+    wanted.lasts = good;
+    wanted.name = std::to_string(good.count());
+    const auto made = make(wanted);
+    ASSERT_TRUE(made);
+    EXPECT_EQ(*made->token.expires - made->token.made, good);
+  }
 }
 
 TEST_F(TokensTest, OneThatCannotBeKeptIsNotMade) {
@@ -174,6 +306,95 @@ TEST_F(TokensTest, WhatIsOverIsForgottenInTheEnd) {
   EXPECT_EQ(archive_.kept.size(), tokens_.all().size());
 }
 
+TEST_F(TokensTest, EndedTokensOfTheUserWithTheMostAreForgottenFirst) {
+  const auto other = make(wish("ci", 1));
+  ASSERT_TRUE(revoke({other->token.id}));
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < 2 * Tokens::kMostEnded; ++i) {
+    loop_.advance(milliseconds(1));
+    ids.push_back(make(wish("ci", 2))->token.id);
+    ASSERT_TRUE(revoke({ids.back()}));
+  }
+  ASSERT_TRUE(make(wish("one more")));
+  EXPECT_NE(tokens_.find(other->token.id), nullptr);
+  EXPECT_EQ(tokens_.find(ids.front()), nullptr);
+  EXPECT_EQ(tokens_.all().size(), Tokens::kMostEnded + 1);
+}
+
+TEST_F(TokensTest, AWrongClockDeletesNoToken) {
+  const auto all = make_many(300);
+  for (const hours wrong : {hours(400 * 24), hours(-400 * 24)}) {
+    const std::string name = std::to_string(wrong.count());
+    loop_.step_wall(wrong);
+    EXPECT_TRUE(make(wish(name)));
+    loop_.advance(hours(23));
+    EXPECT_TRUE(make(wish(name + " a day later")));
+    loop_.step_wall(-wrong - hours(23));
+    EXPECT_EQ(archive_.kept.size(), tokens_.all().size());
+    for (const auto& one : all) ASSERT_TRUE(tokens_.check(one.text));
+  }
+}
+
+TEST_F(TokensTest, AClockThatIsWrongNowAndThenDeletesNoToken) {
+  const auto all = make_many(300);
+  for (int day = 0; day < 3; ++day) {
+    loop_.step_wall(hours(400 * 24));
+    loop_.advance(hours(12));
+    loop_.step_wall(-hours(400 * 24) - hours(13));
+    loop_.advance(hours(1));  // and the clock is where it began
+  }
+  loop_.step_wall(hours(400 * 24));
+  ASSERT_TRUE(make(wish("one more")));
+  loop_.step_wall(-hours(400 * 24));
+  for (const auto& one : all) ASSERT_TRUE(tokens_.check(one.text));
+}
+
+TEST_F(TokensTest, ExpiredTokensAreForgottenAfterADay) {
+  make_many(300);
+  loop_.advance(hours(2));
+  ASSERT_TRUE(make(wish("the same day")));
+  EXPECT_EQ(tokens_.all().size(), 301U);
+  loop_.advance(Tokens::kSurelyOver);
+  ASSERT_TRUE(make(wish("the next day", 1001)));
+  EXPECT_EQ(tokens_.all().size(), Tokens::kMostEnded + 1);
+  EXPECT_EQ(archive_.kept.size(), tokens_.all().size());
+}
+
+TEST_F(TokensTest, ExpiredTokensThatStayTakeThePlacesOfTheirUsers) {
+  const std::string own = make_many(5 * Tokens::kMostOfOne).front().token.id;
+  loop_.advance(hours(1));
+  for (std::size_t i = 0; i < Tokens::kMostOfOne; ++i) {
+    ASSERT_TRUE(make(wish("again " + std::to_string(i), 5000)));
+  }
+  loop_.advance(hours(1));
+  EXPECT_THAT(make(wish("more", 5000)).error().message, HasSubstr("you have 64 tokens"));
+  EXPECT_TRUE(make(wish("of another", 1000)));
+  EXPECT_TRUE(make(wish("of one with expired tokens", 5001)));
+  ASSERT_TRUE(revoke({own}));
+  EXPECT_TRUE(make(wish("more", 5000))) << "a revoked token takes no place";
+}
+
+TEST_F(TokensTest, ARevocationThatIsOwedIsNotForgotten) {
+  std::vector<std::string> ids;
+  for (const auto& one : make_many(300)) ids.push_back(one.token.id);
+  archive_.full = true;
+  ASSERT_FALSE(revoke(ids));
+  archive_.full = false;
+  ASSERT_TRUE(make(wish("one more")));
+  EXPECT_EQ(tokens_.all().size(), 301U) << "on the disk they were still good";
+  ASSERT_TRUE(make(wish("and another")));
+  EXPECT_EQ(archive_.kept.size(), Tokens::kMostEnded + 2);
+  for (const auto& [id, token] : archive_.kept) EXPECT_TRUE(token.revoked || token.uid == 1000U);
+}
+
+TEST_F(TokensTest, UsersAreThoseOfGoodTokens) {
+  const auto ended = make(wish("ci", 1003));
+  for (const std::uint32_t uid : {1002U, 1001U}) ASSERT_TRUE(make(wish("ci", uid)));
+  ASSERT_TRUE(make(wish("cd", 1002)));
+  ASSERT_TRUE(revoke({ended->token.id}));
+  EXPECT_EQ(tokens_.users(), (std::vector<std::uint32_t>{1001, 1002}));
+}
+
 TEST_F(TokensTest, ARevocationIsToldAtOnceAndOnlyToItsOwn) {
   const auto made = make(wish("ci"));
   const auto other = make(wish("cd"));
@@ -238,6 +459,20 @@ TEST_F(TokensTest, ItsUseIsKeptOnceAMinuteHoweverOftenItIsUsed) {
   EXPECT_FALSE(archive_.kept.at(made->token.id).in_clear);
   tokens_.used(made->token.id, "192.0.2.7", true);
   loop_.advance(minutes(1));
+  EXPECT_TRUE(archive_.kept.at(made->token.id).in_clear);
+}
+
+TEST_F(TokensTest, AUseThatIsNotKeptIsTriedAgain) {
+  const auto made = make(wish("ci"));
+  tokens_.used(made->token.id, "192.0.2.7", true);
+  archive_.full = true;
+  loop_.advance(Tokens::kUseKept);
+  archive_.full = false;
+  archive_.broken = Error{Errc::unavailable, "the disk is full"};
+  loop_.advance(Tokens::kUseKept);
+  archive_.broken.reset();
+  EXPECT_FALSE(archive_.kept.at(made->token.id).in_clear);
+  loop_.advance(Tokens::kUseKept);
   EXPECT_TRUE(archive_.kept.at(made->token.id).in_clear);
 }
 

@@ -12,6 +12,7 @@
 #include <boost/describe/enum.hpp>
 
 #include "base/clock.h"
+#include "base/requester.h"
 #include "base/result.h"
 #include "device/device.h"
 #include "gpuyard/andon.h"
@@ -115,6 +116,7 @@ struct Silence {
 class SilenceBook {
  public:
   static constexpr std::size_t kMost = 256;
+  static constexpr std::size_t kKeptForAdmins = 64;  // of them
   static constexpr Duration kLongest = std::chrono::hours(24 * 30);
 
   // The silence ends after the time that it has left at `wall`. Setting the wall clock later
@@ -156,10 +158,11 @@ struct AlertEntry {
   std::vector<std::string> unsilenced = {};  // ids
   std::vector<Outgoing> outgoing = {};
   std::vector<std::string> delivered = {};  // ids of messages that are not outgoing any more
+  Requester requester = Requester::daemon();
 
   bool empty() const {
-    return alerts.empty() && silences.empty() && unsilenced.empty() && outgoing.empty() &&
-           delivered.empty();
+    return !everything && alerts.empty() && silences.empty() && unsilenced.empty() &&
+           outgoing.empty() && delivered.empty();
   }
 };
 
@@ -187,6 +190,8 @@ class AlertArchive {
   virtual ~AlertArchive() = default;
   virtual bool load(std::function<void(Result<Kept>)> loaded) = 0;
   virtual bool save(AlertEntry, Saved kept) = 0;
+  // Whether save() would take an entry of this requester now.
+  virtual bool has_room(const Requester&) const { return true; }
   // Tells firing and resolved alerts, the newest first.
   virtual bool history(HistoryQuestion, std::function<void(Result<std::vector<Alert>>)>) = 0;
   // Returns what is wrong with the archive, for people; empty when all is well.

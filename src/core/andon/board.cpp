@@ -11,9 +11,18 @@
 namespace gpuyard::andon {
 namespace {
 
+// Of an alert or a silence that is not known here, and may be on the disk.
+Error not_read() {
+  return {Errc::unavailable, "what was kept of alerts cannot be read yet; ask again"};
+}
+
 // Whether the alert's level is worse than the one that was told last.
 bool is_news(const Alert& alert) {
   return !alert.told || level_of(alert.severity) > level_of(*alert.told);
+}
+
+Error no_room() {
+  return {Errc::busy, "too much of yours waits for the disk; ask again in a second"};
 }
 
 }  // namespace
@@ -121,8 +130,10 @@ std::optional<Quarantine> Board::quarantine(const DeviceId& gpu) const {
   return found != quarantined_.end() ? std::optional(found->second) : std::nullopt;
 }
 
-void Board::acknowledge(std::uint64_t number, Acknowledgement by, const Answer& answer) {
+void Board::acknowledge(std::uint64_t number, Acknowledgement by, const Answer& answer,
+                        const Requester& requester) {
   if (engine_.find(number) == nullptr) {
+    if (!loaded_) return loop_.post([answer] { answer(not_read()); });
     const bool was = number != 0 && number <= engine_.last_number();
     const Error error{
         was ? Errc::conflict : Errc::not_found,
@@ -130,41 +141,48 @@ void Board::acknowledge(std::uint64_t number, Acknowledgement by, const Answer& 
             : fmt::format("there is no alert {}; `gpuyard alerts` lists them", number)};
     return loop_.post([answer, error] { answer(error); });
   }
+  if (!archive_.has_room(requester)) return loop_.post([answer] { answer(no_room()); });
   engine_.acknowledge(number, std::move(by));
   const Alert alert = *engine_.find(number);
   keep(alert);
   quarantine_anew();
   told_(alert);
   if (const Rule* const rule = find_rule(engine_.rules(), alert.rule)) acknowledged_(alert, *rule);
-  flush([answer, alert](const Result<void>& kept) { kept ? answer(alert) : answer(kept.error()); });
+  flush([answer, alert](const Result<void>& kept) { kept ? answer(alert) : answer(kept.error()); },
+        requester);
 }
 
 void Board::take_out(const DeviceId& gpu, const std::string& why) {
   take(engine_.take_out(gpu, why, loop_.wall()));
 }
 
-void Board::silence(Silence silence, const Silenced& answer) {
-  if (silences_.size() >= SilenceBook::kMost) {
-    return loop_.post([answer] {
-      answer(Error{Errc::busy, fmt::format("there are {} silences already; end some of them",
-                                           SilenceBook::kMost)});
+void Board::silence(Silence silence, const Silenced& answer, const Requester& requester) {
+  const std::size_t most =
+      SilenceBook::kMost - (requester.privileged ? 0 : SilenceBook::kKeptForAdmins);
+  if (silences_.size() >= most) {
+    return loop_.post([answer, most] {
+      answer(
+          Error{Errc::busy, fmt::format("there are {} silences already; end some of them", most)});
     });
   }
+  if (!archive_.has_room(requester)) return loop_.post([answer] { answer(no_room()); });
   silences_.put(silence, loop_.now(), loop_.wall());
   entry_.silences.push_back(silence);
-  flush([answer, silence = std::move(silence)](const Result<void>& kept) {
-    kept ? answer(silence) : answer(kept.error());
-  });
+  flush([answer, silence = std::move(silence)](
+            const Result<void>& kept) { kept ? answer(silence) : answer(kept.error()); },
+        requester);
 }
 
-void Board::unsilence(const std::string& id, const Done& done) {
+void Board::unsilence(const std::string& id, const Done& done, const Requester& requester) {
+  if (!archive_.has_room(requester)) return loop_.post([done] { done(no_room()); });
   if (!silences_.remove(id)) {
+    if (!loaded_) return loop_.post([done] { done(not_read()); });
     return loop_.post([done, id] {
       done(Error{Errc::not_found, fmt::format("there is no silence \"{}\"", id)});
     });
   }
   entry_.unsilenced.push_back(id);
-  flush(done);
+  flush(done, requester);
 }
 
 // The board and its disk. What was kept is read, and changes are kept before they are told; but a
@@ -184,6 +202,7 @@ void Board::load() {
 void Board::on_loaded(Result<andon::Kept> kept) {
   if (!kept) {
     trouble_ = kept.error();
+    load_failed_ = true;
     load_timer_ = loop_.call_after(kLoadAgain, [this] { load(); });
     return;
   }
@@ -268,16 +287,20 @@ AlertEntry Board::everything() const {
 
 // Messages go out once they are kept, so that a daemon that dies has said nothing that it does not
 // remember. If the disk fails or does not answer, they go out without being kept.
-void Board::flush(Kept kept) {
+void Board::flush(Kept kept, const Requester& requester) {
   const auto keeping = std::make_shared<Keeping>();
   keeping->entry = std::exchange(entry_, {});
+  keeping->entry.requester = requester;
   keeping->words = keeping->entry.outgoing;
   keeping->kept = std::move(kept);
   std::erase_if(keeping->entry.outgoing, [this](const Outgoing& one) {
     return outgoing_.size() >= kMostOutgoing || !outgoing_.emplace(one.id, one).second;
   });
   // Later entries build on all earlier ones; after a failure everything goes in one entry.
-  if (loaded_ && std::exchange(owes_everything_, false)) keeping->entry = everything();
+  if (loaded_ && std::exchange(owes_everything_, false)) {
+    keeping->entry = everything();
+    keeping->entry.requester = requester;
+  }
   save(keeping);
 }
 

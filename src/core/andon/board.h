@@ -80,10 +80,12 @@ class Board {
   void delivered(const std::string& outgoing);
 
   // Each answers once the change is on the disk, never inside the call. Errors: not_found, conflict
-  // (the alert is over), unavailable (in force, but not kept), busy (too many silences).
-  void acknowledge(std::uint64_t number, Acknowledgement, const Answer&);
-  void silence(Silence, const Silenced&);
-  void unsilence(const std::string& id, const Done&);
+  // (the alert is over), unavailable (in force, but not kept), busy (too many silences, or too much
+  // of this requester waits for the disk; nothing is changed then).
+  void acknowledge(std::uint64_t number, Acknowledgement, const Answer&,
+                   const Requester& = Requester::daemon());
+  void silence(Silence, const Silenced&, const Requester& = Requester::daemon());
+  void unsilence(const std::string& id, const Done&, const Requester& = Requester::daemon());
   // Returns an alert that fires, or that is over but not kept yet; null: only history() may know
   // it.
   const Alert* find(std::uint64_t number) const;
@@ -106,6 +108,11 @@ class Board {
   std::optional<Quarantine> quarantine(const DeviceId&) const;
   const std::map<std::string, Outgoing>& outgoing() const { return outgoing_; }
   bool looking() const { return open_; }
+  // Whether what was kept has been read.
+  bool loaded() const { return loaded_; }
+  // Whether what was kept is still to be read, also where alerts fire without it already; a read
+  // that failed is not waited for.
+  bool reading() const { return !open_ || (!loaded_ && !load_failed_); }
   std::optional<Error> trouble() const { return trouble_; }
 
  private:
@@ -132,7 +139,7 @@ class Board {
   void tell(const Alert&, const std::vector<std::string>& sinks);
   void quarantine_anew();
   void keep(Alert);
-  void flush(Kept kept = nullptr);
+  void flush(Kept kept = nullptr, const Requester& = Requester::daemon());
   void save(const KeepingPtr&);
   void say(Keeping&);
   void fail(const Error&);
@@ -153,6 +160,7 @@ class Board {
   std::function<void(const Alert&, const Rule&)> acknowledged_ = [](const Alert&, const Rule&) {};
   bool open_ = false;
   bool loaded_ = false;           // the kept state has been read
+  bool load_failed_ = false;      // at least once
   bool owes_everything_ = false;  // the disk lacks something that it was given
   std::uint64_t next_keeping_ = 0;
   std::map<std::uint64_t, Subscription> patience_;  // one timer for each save that is not answered

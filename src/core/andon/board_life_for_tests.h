@@ -54,9 +54,15 @@ class FakeArchive final : public AlertArchive {
     return true;
   }
 
+  bool has_room(const Requester& requester) const override {
+    return requester.privileged || !crowded;
+  }
+
   bool history(HistoryQuestion question,
                std::function<void(Result<std::vector<Alert>>)> answered) override {
     asked = std::move(question);
+    ++questions;
+    if (silent) return true;
     loop_.post([answered, found = remembered] { answered(found); });
     return !full;
   }
@@ -65,6 +71,9 @@ class FakeArchive final : public AlertArchive {
   bool failing = false;
   bool hanging = false;  // it never answers
   bool full = false;     // it refuses every question
+  bool silent = false;   // it answers no question
+  int questions = 0;
+  bool crowded = false;  // it takes nothing of users
   HistoryQuestion asked;
   std::vector<Alert> remembered;  // the answer to every question
   int saves = 0;

@@ -95,6 +95,41 @@ TEST_F(BoardTest, ASilenceKeepsItQuietAndItsEndTellsWhatStillFires) {
   EXPECT_TRUE(disk_.silences.empty());
 }
 
+TEST_F(BoardTest, SomeSilencesAreKeptForAdministrators) {
+  Life life(loop_, disk_);
+  const WallTime until = loop_.wall() + std::chrono::hours(1);
+  std::size_t put = 0;
+  const auto silence = [&](const Requester& by) {
+    life.board.silence(
+        {.id = std::to_string(put), .by = "", .comment = "", .until = until},
+        [&](const auto& done) { put += done.ok() ? 1 : 0; }, by);
+    loop_.run_posted();
+  };
+  for (std::size_t i = 0; i < SilenceBook::kMost; ++i) silence({"uid 1001"});
+  EXPECT_EQ(put, SilenceBook::kMost - SilenceBook::kKeptForAdmins);
+  for (std::size_t i = 0; i < SilenceBook::kMost; ++i) silence({"uid 0", true});
+  EXPECT_EQ(put, SilenceBook::kMost);
+}
+
+TEST_F(BoardTest, BeyondTheShareOfTheDiskNothingIsChanged) {
+  Life life(loop_, disk_);
+  life.stay(85, 11);
+  const int saves = disk_.saves;
+  disk_.crowded = true;
+  const Requester user{"uid 1001"};
+  std::vector<Errc> codes;
+  const auto note = [&](const auto& got) { codes.push_back(got.error().code); };
+  life.board.acknowledge(1, {"uid 1001", "", kWall}, note, user);
+  life.board.silence({.id = "s", .by = "uid 1001", .comment = ""}, note, user);
+  life.board.unsilence("s", note, user);
+  loop_.run_posted();
+  EXPECT_EQ(codes, std::vector(3, Errc::busy));
+  EXPECT_EQ(disk_.saves, saves);
+  EXPECT_FALSE(life.board.trouble());
+  EXPECT_FALSE(life.board.find(1)->acknowledged);
+  EXPECT_EQ(life.board.silences().size(), 0U);
+}
+
 TEST_F(BoardTest, WhatNobodyHeardOfIsNotToldToBeOver) {
   Life life(loop_, disk_);
   life.board.silence({.id = "s",
@@ -256,6 +291,8 @@ TEST_F(BoardTest, ADiskThatNeverAnswersHoldsUpNoAlert) {
   life.stay(85, 40);
   EXPECT_EQ(life.said(), kFired);
   EXPECT_TRUE(life.board.trouble().has_value());
+  EXPECT_TRUE(life.board.looking());
+  EXPECT_TRUE(life.board.reading()) << "an empty list would be wrong";
 }
 
 TEST_F(BoardTest, ADiskThatStopsAnsweringHoldsUpNoAlert) {
@@ -309,6 +346,7 @@ TEST_F(BoardTest, WhatIsReadLateIsAsInForceAsWhatIsReadAtOnce) {
   Life life(loop_, disk_, {quarantining()});
   life.stay({}, 12);
   ASSERT_TRUE(life.board.looking());
+  EXPECT_FALSE(life.board.reading()) << "a read that failed is not waited for";
   EXPECT_FALSE(life.board.quarantine("GPU-0"));
   disk_.failing = false;
   life.stay({}, 10);

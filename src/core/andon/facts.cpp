@@ -286,7 +286,12 @@ constexpr std::array kRows = {
     SignalRow{Signal::certificate_days, "certificate_days", kOfNode,
               "Days until the certificate in use ends; unknown where nobody listens for TLS."},
     SignalRow{Signal::certificate_refused, "certificate_refused", kOfNode,
-              "1 while a newer certificate is there and is no good."},
+              "1 while the files of the certificate are no good: the one before stays in use, or "
+              "nobody can connect over TLS."},
+    SignalRow{Signal::listeners_closed, "listeners_closed", kOfNode,
+              "Addresses and sockets of the configuration at which nobody can connect, because "
+              "they are taken or not there; tls.listen while there is no certificate is not among "
+              "them."},
     SignalRow{Signal::token_days, "token_days", kOfNode,
               "Days until the first of the tokens ends that were made for four weeks or more."},
     SignalRow{Signal::slurm_trouble, "slurm_trouble", kOfNode,

@@ -51,10 +51,11 @@ enum class Signal : std::uint8_t {
   sink_failing,
   certificate_days,
   certificate_refused,
+  listeners_closed,
   token_days,
   slurm_trouble,
 };
-inline constexpr std::size_t kSignals = 30;
+inline constexpr std::size_t kSignals = 31;
 
 struct SignalRow {
   Signal signal;

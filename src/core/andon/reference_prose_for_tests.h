@@ -213,8 +213,8 @@ inline constexpr const char* kLater = R"(## Changing rules while it runs
 
 `kill -HUP` of the daemon reads the configuration again. All of it is right, or nothing is taken: the log then says the file,
 the line and what to do, and everything stays as it is; so it does if the next start would refuse anything. Of the
-configuration the rules, the sinks and the log's level apply at once; other keys that differ are named in the log, and wait for
-the next start.
+configuration the rules, the sinks, the log's level and `tls.revoked` apply at once; other keys that differ are named in the log,
+and wait for the next start.
 
 With new rules, what is pending begins anew. An alert goes on firing, by the new rule, and its time to clear begins anew. An
 alert whose rule is gone or switched off ends, and who heard of it is told so. Notices that wait for a sink which keeps its name

@@ -1,5 +1,8 @@
 #include "control/audit.h"
 
+#include <algorithm>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/log.h"
@@ -15,20 +18,67 @@ std::optional<std::string> words(const std::optional<Setting>& setting) {
 }
 
 AuditEntry::Source source_of(const Asker& asker) {
-  if (asker.admin && asker.owner != kOurselves) return AuditEntry::Source::administrator;
-  return asker.owner.starts_with("lease:") ? AuditEntry::Source::lease : AuditEntry::Source::user;
+  using Source = AuditEntry::Source;
+  if (asker.ours) return Source::gpuyard;
+  if (asker.admin) return Source::administrator;
+  if (asker.owner.starts_with("lease:")) return Source::lease;
+  return asker.member ? Source::user : Source::ordinary;
+}
+
+AuditEntry::Source source_of_refusal(const Asker& asker) {
+  using Source = AuditEntry::Source;
+  if (asker.admin || asker.ours) return Source::administrator;
+  if (asker.over_tcp) return Source::refused_over_tcp;
+  return asker.member ? Source::user : Source::refused;
+}
+
+// Cuts the text to kMostText bytes, between two characters.
+void cut(std::string& text) {
+  if (text.size() <= kMostText) return;
+  std::size_t end = kMostText;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  text.resize(end);
+}
+
+// Returns false if the entry is left out; else adds what was left out before it.
+bool admit(const std::optional<std::uint64_t>& left_out, std::string_view what, std::string& text) {
+  if (left_out && *left_out > 0) {
+    text += fmt::format(" (and {} {} before, which are not noted)", *left_out, what);
+  }
+  return left_out.has_value();
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> EntriesOfEach::take(const std::string& person, int limit,
+                                                 TimePoint now) {
+  if (now - minute_ >= std::chrono::minutes(1)) {
+    minute_ = now;
+    // What was left out of the shared count is told with the next entry of anyone.
+    if (const auto shared = persons_.extract(std::string())) carried_ += shared.mapped().left_out;
+    // A person with entries that were left out stays for one more minute, so that their number is
+    // recorded.
+    std::erase_if(persons_, [](const auto& one) {
+      return one.second.left_out == 0 || one.second.noted == 0;
+    });
+    for (auto& [name, minute] : persons_) minute.noted = 0;
+  }
+  const bool alone = persons_.size() < most_ || persons_.contains(person);
+  Minute& minute = persons_[alone ? person : std::string()];
+  if (minute.noted >= (alone ? limit : std::min(limit, shared_))) {
+    ++minute.left_out;
+    return std::nullopt;
+  }
+  ++minute.noted;
+  return std::exchange(minute.left_out, 0) + std::exchange(carried_, 0);
+}
 
 void AuditTrail::note(const DeviceInfo& gpu, const PendingChange& order, const Change& change,
                       TimePoint began) {
   AuditEntry entry;
   if (change.error) entry.error = change.error->message;
-  if (entry.error && !order.asker.admin && !admit(order.asker, *entry.error)) return;
+  if (entry.error && !admit_refusal(order.asker, *entry.error)) return;
   entry.source = source_of(order.asker);
-  entry.by = order.asker.name();
-  entry.request_id = order.asker.request_id;
   entry.action = text_of(order.job);
   entry.gpu = gpu.id;
   entry.index = gpu.index;
@@ -37,66 +87,62 @@ void AuditTrail::note(const DeviceInfo& gpu, const PendingChange& order, const C
   entry.outcome = enum_name(change.outcome);
   entry.forced = order.force;
   entry.took = loop_.now() - began;
-  save(std::move(entry));
+  save(order.asker, std::move(entry));
 }
 
 void AuditTrail::note_refusal(const Asker& asker, const std::string& action, const Error& why) {
   AuditEntry entry;
   entry.error = why.message;
-  if (!asker.admin && !admit(asker, *entry.error)) return;
-  entry.source = asker.admin      ? AuditEntry::Source::administrator
-                 : asker.over_tcp ? AuditEntry::Source::refused_over_tcp
-                                  : AuditEntry::Source::refused;
-  entry.by = asker.name();
-  entry.request_id = asker.request_id;
+  if (!admit_refusal(asker, *entry.error)) return;
+  entry.source = source_of_refusal(asker);
   entry.action = action;
   entry.outcome = AuditEntry::kRefused;
-  save(std::move(entry));
+  save(asker, std::move(entry));
 }
 
-void AuditTrail::note_done(const Asker& asker, const std::string& action) {
+void AuditTrail::note_done(const Asker& asker, const Deed& deed) {
   AuditEntry entry;
+  entry.action = deed.action;
+  cut(entry.action);
+  if (!admit_deed(asker, entry.action)) return;
   entry.source = source_of(asker);
+  entry.gpu = deed.gpu;
+  entry.index = deed.index;
+  entry.forced = deed.forced;
+  entry.outcome = AuditEntry::kDone;
+  if (asker.received != TimePoint{}) entry.took = loop_.now() - asker.received;
+  save(asker, std::move(entry));
+}
+
+bool AuditTrail::admit_refusal(const Asker& asker, std::string& text) {
+  if (asker.admin) return true;
+  EntriesOfEach& counts = asker.over_tcp ? refusals_by_address_ : refusals_;
+  return admit(counts.take(asker.counted(), kRefusals, loop_.now()), "refusals", text);
+}
+
+bool AuditTrail::admit_deed(const Asker& asker, std::string& text) {
+  if (asker.admin) return true;
+  const int limit = asker.member ? kMembersDeeds : kRefusals;
+  return admit(deeds_.take(asker.counted(), limit, loop_.now()), "entries", text);
+}
+
+void AuditTrail::save(const Asker& asker, AuditEntry entry) {
+  entry.at = loop_.wall();
   entry.by = asker.name();
   entry.request_id = asker.request_id;
-  entry.action = action;
-  entry.outcome = AuditEntry::kDone;
-  save(std::move(entry));
-}
-
-bool AuditTrail::admit(const Asker& asker, std::string& error) {
-  const TimePoint now = loop_.now();
-  if (now - minute_ >= std::chrono::minutes(1)) {
-    minute_ = now;
-    // A user with left-out refusals stays for one more minute, so that their number is recorded.
-    std::erase_if(persons_, [](const auto& one) {
-      return one.second.left_out == 0 || one.second.noted == 0;
-    });
-    for (auto& [person, minute] : persons_) minute.noted = 0;
+  entry.person = asker.counted();
+  for (std::string* text : {&entry.by, &entry.request_id, &entry.action, &entry.person}) {
+    cut(*text);
   }
-  const bool room = persons_.size() < kMostPersons || persons_.contains(asker.counted());
-  Minute& minute = persons_[room ? asker.counted() : std::string()];
-  if (minute.noted == kRefusals) {
-    ++minute.left_out;
-    return false;
-  }
-  ++minute.noted;
-  if (const auto left_out = std::exchange(minute.left_out, 0); left_out > 0) {
-    error += fmt::format(" (and {} refusals before, which are not noted)", left_out);
-  }
-  return true;
-}
-
-void AuditTrail::save(AuditEntry entry) {
-  entry.at = loop_.wall();
-  for (std::string* text : {&entry.by, &entry.request_id, &entry.action}) {
-    if (text->size() > kMostText) text->resize(kMostText);
-  }
-  if (entry.error && entry.error->size() > kMostText) entry.error->resize(kMostText);
+  if (entry.error) cut(*entry.error);
   const std::string line = fmt::format("{} by {}: {}", entry.action, entry.by, entry.outcome);
   ControlEntry kept;
   kept.audit = std::move(entry);
-  const auto lost = [line] { log::error("the audit could not be kept: {}", line); };
+  kept.requester = asker.requester();
+  const auto lost = [line, lost = lost_, &loop = loop_] {
+    lost->write(log::Level::error, loop.now(),
+                fmt::format("the audit could not be kept: {}", line));
+  };
   const bool taken = archive_.save(std::move(kept), When::soon, [lost](const Result<void>& done) {
     if (!done) lost();
   });

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,8 @@
 
 #include "base/clock.h"
 #include "base/loop.h"
+#include "base/repeated_line.h"
+#include "base/requester.h"
 #include "base/shares.h"
 #include "control/holding.h"
 #include "control/pending_change.h"
@@ -38,11 +41,23 @@ struct AuditEntry {
   std::optional<std::string> error;
   bool forced = false;
   Duration took{};
-  // The origin of the entry. Each source has its own share of the kept entries (ControlArchive), so
-  // that no source pushes out the entries of another.
-  enum class Source : std::uint8_t { user, administrator, lease, refused, refused_over_tcp };
-  BOOST_DESCRIBE_NESTED_ENUM(Source, user, administrator, lease, refused, refused_over_tcp)
+  // The rights behind the entry. Each source has its own share of the kept entries
+  // (ControlArchive), so that no user pushes out the entries of those with more rights. state.db
+  // has the names.
+  enum class Source : std::uint8_t {
+    user,           // may control, without being an administrator; also what was refused to them
+    ordinary,       // may lease only
+    administrator,  // also what was refused to them
+    lease,          // a change under a lease
+    gpuyard,        // itself: a time is over, a rule caps a GPU
+    refused,        // to ordinary users
+    refused_over_tcp,
+  };
+  BOOST_DESCRIBE_NESTED_ENUM(Source, user, ordinary, administrator, lease, gpuyard, refused,
+                             refused_over_tcp)
   Source source = Source::user;
+  // The user or address whose share of the source the entry takes: Asker::counted().
+  std::string person = {};
 
   friend bool operator==(const AuditEntry&, const AuditEntry&) = default;
 };
@@ -58,6 +73,7 @@ struct ControlEntry {
   std::optional<Holding> put;      // replaces an earlier one of that GPU and kind
   std::optional<Holding> removed;  // only its GPU and kind matter
   std::optional<AuditEntry> audit;
+  Requester requester = Requester::daemon();
 };
 
 // When an entry is kept. Either kind outlives this program once its callback has run; a power cut
@@ -85,15 +101,47 @@ class ControlArchive {
   virtual std::vector<std::string> notes() const = 0;
 
   static constexpr Duration kSoon = std::chrono::milliseconds(100);
-  // How many entries of the audit are kept of each source. The counts are separate, so that users
-  // with few rights cannot push out the entries of those with more.
+  // How many entries of the audit are kept of each source at least. Beyond, the person with the
+  // most entries in it loses the oldest first.
   static constexpr std::int64_t kAuditKept = shares::kAuditLines;
+  static constexpr std::int64_t kOrdinaryKept = shares::kOrdinaryLines;
   static constexpr std::int64_t kLeaseChangesKept = shares::kLeaseLines;
   static constexpr std::int64_t kRefusalsKept = shares::kRefusalLines;
   // How long the entries of administrators are kept, up to kMostOfAdministrators of them. A clock
   // that is wrong removes none of the newest kAuditKept.
   static constexpr std::chrono::days kAdministratorsKept = shares::kAdministratorsLines;
   static constexpr std::int64_t kMostOfAdministrators = 10 * kAuditKept;
+};
+
+// What was done to no setting.
+struct Deed {
+  std::string action;  // "cordon: its fan is replaced"
+  DeviceId gpu = {};   // empty: no GPU
+  std::optional<std::uint32_t> index = {};
+  bool forced = false;
+};
+
+// Counts how many entries each person has in a minute. Pure state.
+class EntriesOfEach {
+ public:
+  // Persons beyond `most` share one count, which lets `shared` entries through.
+  EntriesOfEach(std::size_t most, int shared) : most_(most), shared_(shared) {}
+
+  // Returns how many entries were left out before this one, of that person or of those who shared a
+  // count; nothing if `limit` were let through in this minute, so that this one is left out, too.
+  std::optional<std::uint64_t> take(const std::string& person, int limit, TimePoint now);
+
+ private:
+  struct Minute {
+    int noted = 0;
+    std::uint64_t left_out = 0;
+  };
+
+  std::size_t most_;
+  int shared_;
+  TimePoint minute_{};
+  std::map<std::string, Minute, std::less<>> persons_;  // "": the shared count
+  std::uint64_t carried_ = 0;
 };
 
 // Writes the audit, and limits how much goes into it. Lives on the io thread.
@@ -104,30 +152,33 @@ class AuditTrail {
   void note(const DeviceInfo&, const PendingChange&, const Change&, TimePoint began);
   // Records a request that was refused before it became a change.
   void note_refusal(const Asker&, const std::string& action, const Error&);
-  // Records what was done to no GPU: a token that was made, say.
-  void note_done(const Asker&, const std::string& action);
+  // Records what was done to no setting: a GPU that was cordoned, say.
+  void note_done(const Asker&, const Deed&);
 
-  // How many refusals and failures of one user are recorded a minute. Further ones are only
-  // counted, so that no user can fill the disk or hide behind others. Administrators are always
-  // recorded.
+  // How many refusals and failures of one user are recorded a minute, and as many deeds of a user
+  // who may only lease. Further ones are only counted, so that no user can fill the disk or hide
+  // behind others. Administrators are always recorded.
   static constexpr int kRefusals = shares::kRefusalsAMinute;
-  // How many users are counted separately a minute. Further users share one count.
+  static constexpr int kMembersDeeds = shares::kMembersDeedsAMinute;
+  // How many users and addresses are counted separately a minute. Further users share one count;
+  // further addresses, of which a stranger may have any number, one entry.
   static constexpr std::size_t kMostPersons = 1024;
+  static constexpr std::size_t kMostAddresses = shares::kRefusedAddresses;
 
  private:
-  struct Minute {
-    int noted = 0;
-    std::uint64_t left_out = 0;
-  };
-
-  // Returns false if this entry exceeds kRefusals. Else adds to `error` how many were left out.
-  bool admit(const Asker&, std::string& error);
-  void save(AuditEntry);
+  // Returns false if this entry exceeds the asker's rate. Else adds to `text` how many were left
+  // out.
+  bool admit_refusal(const Asker&, std::string& text);
+  bool admit_deed(const Asker&, std::string& text);
+  void save(const Asker&, AuditEntry);
 
   Loop& loop_;
   ControlArchive& archive_;
-  TimePoint minute_{};
-  std::map<std::string, Minute, std::less<>> persons_;
+  EntriesOfEach refusals_{kMostPersons, kRefusals};
+  EntriesOfEach refusals_by_address_{kMostAddresses, 1};
+  EntriesOfEach deeds_{kMostPersons, kRefusals};
+  // Shared with callbacks that may come after the end.
+  std::shared_ptr<RepeatedLine> lost_ = std::make_shared<RepeatedLine>();
 };
 
 }  // namespace gpuyard::control

@@ -48,7 +48,9 @@ class Control {
   // How long requests right after the start wait for the kept state, and how many may wait.
   static constexpr Duration kLoadPatience = std::chrono::seconds(5);
   static constexpr std::size_t kMostEarly = 64;
-  static constexpr std::size_t kMostLooks = 512;  // callers that share one answer
+  // Callers that share one answer: more than one server has connections, of which each user has a
+  // share.
+  static constexpr std::size_t kMostLooks = 4 * (shares::kConnections + shares::kKeptPlaces);
 
   using Changes = ChangeCollector::Changes;
   using Heard = ChangeCollector::Heard;
@@ -76,8 +78,12 @@ class Control {
   // switched off. Waits behind the commands of that GPU, for ever if the driver never answers.
   void look(const DeviceId&, SettingKind, Seen);
 
-  // Records in the audit a request that was refused before it reached control.
-  void note_done(const Asker& asker, const std::string& action) { trail_.note_done(asker, action); }
+  // Records in the audit what was done to no setting, and what was refused before it reached
+  // control.
+  void note_done(const Asker& asker, const Deed& deed) { trail_.note_done(asker, deed); }
+  void note_done(const Asker& asker, const std::string& action) {
+    trail_.note_done(asker, {.action = action});
+  }
   void note_refusal(const Asker& asker, const std::string& action, const Error& why) {
     trail_.note_refusal(asker, action, why);
   }
@@ -95,6 +101,8 @@ class Control {
   const Policy& policy() const { return policy_; }
   // False: the kept state is not read yet.
   bool loaded() const { return loaded_; }
+  // Whether it is not known yet if the kept state can be read.
+  bool reading() const { return !loaded_ && !unloaded_; }
   const Holding* holding(const DeviceId&, SettingKind) const;
   const Operations& operations() const { return operations_; }
   ControlArchive& archive() { return archive_; }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "base/captured_log_for_tests.h"
 #include "control/world_for_tests.h"
 
 namespace gpuyard::control {
@@ -389,19 +390,106 @@ TEST(Control, TheAuditKnowsWhoseDoingItWas) {
   World world = World::with_gpus(1);
   Daemon daemon(world);
   daemon.greet();
-  const auto source = [&](const Asker& asker) {
-    daemon.ask({asker, {"GPU-0"}, Put{power_limit(300'000), {}}});
+  using Source = AuditEntry::Source;
+  const auto source = [&](const Asker& asker, const char* gpu = "GPU-0") {
+    daemon.ask({asker, {gpu}, Put{power_limit(300'000), {}}});
     return world.audit.back().source;
   };
-  EXPECT_EQ(source({"uid 7"}), AuditEntry::Source::user);
-  EXPECT_EQ(source({"uid 0", true}), AuditEntry::Source::administrator);
-  EXPECT_EQ(source({"lease:x", false, "", {}, "uid 7", "uid 7"}), AuditEntry::Source::lease);
-  EXPECT_EQ(source({"lease:x", true, "", {}, "uid 0", "uid 7"}), AuditEntry::Source::administrator);
-  EXPECT_EQ(source({kOurselves, true}), AuditEntry::Source::user);
+  Asker member{"uid 7"};
+  member.member = true;
+  EXPECT_EQ(source(member), Source::user);
+  EXPECT_EQ(source(member, "GPU-9"), Source::user);
+  EXPECT_EQ(source({"uid 8"}), Source::ordinary);
+  EXPECT_EQ(source({"uid 8"}, "GPU-9"), Source::refused);
+  EXPECT_EQ(source({"uid 0", true}), Source::administrator);
+  EXPECT_EQ(source({"uid 0", true}, "GPU-9"), Source::administrator);
+  EXPECT_EQ(source({"lease:x", false, "", {}, "uid 7", "uid 7"}), Source::lease);
+  EXPECT_EQ(world.audit.back().person, "uid 7");
+  EXPECT_EQ(source({"lease:x", true, "", {}, "uid 0", "uid 7"}), Source::administrator);
   Asker stranger{"anonymous over TCP"};
   stranger.over_tcp = true;
-  daemon.ask({stranger, {"GPU-9"}, Put{power_limit(300'000), {}}});
-  EXPECT_EQ(world.audit.back().source, AuditEntry::Source::refused_over_tcp);
+  EXPECT_EQ(source(stranger, "GPU-9"), Source::refused_over_tcp);
+}
+
+TEST(Control, AnExpiryIsTheDaemonsOwnInTheAudit) {
+  World world = World::with_gpus(1);
+  Daemon daemon(world);
+  daemon.greet();
+  daemon.put("uid 7", power_limit(300'000), seconds(1));
+  daemon.pass(seconds(2));
+  EXPECT_EQ(world.audit.back().by, kOurselves);
+  EXPECT_EQ(world.audit.back().source, AuditEntry::Source::gpuyard);
+}
+
+class DeedTest : public ::testing::Test {
+ protected:
+  // Returns the entries that this many deeds of the asker make.
+  std::vector<AuditEntry> deeds_of(const Asker& asker, int count) {
+    world.audit.clear();
+    for (int i = 0; i < count; ++i) daemon.control().note_done(asker, "a deed");
+    daemon.settle();
+    return world.audit;
+  }
+
+  World world;
+  Daemon daemon{world};
+};
+
+TEST_F(DeedTest, AreNotedAFewAMinuteButForAdministrators) {
+  EXPECT_EQ(deeds_of({"uid 7"}, 100).size(), static_cast<std::size_t>(AuditTrail::kRefusals));
+  Asker member{"uid 8"};
+  member.member = true;
+  EXPECT_EQ(deeds_of(member, 300).size(), static_cast<std::size_t>(AuditTrail::kMembersDeeds));
+  EXPECT_EQ(deeds_of({"uid 0", true}, 300).size(), 300U);
+  daemon.pass(minutes(1));
+  const auto later = deeds_of({"uid 7"}, 1);
+  ASSERT_EQ(later.size(), 1U);
+  EXPECT_EQ(later[0].action, "a deed (and 70 entries before, which are not noted)");
+}
+
+TEST_F(DeedTest, RefusalsHideNoDeedOfTheSameUser) {
+  const Asker user{"uid 7"};
+  for (int i = 0; i < 100; ++i) {
+    daemon.control().note_refusal(user, "a try", {Errc::denied, "no"});
+  }
+  EXPECT_EQ(deeds_of(user, 1).size(), 1U + AuditTrail::kRefusals);
+}
+
+TEST_F(DeedTest, AnAuditThatIsNotKeptIsLoggedOnceAMinute) {
+  CapturedLog log;
+  world.disk_fails = Error{Errc::unavailable, "disk full"};
+  for (int minute = 0; minute < 2; ++minute) {
+    deeds_of({"uid 0", true}, 1000);
+    daemon.pass(minutes(1));
+  }
+  const auto lines = log.lines();
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0], "ERROR the audit could not be kept: a deed by uid 0: done");
+  EXPECT_NE(lines[1].find("999 more"), std::string::npos) << lines[1];
+}
+
+TEST(Refusals, OfManyAddressesShareOneEntryAMinute) {
+  World world;
+  Daemon daemon(world);
+  const auto refuse = [&](const std::string& address) {
+    Asker asker{address};
+    asker.over_tcp = true;
+    daemon.control().note_refusal(asker, "showing a token", {Errc::denied, "unknown"});
+    daemon.settle();
+  };
+  for (int i = 0; i < 1000; ++i) refuse("192.0.2." + std::to_string(i));
+  EXPECT_EQ(world.audit.size(), AuditTrail::kMostAddresses + 1);
+  // Users of this machine are not counted with them.
+  daemon.control().note_refusal({"uid 7"}, "a try", {Errc::denied, "no"});
+  daemon.settle();
+  EXPECT_EQ(world.audit.back().by, "uid 7");
+}
+
+TEST(Asking, NamesThePersonWhoseShareItTakes) {
+  Asker asker{"uid 100007"};
+  asker.person = "uid 7";
+  EXPECT_EQ(asker.requester(), (Requester{"uid 7", false}));
+  EXPECT_EQ((Asker{"uid 0", true}.requester()), (Requester{"uid 0", true}));
 }
 
 }  // namespace

@@ -47,7 +47,9 @@ void GpuQueue::take_own(Job job) {
     return one.job.index() == job.index() && kind_of(one.job) == kind_of(job);
   };
   if (!std::holds_alternative<Reinstate>(job) && std::ranges::any_of(queue_, same)) return;
-  queue_.push_back({{kOurselves, true, "", environment_.loop.now()}, std::move(job)});
+  Asker ourselves{kOurselves, true, "", environment_.loop.now()};
+  ourselves.ours = true;
+  queue_.push_back({std::move(ourselves), std::move(job)});
   go_on();
 }
 

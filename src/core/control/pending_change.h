@@ -13,6 +13,7 @@
 #include <boost/describe.hpp>
 
 #include "base/clock.h"
+#include "base/requester.h"
 #include "base/result.h"
 #include "control/holding.h"
 #include "device/device.h"
@@ -33,6 +34,8 @@ struct Asker {
   std::string person = {};
   bool over_tcp = false;        // the user's identity is not proven
   std::string credential = {};  // "token k3m5q7ab", if one was shown
+  bool member = false;          // may control, without being an administrator
+  bool ours = false;            // gpuyard itself asks: for a rule, or because a time is over
 
   // Returns the name for the audit: "uid 0 under lease ID of uid 1002".
   std::string name() const;
@@ -40,6 +43,7 @@ struct Asker {
   const std::string& counted() const {
     return !person.empty() ? person : !principal.empty() ? principal : owner;
   }
+  Requester requester() const { return {counted(), admin || ours}; }
 };
 
 // Tells whether the asker may still change that GPU. Empty: the right does not end.

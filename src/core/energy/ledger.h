@@ -138,6 +138,7 @@ struct WindowWish {
   std::string name = {};
   uid_t owner = 0;
   Duration most = std::chrono::hours(24);
+  bool privileged = false;  // of an administrator
 };
 
 // The energy booked for one GPU since its first reading in this run of the daemon. Only grows, also
@@ -155,6 +156,7 @@ class Ledger {
  public:
   static constexpr std::size_t kMostWindows = 256;
   static constexpr std::size_t kMostWindowsOfOne = 64;
+  static constexpr std::size_t kKeptWindows = 32;     // beyond these, for administrators
   static constexpr std::size_t kMostAccounts = 1024;  // GPUs come and go over the years
   static constexpr std::size_t kLongestName = 64;
   static constexpr Duration kShortestWindow = std::chrono::seconds(1);

@@ -304,6 +304,8 @@ TEST_F(LedgerTest, WindowsAreBoundedForOneAndForAll) {
   for (const uid_t owner : {2U, 3U, 4U}) fill(owner);
   EXPECT_EQ(refused({.owner = 5}).code, Errc::busy);
   EXPECT_EQ(ledger_.results(now_).size(), Ledger::kMostWindows);
+  for (std::size_t i = 0; i < Ledger::kKeptWindows; ++i) begin({.owner = 0, .privileged = true});
+  EXPECT_EQ(refused({.owner = 0, .privileged = true}).code, Errc::busy);
 }
 
 TEST_F(LedgerTest, OnlyWhatChangedIsKept) {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/log.h"
 
 namespace gpuyard::energy {
@@ -15,13 +17,14 @@ void Meter::start() {
 }
 
 void Meter::stop() {
-  save([] {});
+  if (adopted_) save_next();
 }
 
 void Meter::load() {
   if (loading_) return;
   loading_ = archive_.load(here_.guard([this](Result<Books> books) {
     loading_ = false;
+    failed_ = !books;
     if (!books) return;  // the archive says what is wrong with it
     adopted_ = true;
     ledger_.adopt(*std::move(books), loop_.now(), loop_.wall());
@@ -32,24 +35,37 @@ void Meter::load() {
 void Meter::tick() {
   timer_ = loop_.call_after(kSaveEvery, [this] { tick(); });
   for (const WindowResult& over : ledger_.end_overdue(loop_.now())) {
-    log::info("energy window {} \"{}\" of uid {} is over", over.window.id, over.window.name,
-              over.window.owner);
+    over_.write(log::Level::info, loop_.now(),
+                fmt::format("energy window {} \"{}\" of uid {} is over", over.window.id,
+                            over.window.name, over.window.owner));
   }
   if (!adopted_) return load();
   save([] {});
 }
 
-// Saves nothing before the kept books were read, so that they are not written over.
-void Meter::save(const std::function<void()>& saved) {
-  if (!adopted_) return saved();
-  const bool posted =
-      archive_.save(ledger_.take_changes(), here_.guard([this, saved](const Result<void>& done) {
+// Saves nothing before the kept books were read, so that they are not written over. One save is
+// under way at a time: what changes until it is kept, of all users, is in the next.
+void Meter::save(std::function<void()> saved) {
+  // On a disk that hangs, further answers do not wait for it.
+  if (!adopted_ || waiting_.size() >= kMostWaiting) return saved();
+  waiting_.push_back(std::move(saved));
+  if (!saving_) save_next();
+}
+
+void Meter::save_next() {
+  const auto tell = [all = std::exchange(waiting_, {})] {
+    for (const auto& saved : all) saved();
+  };
+  saving_ =
+      archive_.save(ledger_.take_changes(), here_.guard([this, tell](const Result<void>& done) {
+        saving_ = false;
         if (!done) ledger_.keep_everything();
-        saved();
+        if (!waiting_.empty()) save_next();
+        tell();
       }));
-  if (posted) return;
+  if (saving_) return;
   ledger_.keep_everything();
-  saved();
+  tell();
 }
 
 void Meter::begin(WindowWish wish, Answer answer) {
@@ -61,8 +77,14 @@ void Meter::begin(WindowWish wish, Answer answer) {
   }));
 }
 
+Result<const Window*> Meter::find(std::string_view id) const {
+  auto window = ledger_.find(id);
+  if (window || adopted_) return window;
+  return Error{Errc::unavailable, "earlier windows are not known until the state is read"};
+}
+
 void Meter::look(std::string id, Answer answer) {
-  if (const auto there = ledger_.find(id); !there) return answer(there.error());
+  if (const auto there = find(id); !there) return answer(there.error());
   reads_.fresh(kEnergyProbes, here_.guard([this, id = std::move(id),
                                            answer = std::move(answer)](const Snapshot& edge) {
     ledger_.observe(edge);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "base/repeated_line.h"
 #include "base/result.h"
 #include "energy/ledger.h"
 
@@ -28,6 +29,9 @@ class Meter {
   // How long the answer to the begin or the end of a window waits for the disk.
   static constexpr Duration kDiskPatience = std::chrono::seconds(1);
 
+  // Answers that wait for the next save.
+  static constexpr std::size_t kMostWaiting = 1024;
+
   using Answer = std::function<void(Result<WindowResult>)>;
 
   // The loop, the reads and the archive outlive the meter.
@@ -44,13 +48,18 @@ class Meter {
   void end(std::string id, Answer);
 
   const Ledger& ledger() const { return ledger_; }
+  // Returns an open window. Errc::not_found; unavailable while earlier windows are not known.
+  Result<const Window*> find(std::string_view id) const;
   // Describes present problems, for people.
   std::vector<std::string> notes() const;
+  // Whether it is not known yet if the kept books can be read.
+  bool reading() const { return !adopted_ && !failed_; }
 
  private:
   void load();
   void tick();
-  void save(const std::function<void()>& saved);
+  void save(std::function<void()> saved);
+  void save_next();
   void answer_when_kept(WindowResult, Answer);
 
   Loop& loop_;
@@ -58,7 +67,11 @@ class Meter {
   EnergyArchive& archive_;
   Ledger ledger_;
   bool adopted_ = false;
+  bool failed_ = false;  // the last attempt to read them
   bool loading_ = false;
+  bool saving_ = false;
+  std::vector<std::function<void()>> waiting_;  // for the next save
+  RepeatedLine over_;
   Subscription timer_;
   // Keeps callbacks from running after the meter has gone.
   Lifetime here_;

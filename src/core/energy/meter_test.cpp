@@ -92,11 +92,29 @@ TEST_F(MeterTest, AWindowRunsUntilItIsEnded) {
 
 TEST_F(MeterTest, TheBooksAreKeptEveryTenSecondsAndAtTheEnd) {
   archive_.answer_load(Books{});
-  tick(21);
+  tick(11);
+  archive_.answer_saves();
+  tick(10);
   EXPECT_EQ(archive_.saves.size(), 2U);
   meter_.stop();
   ASSERT_EQ(archive_.saves.size(), 3U);
   EXPECT_EQ(archive_.saves[2].now.accounts[0].state.amounts.device_mj(), 2'000'000);
+}
+
+TEST_F(MeterTest, ManyWindowsAtOnceAreTwoSaves) {
+  archive_.answer_load(Books{});
+  tick();
+  int answered = 0;
+  for (std::uint32_t user = 1; user <= 200; ++user) {
+    meter_.begin({.owner = user}, [&](const Result<WindowResult>& told) { answered += told.ok(); });
+  }
+  loop_.run_posted();
+  EXPECT_EQ(archive_.saves.size(), 1U);
+  archive_.answer_saves();
+  EXPECT_EQ(archive_.saves.size(), 2U);
+  archive_.answer_saves();
+  EXPECT_EQ(answered, 200);
+  EXPECT_EQ(archive_.saves.size(), 2U);
 }
 
 TEST_F(MeterTest, WhatCouldNotBeKeptIsKeptWholeTheNextTime) {

@@ -31,6 +31,10 @@ struct Cordon {
   friend bool operator==(const Cordon&, const Cordon&) = default;
 };
 
+// Stands for all GPUs in a cordon, also for those that come later: what withholds one of them could
+// not be read. A cordon of this and a GPU's id says that it no longer holds for that GPU.
+inline constexpr const char* kEveryGpu = "*";
+
 // One transaction: all of it is kept, or nothing.
 struct LeaseEntry {
   std::vector<Event> events = {};

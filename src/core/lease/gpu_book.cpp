@@ -74,9 +74,33 @@ void GpuBook::cordon(Cordon cordon) {
   cordons_.insert_or_assign(gpu, std::move(cordon));
 }
 
+std::optional<Cordon> GpuBook::uncordon(const DeviceId& gpu, const std::string& by, WallTime now) {
+  cordons_.erase(gpu);
+  if (!cordons_.contains(kEveryGpu)) return std::nullopt;
+  Cordon lifted{kEveryGpu + gpu, by, "uncordoned", now};
+  cordon(lifted);
+  return lifted;
+}
+
+std::optional<Cordon> GpuBook::cordon_of(const DeviceId& gpu) const {
+  const auto own = cordons_.find(gpu);
+  const auto every = cordons_.find(kEveryGpu);
+  std::optional<Cordon> cordon;
+  if (own != cordons_.end()) cordon = own->second;
+  if (every == cordons_.end() || cordons_.contains(kEveryGpu + gpu)) return cordon;
+  if (!cordon) return every->second;
+  cordon->reason += "; and: " + every->second.reason;
+  return cordon;
+}
+
 void GpuBook::observe_only() {
   observes_only_ = true;
   outside_.clear();
+}
+
+void GpuBook::stop_observing() {
+  observes_only_ = false;
+  looked_at_.clear();
 }
 
 std::vector<DeviceId> GpuBook::not_looked_at() const {
@@ -257,7 +281,7 @@ void GpuBook::start_over() {
 Condition GpuBook::condition(const DeviceId& id) const {
   Condition now;
   const auto gpu = gpus_.find(id);
-  now.in_service = gpu != gpus_.end() && !own_withholding(gpu->second) && cordons_.count(id) == 0 &&
+  now.in_service = gpu != gpus_.end() && !own_withholding(gpu->second) && !cordon_of(id) &&
                    looked_at_.count(id) > 0;
   now.in_service = now.in_service && !observes_only_;
   now.squatted = outside_.count(id) > 0 || (hidden_use(id) && !overridden(id, kInUse));
@@ -301,9 +325,8 @@ std::vector<DeviceId> GpuBook::names(const GpuSet& set) const {
 std::optional<Withholding> GpuBook::withheld(const DeviceId& id) const {
   const auto gpu = gpus_.find(id);
   if (gpu == gpus_.end()) return Withholding{"lost", "it is not there"};
-  if (const auto cordon = cordons_.find(id); cordon != cordons_.end()) {
-    return Withholding{"cordoned",
-                       fmt::format("cordoned by {}: {}", cordon->second.by, cordon->second.reason)};
+  if (const auto cordon = cordon_of(id)) {
+    return Withholding{"cordoned", fmt::format("cordoned by {}: {}", cordon->by, cordon->reason)};
   }
   if (auto own = own_withholding(gpu->second)) return own;
   if (observes_only_)

@@ -62,7 +62,10 @@ class GpuBook {
   // Returns the slot of a GPU that a lease has, even before know() has named the GPU.
   std::optional<Slot> slot_of(const DeviceId&);
   void cordon(Cordon);
-  void uncordon(const DeviceId& gpu) { cordons_.erase(gpu); }
+  // Ends the GPU's cordon, and for this GPU that of every GPU. Returns what is to be kept of that.
+  std::optional<Cordon> uncordon(const DeviceId&, const std::string& by, WallTime now);
+  // Returns the GPU's own cordon and that of every GPU as one.
+  std::optional<Cordon> cordon_of(const DeviceId&) const;
   // Why a withholding of the GPU cannot be overridden: it is withheld for something that is known.
   std::optional<Error> bar_to_overriding(const DeviceId& gpu) const;
   // Leases the GPU although it is withheld for this word, kUnknown or kInUse, until it is withheld
@@ -71,6 +74,8 @@ class GpuBook {
   // Hands no GPU out from now on, and calls nobody an outsider: Slurm hands them out.
   void observe_only();
   bool observes_only() const { return observes_only_; }
+  // The processes of each GPU are to be looked at before it is in service again.
+  void stop_observing();
   // Takes what was seen of a GPU. Nobody gets it before that. Returns the known processes that use
   // it outside any lease and were not there before.
   std::vector<Seen> see(const DeviceId&, const Sight&, TimePoint now);
@@ -100,7 +105,6 @@ class GpuBook {
   const std::map<DeviceId, Slot>& slots() const { return slots_; }
   std::vector<DeviceId> ids() const;  // GPUs that have a slot
   const std::map<DeviceId, PoolGpu>& gpus() const { return gpus_; }
-  const std::map<DeviceId, Cordon>& cordons() const { return cordons_; }
   const std::map<DeviceId, std::vector<Seen>>& outside() const { return outside_; }
   bool complete() const { return complete_; }  // know() was called
 

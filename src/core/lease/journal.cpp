@@ -71,6 +71,10 @@ void Journal::counters(Ticket last_ticket, Fence last_fence) {
 void Journal::cordon(const Cordon& cordon) {
   next_.entry.events.push_back(
       {{}, cordon.since, "cordoned: " + cordon.reason, cordon.by, cordon.gpu});
+  cordon_silently(cordon);
+}
+
+void Journal::cordon_silently(const Cordon& cordon) {
   std::erase(next_.entry.uncordoned, cordon.gpu);
   next_.entry.cordoned.push_back(cordon);
   touch();
@@ -91,15 +95,6 @@ void Journal::uncordon(const DeviceId& gpu, const std::string& by) {
 void Journal::after(Done done) {
   next_.after.push_back(std::move(done));
   touch();
-}
-
-bool Journal::knows_like(std::string_view id) const {
-  const auto next = decided_.upper_bound(id);
-  if (next != decided_.end() && next->first.starts_with(id)) return true;
-  for (std::size_t length = kShortestId; length < id.size(); ++length) {
-    if (decided_.contains(id.substr(0, length))) return true;
-  }
-  return false;
 }
 
 std::vector<const Lease*> Journal::with_gpus() const {
@@ -177,15 +172,25 @@ void Journal::index(const Lease& lease, State before) {
   }
 }
 
+void Journal::forget_jobs() {
+  std::vector<std::string> jobs;
+  for (const auto& [id, lease] : kept_) {
+    if (lease.wish.binding == Binding::job && lease.state == State::ended) jobs.push_back(id);
+  }
+  for (std::string& id : jobs) forget(std::move(id));
+}
+
+void Journal::forget(std::string id) {
+  decided_.erase(id);
+  kept_.erase(id);
+  next_.entry.forgotten.push_back(std::move(id));
+  touch();
+}
+
 void Journal::forget_old() {
   const WallTime horizon =
       loop_.wall() - std::chrono::duration_cast<std::chrono::milliseconds>(LeaseArchive::kKeptFor);
-  for (std::string& id : over_.take_old(horizon, kMostEnded)) {
-    decided_.erase(id);
-    kept_.erase(id);
-    next_.entry.forgotten.push_back(std::move(id));
-    touch();
-  }
+  for (std::string& id : over_.take_old(horizon, kMostEnded)) forget(std::move(id));
 }
 
 }  // namespace gpuyard::lease

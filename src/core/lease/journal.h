@@ -48,6 +48,7 @@ class Journal {
   void put_silently(const Lease&);  // without a line in the journal
   void counters(Ticket last_ticket, Fence last_fence);
   void cordon(const Cordon&);
+  void cordon_silently(const Cordon&);
   // Notes what was decided about a GPU.
   void note(const DeviceId& gpu, std::string what, const std::string& by);
   void uncordon(const DeviceId&, const std::string& by);
@@ -60,11 +61,13 @@ class Journal {
   const Lease* find(std::string_view id) const;
   // Returns the leases on the disk that have GPUs, held or draining.
   std::vector<const Lease*> with_gpus() const;
-  // Whether the id of another lease begins with this one, or this one with that.
-  bool knows_like(std::string_view id) const;
+  // Returns what is wrong with the archive, for people.
+  std::vector<std::string> notes() const { return archive_.notes(); }
 
   // Forgets ended leases that are so old that asking again is a new claim.
   void forget_old();
+  // Forgets the ended leases of jobs.
+  void forget_jobs();
   // How many ended leases are known at most.
   static constexpr std::size_t kMostEnded = shares::kOver;
 
@@ -78,6 +81,7 @@ class Journal {
 
   void touch();
   void index(const Lease&, State before);
+  void forget(std::string id);
   void tell_what_changed(const std::map<std::string, Lease, std::less<>>& before);
   void save();
   void on_saved(const std::shared_ptr<Batch>&, const Result<void>&);

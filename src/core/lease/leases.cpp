@@ -69,12 +69,6 @@ void Leases::decide(const Caller& caller, const std::optional<Identity>& holder,
                     const std::string& id, const Wish& wish, const Answer& answer) {
   if (auto why = closed_to_claims()) return refuse(*why, answer);
   if (const Lease* known = journal_.find(id)) return repeat(caller, *known, wish, answer);
-  if (journal_.knows_like(id)) {
-    return refuse({Errc::conflict,
-                   "the id of another lease begins with this one, or this one with "
-                   "that; choose another"},
-                  answer);
-  }
   if (const auto why = observed()) return refuse(*why, answer);
   if (auto slow = limits_.count_claim(caller, loop_.now()); !slow) {
     return refuse(slow.error(), answer);
@@ -282,6 +276,7 @@ const Lease* Leases::find(std::string_view id) const {
 
 Result<void> Leases::may_use(std::string_view id, std::optional<Fence> fence,
                              const DeviceId& gpu) const {
+  if (!were_read()) return closed_to_changes().value_or(no_such_lease(id));
   const Lease* lease = find(id);
   if (!lease) return no_such_lease(id);
   if (lease->state != State::held) {

@@ -218,7 +218,7 @@ std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter,
                                              const ProcessTree& tree) const {
   const GpuSet& used = tree.gpus;
   for (const DeviceId& gpu : gpus_.names(used)) {
-    if (gpus_.fit(gpu) && gpus_.cordons().count(gpu) == 0) continue;
+    if (gpus_.fit(gpu) && !gpus_.cordon_of(gpu)) continue;
     return Error{Errc::conflict,
                  fmt::format("{} is not handed out: {}", gpu, gpus_.withheld(gpu)->second)};
   }
@@ -321,9 +321,10 @@ void Leases::cordon(const Caller& caller, const std::vector<DeviceId>& gpus,
 void Leases::uncordon(const Caller& caller, const std::vector<DeviceId>& gpus, const Done& done) {
   if (auto why = closed_to_changes()) return loop_.post([done, why] { done(*why); });
   for (const DeviceId& gpu : gpus) {
-    if (gpus_.cordons().count(gpu) == 0) continue;
-    gpus_.uncordon(gpu);
+    if (!gpus_.cordon_of(gpu)) continue;
+    const auto lifted = gpus_.uncordon(gpu, caller.name(), loop_.wall());
     journal_.uncordon(gpu, caller.name());
+    if (lifted) journal_.cordon_silently(*lifted);
     refresh(gpu);
   }
   journal_.after(done);

@@ -17,6 +17,38 @@ void Leases::observe_only() {
   for (const DeviceId& gpu : gpus_.ids()) refresh(gpu);
 }
 
+// The jobs that are over are forgotten, because a job in the journal makes the next start observe.
+void Leases::stop_observing(const Done& done) {
+  const auto refuse_to = [&](const Error& why) { loop_.post([done, why] { done(why); }); };
+  if (auto why = closed_to_changes()) return refuse_to(*why);
+  if (policy_.mode == Mode::observe) {
+    return refuse_to({Errc::conflict,
+                      "Slurm hands out the GPUs of this machine, as lease.mode = \"observe\" says "
+                      "in the configuration"});
+  }
+  for (const auto& [ticket, claim] : core_.live()) {
+    const Lease& lease = *journal_.find(by_ticket_.at(ticket));
+    if (lease.wish.binding != Binding::job) continue;
+    return refuse_to(
+        {Errc::conflict,
+         fmt::format("lease {} of a job of Slurm has GPUs; wait until the job is over, "
+                     "or end it with `gpuyard lease release {} --force`",
+                     lease.id, lease.id)});
+  }
+  if (gpus_.observes_only()) {
+    gpus_.stop_observing();
+    log::info("leases: gpuyard hands out the GPUs of this machine again");
+    for (const DeviceId& gpu : gpus_.ids()) refresh(gpu);
+    look_at_new();
+  }
+  // Once the end of the last job is on the disk, too.
+  journal_.after(here_.guard([this, done](const Result<void>& kept) {
+    if (!kept) return done(kept);
+    journal_.forget_jobs();
+    journal_.after(done);
+  }));
+}
+
 void Leases::end_waiting() {
   std::vector<std::string> waiting;
   for (const auto& [ticket, claim] : core_.waiting()) waiting.push_back(by_ticket_.at(ticket));
@@ -95,6 +127,7 @@ void Leases::begin_job(const Caller& caller, const Job& job, const Answer& answe
 }
 
 void Leases::end_job(const Caller& caller, const std::string& name, const Answer& answer) {
+  if (auto why = closed_to_changes()) return refuse(*why, answer);
   for (const auto& [ticket, id] : by_ticket_) {
     const Lease* const lease = journal_.find(id);
     if (lease && job_of(*lease) == name) return release(caller, std::string(id), {}, answer);

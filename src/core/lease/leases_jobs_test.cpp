@@ -167,6 +167,46 @@ TEST(Jobs, AnAdministratorMaySayWhoHandsOut) {
   EXPECT_FALSE(grants.claim(11, "c"));
 }
 
+// Forgets Slurm; returns why that is refused.
+std::optional<Error> forget(SlurmYard& yard) {
+  std::optional<Result<void>> done;
+  yard.leases->stop_observing([&](const Result<void>& heard) { done = heard; });
+  yard.loop.run_posted();
+  EXPECT_TRUE(done) << "no answer";
+  return !done || done->ok() ? std::nullopt : std::optional(done->error());
+}
+
+TEST(Jobs, ForgettingSlurmLeasesTheGpusAgain) {
+  SlurmYard yard(2);
+  ASSERT_TRUE(yard.begin_job("slurm-17", {"GPU-0"}));
+  const auto refused = forget(yard);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code, Errc::conflict);
+  EXPECT_THAT(refused->message, HasSubstr("lease slurm-17-"));
+  ASSERT_TRUE(yard.end_job("slurm-17"));
+  yard.loop.advance(seconds(1));
+  yard.ground.start(66, 2000);
+  yard.ground.running.at(66).gpus = {"GPU-1"};
+  EXPECT_FALSE(forget(yard));
+  EXPECT_FALSE(yard.leases->gpus().observes_only());
+  EXPECT_EQ(yard.claim(10, "a")->gpus, std::vector<DeviceId>{"GPU-0"});
+  EXPECT_EQ(yard.leases->gpus().withheld("GPU-1")->first, "squatted");
+  EXPECT_FALSE(forget(yard)) << "once more";
+  yard.kill();
+  yard.begin();
+  yard.loop.advance(seconds(1));
+  EXPECT_FALSE(yard.leases->gpus().observes_only()) << "no job is left in the journal";
+  yard.leases->observe_only();
+  EXPECT_TRUE(yard.leases->gpus().observes_only()) << "the next hook";
+}
+
+TEST(Jobs, SlurmOfTheConfigurationIsNotForgotten) {
+  SlurmYard yard(1, Mode::observe);
+  const auto refused = forget(yard);
+  ASSERT_TRUE(refused);
+  EXPECT_THAT(refused->message, HasSubstr("lease.mode"));
+}
+
 TEST(Jobs, ARestartInTheMiddleOfAJobChangesNothing) {
   SlurmYard yard(2);
   const auto held = yard.begin_job("slurm-17", {"GPU-0"});

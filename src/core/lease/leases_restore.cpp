@@ -1,5 +1,6 @@
 // Makes leases from what was kept: at the start, and whenever it is not known what the disk holds.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -184,6 +185,8 @@ std::optional<Error> Leases::closed() const {
                     trouble_->message)};
   }
   if (standing_ == Standing::open) return std::nullopt;
+  // The leases are looked at when it is known which GPUs there are.
+  if (standing_ == Standing::adopting && !gpus_.complete()) return closed_to_claims();
   return Error{Errc::unavailable, standing_ == Standing::idle
                                       ? "the daemon is about to end"
                                       : "the leases of the daemon's last life are still being "
@@ -205,6 +208,7 @@ std::optional<Error> Leases::closed_to_claims() const {
 std::vector<std::string> Leases::notes() const {
   std::vector<std::string> notes;
   if (const auto why = closed(); why && standing_ != Standing::idle) notes.push_back(why->message);
+  if (!trouble_) std::ranges::copy(journal_.notes(), std::back_inserter(notes));
   for (const auto& [ticket, id] : by_ticket_) {
     const Lease* lease = find(id);
     if (!lease || lease->state != State::draining || !lease->let_go_wall) continue;

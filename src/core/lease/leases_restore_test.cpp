@@ -37,6 +37,77 @@ TEST(LeasesKept, OutliveTheDaemonWithTheirFence) {
   EXPECT_GT(next->fence, held->fence);
 }
 
+TEST(LeasesKept, ACordonOfEveryGpuIsLiftedGpuByGpu) {
+  World world(2);
+  world.kill();
+  world.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
+  world.disk.cordons["GPU-1"] = {"GPU-1", "uid 0", "new fan", {}};
+  world.begin();
+  const GpuBook& gpus = world.leases->gpus();
+  EXPECT_EQ(gpus.cordon_of("GPU-0")->reason, "a lease could not be read");
+  EXPECT_EQ(gpus.cordon_of("GPU-1")->reason, "new fan; and: a lease could not be read");
+  world.ground.start(10);
+  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
+  world.leases->uncordon({0, true}, {"GPU-0"}, [](const auto&) {});
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::held);
+  world.kill();
+  world.begin();
+  EXPECT_FALSE(world.leases->gpus().cordon_of("GPU-0"));
+  EXPECT_TRUE(world.leases->gpus().cordon_of("GPU-1"));
+  world.leases->uncordon({0, true}, {"GPU-1"}, [](const auto&) {});
+  world.loop.run_posted();
+  EXPECT_FALSE(world.leases->gpus().cordon_of("GPU-1"));
+  world.leases->cordon({0, true}, {"GPU-1"}, "new fan", [](const auto&) {});
+  EXPECT_EQ(world.leases->gpus().cordon_of("GPU-1")->reason, "new fan");
+}
+
+TEST(LeasesKept, ACordonOfEveryGpuHoldsForLaterOnes) {
+  World world(2);
+  world.kill();
+  world.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
+  const auto fleet = world.fleet;
+  world.fleet.pop_back();
+  world.begin();
+  world.leases->uncordon({0, true}, {"GPU-0"}, [](const auto&) {});
+  world.loop.run_posted();
+  world.ground.start(10);
+  world.ground.start(11);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.leases->on_gpus(fleet);
+  world.loop.run_posted();
+  EXPECT_EQ(world.claim(11, "b")->state, State::waiting);
+  EXPECT_EQ(world.leases->gpus().withheld("GPU-1")->first, "cordoned");
+}
+
+TEST(LeasesKept, ACordonOfEveryGpuWaitsUntilTheyAreKnown) {
+  World world(1);
+  world.kill();
+  world.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
+  const auto fleet = std::exchange(world.fleet, {});
+  world.begin();
+  world.leases->on_gpus(fleet);
+  world.loop.run_posted();
+  world.ground.start(10);
+  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
+}
+
+TEST(LeasesKept, NothingIsSaidOfThemBeforeTheyWereRead) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.leases.emplace(world.loop, world.ground, world.disk, world.policy, "boot-1");
+  world.leases->start();
+  EXPECT_FALSE(world.leases->were_read());
+  EXPECT_EQ(world.leases->may_use("a", 1, "GPU-0").error().code, Errc::unavailable);
+  std::optional<Errc> end;
+  world.leases->end_job({0, true}, "slurm-17", [&](const auto& over) { end = over.error().code; });
+  world.loop.run_posted();
+  EXPECT_EQ(end, Errc::unavailable);
+  EXPECT_TRUE(world.leases->were_read());
+  EXPECT_TRUE(world.leases->may_use("a", 1, "GPU-0"));
+}
+
 TEST(LeasesKept, WhoHoldsLongerThanHeSaidKeepsItUntilThatIsForbidden) {
   World world(1);
   world.ground.start(10);

@@ -359,6 +359,25 @@ TEST(Leases, TheSignalReachesWhatStillRuns) {
   EXPECT_EQ(world.ground.signals, expected);
 }
 
+TEST(Leases, OneKnownByItsContainerEndsWithTheContainer) {
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(12, 2000);
+  world.ground.running.at(12).lease = "a";
+  world.ground.running.at(12).by_container = true;
+  Wish wish;
+  wish.binding = Binding::run;
+  ASSERT_TRUE(world.claim(10, "a", wish));
+  world.leases->on_processes();
+  world.loop.run_posted();
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::draining);
+  world.ground.running.at(12).lease = "";  // the container's first process is gone
+  world.loop.advance(std::chrono::seconds(1));
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
 TEST(Leases, WhatIsGrantedWhileTheDiskIsSlowIsToldByTheAnswer) {
   World world(2);
   world.ground.start(10);

@@ -22,6 +22,17 @@ Duration until_next_look(Duration draining) {
   return draining < std::chrono::seconds(5) ? Leases::kDrainLook : 4 * Leases::kDrainLook;
 }
 
+// Returns the processes that are the lease's own until they end.
+std::vector<Process> lasting(const Sight& sight, const std::string& lease) {
+  std::vector<Process> some = sight.alive.at(lease);
+  const auto others = sight.by_container.find(lease);
+  if (others == sight.by_container.end()) return some;
+  std::erase_if(some, [&](const Process& one) {
+    return std::ranges::find(others->second, one) != others->second.end();
+  });
+  return some;
+}
+
 }  // namespace
 
 void Leases::wake_by(TimePoint when) {
@@ -139,7 +150,7 @@ void Leases::on_processes() {
         looking_ = false;
         for (const auto& [id, alive] : sight.alive) {
           if (const Lease* lease = journal_.find(id); lease && lease->state == State::held) {
-            alive_[id] = alive;
+            alive_[id] = lasting(sight, id);
           }
         }
         look_outside(sight);
@@ -183,8 +194,7 @@ void Leases::on_drain_seen(const Sight& sight) {
 void Leases::drain_one(const std::string& id, const Sight& sight) {
   const Lease* lease = journal_.find(id);
   if (!lease || lease->state != State::draining) return;
-  const auto& alive = sight.alive.at(id);
-  alive_[id] = alive;
+  alive_[id] = lasting(sight, id);
   auto left = left_of(*lease, sight, gpus_);
   if (auto beside = left || !left_beside_ ? std::nullopt : left_beside_(*lease)) {
     left = Left{*std::move(beside)};

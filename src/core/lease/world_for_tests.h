@@ -90,9 +90,10 @@ class FakeGround final : public Observer {
 
   struct Running {
     Identity identity;
-    std::string lease;        // named by its environment
-    std::set<DeviceId> gpus;  // in use by it
-    bool visible = true;      // if not, in another PID namespace
+    std::string lease;          // named by its environment
+    std::set<DeviceId> gpus;    // in use by it
+    bool visible = true;        // if not, in another PID namespace
+    bool by_container = false;  // the lease is named by its container alone
   };
 
   Process start(std::uint32_t pid, std::uint32_t uid = 1000, std::uint32_t parent = 0) {
@@ -147,7 +148,12 @@ class FakeGround final : public Observer {
     for (const Suspect& suspect : suspects) {
       auto& alive = sight.alive[suspect.lease];
       for (const auto& [pid, one] : running) {
-        if (is_of(one, suspect)) alive.push_back(one.identity.process);
+        if (!is_of(one, suspect)) continue;
+        alive.push_back(one.identity.process);
+        const bool known = std::ranges::count(suspect.processes, one.identity.process) > 0;
+        if (one.by_container && !known) {
+          sight.by_container[suspect.lease].push_back(one.identity.process);
+        }
       }
     }
     for (const DeviceId& gpu : gpus) {

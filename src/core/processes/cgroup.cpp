@@ -44,16 +44,25 @@ std::vector<Line> lines_of(std::string_view text) {
   return first;
 }
 
+struct Found {
+  Placement placement;
+  std::optional<Group> container;
+};
+
+constexpr int kDeepest = 64;
+
 // Walks down one path, group by group.
 class Descent {
  public:
-  explicit Descent(bool of_systemd) : of_systemd_(of_systemd) {}
+  Descent(const Line& line, const MakerOf& maker_of) : line_(line), maker_of_(maker_of) {}
 
-  Placement along(std::string_view path) {
-    constexpr int kDeepest = 64;
+  Found along() {
+    std::string_view path = line_.path;
     for (int depth = 0; depth < kDeepest && !path.empty() && !found_.container; ++depth) {
       const std::string_view name = take_until('/', path);
       if (name.empty()) continue;
+      here_ = line_.path.substr(
+          0, static_cast<std::size_t>(name.data() + name.size() - line_.path.data()));
       if (name != "..") enter(name);  // ".." leads out of a control group namespace
       grandparent_ = parent_;
       parent_ = name;
@@ -63,37 +72,46 @@ class Descent {
 
  private:
   void enter(std::string_view name) {
-    if (of_systemd_) note_unit(name);
-    if (!in_users_hands_) {
-      if (const auto pod = pod_of(name, parent_)) found_.pod = *pod;
-      note_job(name);
-    }
+    if (line_.of_systemd()) note_unit(name);
+    const auto pod = pod_of(name, parent_);
+    if (pod && !is_users()) placement().pod = *pod;
+    note_job(name);
     if (auto container = container_of(name, parent_)) {
-      found_.container = std::move(container->id);
-      found_.container_runtime = std::move(container->runtime);
+      placement().container = std::move(container->id);
+      placement().container_runtime = std::move(container->runtime);
+      found_.container = here();
     }
-    in_users_hands_ = in_users_hands_ || is_user_manager(name);
+    below_manager_ = below_manager_ || is_user_manager(name);
   }
 
+  Placement& placement() { return found_.placement; }
+  Group here() const { return {std::string(line_.controllers), std::string(here_)}; }
+  bool is_users() const { return maker_of_ && maker_of_(here()).value_or(kRoot) != kRoot; }
+
   void note_unit(std::string_view name) {
-    if (is_slice(name) && !in_users_hands_) found_.slice = unit_name(name);
-    const bool managers_own = in_users_hands_ && name == "init.scope";
-    if (is_unit(name) && !managers_own) found_.unit = unit_name(name);
+    if (is_slice(name) && !below_manager_) placement().slice = unit_name(name);
+    if (!is_unit(name)) return;
+    const bool managers_own = below_manager_ && name == "init.scope";
+    const bool systemds = below_manager_ || !is_users();
+    if (systemds && !managers_own) placement().unit = unit_name(name);
   }
 
   void note_job(std::string_view name) {
+    Placement& known = placement();
     if (const auto job = slurm_job_of(name, parent_, grandparent_)) {
-      found_.slurm_job = *job;
-    } else if (found_.slurm_job && !found_.slurm_step && parent_.starts_with("job_")) {
-      found_.slurm_step = slurm_step_of(name);
+      if (!is_users()) known.slurm_job = *job;
+    } else if (known.slurm_job && !known.slurm_step && parent_.starts_with("job_")) {
+      known.slurm_step = slurm_step_of(name);
     }
   }
 
-  bool of_systemd_;
-  bool in_users_hands_ = false;
+  const Line& line_;
+  const MakerOf& maker_of_;
+  std::string_view here_;  // the path down to the group that is looked at
+  bool below_manager_ = false;
   std::string_view parent_;
   std::string_view grandparent_;
-  Placement found_;
+  Found found_;
 };
 
 // Adds to `known` what only `more` has.
@@ -113,12 +131,46 @@ void complete(Placement& known, Placement more) {
 
 }  // namespace
 
-Placement placement_of(std::string_view text) {
+Placement placement_of(std::string_view text, const MakerOf& maker_of) {
   Placement placement;
   for (const Line& line : lines_of(text)) {
-    complete(placement, Descent(line.of_systemd()).along(line.path));
+    complete(placement, Descent(line, maker_of).along().placement);
   }
   return placement;
+}
+
+std::optional<Group> container_group_of(std::string_view text) {
+  for (const Line& line : lines_of(text)) {
+    if (auto found = Descent(line, {}).along().container) return found;
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+// The groups that systemd and the runtimes of containers make at the root and below it, and hand to
+// no user. Services and scopes may be handed to one (Delegate=).
+bool is_roots_place(std::string_view name, std::string_view parent) {
+  constexpr std::array<std::string_view, 8> kNames = {
+      "..", "docker", "kubepods", "burstable", "besteffort", "lxc", "lxc.payload", "libpod_parent"};
+  return is_slice(name) || std::ranges::find(kNames, name) != kNames.end() ||
+         pod_of(name, parent).has_value();
+}
+
+}  // namespace
+
+std::optional<std::uint32_t> maker_by_place(const Group& group) {
+  std::string_view above = std::string_view(group.path).substr(0, group.path.rfind('/'));
+  std::string_view parent;
+  for (int depth = 0; depth < kDeepest; ++depth) {
+    if (above.empty()) return kRoot;
+    const std::string_view name = take_until('/', above);
+    if (name.empty()) continue;
+    if (const auto user = user_of_manager(name)) return user;
+    if (!is_roots_place(name, parent)) return std::nullopt;
+    parent = name;
+  }
+  return std::nullopt;
 }
 
 namespace {
@@ -285,6 +337,11 @@ bool is_slice(std::string_view name) {
 
 bool is_user_manager(std::string_view name) {
   return between(name, "user@", ".service").has_value();
+}
+
+std::optional<std::uint32_t> user_of_manager(std::string_view name) {
+  const auto number = between(name, "user@", ".service");
+  return number ? number_in<std::uint32_t>(*number) : std::nullopt;
 }
 
 std::string unit_name(std::string_view name) {

@@ -178,6 +178,61 @@ TEST(Cgroup, WhatAUserNamesIsNoJobAndNoPod) {
   EXPECT_EQ(unified(manager + "/kubepods/pod" + kUid).pod, std::nullopt);
 }
 
+TEST(Cgroup, AUsersGroupIsNoJobNoPodAndNoUnit) {
+  const std::string service = "/system.slice/handed-over.service";
+  const std::string job = service + "/slurmstepd.scope/job_1/step_0";
+  const std::string pod = service + "/kubepods/pod" + kUid + "/" + kId;
+  const MakerOf user = [](const Group&) { return 1000; };
+  const MakerOf root = [](const Group&) { return 0; };
+  EXPECT_EQ(placement_of("0::" + job, user).slurm_job, std::nullopt);
+  EXPECT_EQ(placement_of("0::" + job, user).slurm_step, std::nullopt);
+  EXPECT_EQ(placement_of("0::" + job, root).slurm_step, "0");
+  EXPECT_EQ(placement_of("0::" + pod, user).pod, std::nullopt);
+  EXPECT_EQ(placement_of("0::" + pod, root).pod, kUid);
+  const MakerOf inside = [&](const Group& group) { return group.path == service ? 0 : 1000; };
+  EXPECT_EQ(placement_of("0::" + service + "/ollama.service", inside).unit, "handed-over.service");
+}
+
+TEST(Cgroup, TheGroupOfAContainerIsTheOutermost) {
+  const std::string docker = "/docker/" + kId;
+  EXPECT_EQ(container_group_of("0::" + docker + "/init/docker/" + kId), (Group{"", docker}));
+  EXPECT_EQ(container_group_of("4:memory:" + docker + "\n0::/init.scope\n"),
+            (Group{"memory", docker}));
+  EXPECT_EQ(container_group_of("4:memory:" + docker + "\n1:name=systemd:" + docker + "/x\n"),
+            (Group{"name=systemd", docker}));
+  EXPECT_EQ(container_group_of("0::/system.slice/a.service\n"), std::nullopt);
+}
+
+std::optional<std::uint32_t> maker(const std::string& path) {
+  return maker_by_place({"", path});
+}
+
+TEST(Cgroup, BelowSlicesAndRuntimesGroupsAreRoots) {
+  for (const std::string path :
+       {"/docker/", "/system.slice/docker-", "/kubepods/burstable/pod2/", "/../../docker-", "/",
+        "/kubepods.slice/kubepods-burstable.slice/cri-", "/lxc.payload/", "/machine.slice/"}) {
+    const bool pod = path.starts_with("/kubepods/");
+    EXPECT_EQ(maker(pod ? fmt::format("/kubepods/burstable/pod{}/{}", kUid, kId) : path + kId), 0U)
+        << path;
+  }
+}
+
+TEST(Cgroup, BelowAUsersManagerGroupsAreThatUsers) {
+  const std::string manager = "/user.slice/user-1000.slice/user@1000.service";
+  EXPECT_EQ(maker(manager + "/user.slice/libpod-" + kId + ".scope"), 1000U);
+  EXPECT_EQ(maker("/../../user.slice/user-7.slice/user@7.service/" + kId), 7U);
+  EXPECT_EQ(maker(manager + "/user@7.service/docker/" + kId), 1000U) << "a name of that user's";
+  EXPECT_EQ(maker(manager), 0U) << "it is root's itself";
+}
+
+TEST(Cgroup, ElsewhereTheMakerIsNotKnown) {
+  for (const std::string above :
+       {"/system.slice/a.service/", "/system.slice/slurmstepd.scope/job_7/", "/anything/docker/",
+        "/system.slice/a.service/user@7.service/", "/user.slice/user@seven.service/"}) {
+    EXPECT_EQ(maker(fmt::format("{}docker-{}.scope", above, kId)), std::nullopt) << above;
+  }
+}
+
 TEST(Cgroup, WhatAContainerNamesIsNotBelieved) {
   const auto placement = unified("/docker/" + kId + "/slurmstepd.scope/job_1/step_0/kubepods/pod" +
                                  kUid + "/docker/" + std::string(64, 'a'));

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "processes/cgroup.h"
 #include "processes/process_reader.h"
 
 namespace gpuyard::processes {
@@ -57,8 +56,13 @@ Result<GpuUser> as_listed(Result<GpuUser> user, TimePoint listed) {
 
 }  // namespace
 
-EvidenceReader::EvidenceReader(std::string proc_root, std::string own_root)
-    : proc_root_(std::move(proc_root)), own_root_(std::move(own_root)), marks_(own_root_) {}
+EvidenceReader::EvidenceReader(std::string proc_root, std::string own_root, Person person,
+                               MakerOf maker_of)
+    : proc_root_(std::move(proc_root)),
+      own_root_(std::move(own_root)),
+      person_(std::move(person)),
+      maker_of_(std::move(maker_of)),
+      marks_(own_root_) {}
 
 void EvidenceReader::read_table(const std::vector<Lessee>& lessees, TimePoint now,
                                 Evidence& evidence) {
@@ -69,7 +73,7 @@ void EvidenceReader::read_table(const std::vector<Lessee>& lessees, TimePoint no
   for (const Lessee& lessee : lessees) leases.insert(lessee.lease);
   for (const auto& [pid, mark] : marks_.read(*evidence.table, oldest_of(lessees), now)) {
     if (!leases.contains(mark)) continue;
-    auto traces = read_traces(own_root_, *evidence.table->find(pid));
+    auto traces = read_traces(own_root_, *evidence.table->find(pid), maker_of_);
     if (traces) evidence.traces.emplace(pid, *std::move(traces));
   }
 }
@@ -77,6 +81,7 @@ void EvidenceReader::read_table(const std::vector<Lessee>& lessees, TimePoint no
 Evidence EvidenceReader::read(const std::vector<Lessee>& lessees, const Owners::Listed& gpu_users,
                               Numbers numbers, TimePoint now) {
   Evidence evidence;
+  evidence.person = person_;
   evidence.same_numbers = proc_root_ == own_root_ || has_our_numbers(proc_root_);
   const Result<void> visible = check_numbers(numbers, proc_root_);
   // The table is younger than the GPUs' lists, so that a row that took over a parent's number is
@@ -84,7 +89,8 @@ Evidence EvidenceReader::read(const std::vector<Lessee>& lessees, const Owners::
   if (!lessees.empty()) read_table(lessees, now, evidence);
   for (const auto& [pid, listed] : gpu_users) {
     evidence.gpu_users.emplace(
-        pid, visible ? as_listed(read_gpu_user(proc_root_, pid), listed) : visible.error());
+        pid,
+        visible ? as_listed(read_gpu_user(proc_root_, pid, maker_of_), listed) : visible.error());
   }
   return evidence;
 }

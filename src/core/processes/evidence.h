@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/unique_fd.h"
+#include "processes/group_makers.h"
 #include "processes/membership.h"
 #include "processes/owners.h"
 #include "processes/process_reader.h"
@@ -19,8 +21,11 @@ namespace gpuyard::processes {
 
 class EvidenceReader {
  public:
+  using Person = std::function<std::uint32_t(std::uint32_t uid)>;
   // `proc_root`: the /proc with the driver's numbers. `own_root`: the /proc of this PID namespace.
-  explicit EvidenceReader(std::string proc_root, std::string own_root = std::string(kProcRoot));
+  // `person`: as in Evidence.
+  explicit EvidenceReader(std::string proc_root, std::string own_root = std::string(kProcRoot),
+                          Person person = {}, MakerOf = GroupMakers::of_this_machine());
 
   // `gpu_users`: the processes that the driver lists, and when the newest list with each was made.
   Evidence read(const std::vector<Lessee>&, const Owners::Listed& gpu_users, Numbers,
@@ -31,6 +36,8 @@ class EvidenceReader {
 
   std::string proc_root_;
   std::string own_root_;
+  Person person_;
+  MakerOf maker_of_;
   Marks marks_;
 };
 

@@ -93,7 +93,7 @@ TEST_F(Whose, AnEnvironmentNamesTheLease) {
   EXPECT_THAT(whose(10), ElementsAre(0));
   EXPECT_THAT(whose(11), ElementsAre(0)) << "its child, whatever its own says";
   EXPECT_THAT(whose(12), IsEmpty());
-  EXPECT_THAT(whose(13), ElementsAre(0)) << "a stranger says so, and is there already";
+  EXPECT_THAT(whose(13), IsEmpty()) << "a stranger says so";
   EXPECT_THAT(alive(), ElementsAre(10, 11));
 }
 
@@ -186,6 +186,96 @@ TEST_F(Whose, TheFirstOfAContainerSpeaksForAllInIt) {
   EXPECT_THAT(whose(60), IsEmpty()) << "not its first";
 }
 
+const std::string kContainer = "docker-" + std::string(64, 'c') + ".scope";
+const std::string kBensManager = "0::/user.slice/user-1001.slice/user@1001.service/";
+const std::string kAnnasManager = "0::/user.slice/user-1000.slice/user@1000.service/";
+
+class InAContainer : public Whose {
+ protected:
+  void put_in(const std::string& group, std::uint32_t pid, std::uint32_t uid,
+              std::string environment = "GPUYARD_LEASE=lease-a", std::string numbers = {}) {
+    proc_.put({.pid = pid,
+               .start_ticks = kAWhileAgo + pid,
+               .real_uid = uid,
+               .uid = uid,
+               .cgroup = group + kContainer + "\n",
+               .environment = std::move(environment),
+               .numbers = std::move(numbers)});
+  }
+};
+
+TEST_F(InAContainer, AStrangersGroupWithItsNameIsAnother) {
+  put_in("0::/system.slice/", 50, kAnna, "GPUYARD_LEASE=lease-a", "50\t1");
+  put_in("0::/system.slice/", 51, kBen);
+  put_in(kBensManager, 60, kBen);
+  put_in(kBensManager, 61, kBen, "PATH=/bin");
+  EXPECT_THAT(alive(), ElementsAre(50, 51));
+  EXPECT_THAT(whose(60), IsEmpty());
+  EXPECT_THAT(whose(61), IsEmpty());
+}
+
+TEST_F(InAContainer, ItsFirstProcessSpeaksForNoLeaseOfAnotherMaker) {
+  put_in(kBensManager, 50, kAnna, "GPUYARD_LEASE=lease-a", "50\t1");
+  put_in(kBensManager, 60, kBen);
+  put_in(kBensManager, 61, kBen, "PATH=/bin");
+  EXPECT_THAT(alive(), ElementsAre(50)) << "it runs as the lessee";
+  EXPECT_THAT(whose(60), IsEmpty());
+  EXPECT_THAT(whose(61), IsEmpty());
+}
+
+TEST_F(InAContainer, RootsGroupMayHaveAnyUser) {
+  for (const std::string group :
+       {"0::/system.slice/", "0::/docker/", "0::/kubepods.slice/kubepods-besteffort.slice/"}) {
+    for (const std::uint32_t uid : {0U, kAnna, 999U}) {
+      put_in(group, 60, uid);
+      EXPECT_THAT(whose(60), ElementsAre(0)) << group << uid;
+    }
+  }
+  EXPECT_THAT(alive(), IsEmpty()) << "the last was no user of the lease";
+}
+
+TEST_F(InAContainer, WithoutRootItIsItsUsersAlone) {
+  for (const std::uint32_t uid : {kAnna, 100'999U}) {
+    put_in(kAnnasManager + "user.slice/", 60, uid);
+    EXPECT_THAT(whose(60), ElementsAre(0)) << uid;
+  }
+  put_in(kBensManager + "user.slice/", 60, 165'999);
+  EXPECT_THAT(whose(60), IsEmpty());
+}
+
+TEST_F(InAContainer, WhoseMakerIsNotKnownIsNeitherMemberNorStranger) {
+  reader_ = EvidenceReader(proc_.root(), proc_.root(), {},
+                           [](const Group&) { return std::optional<std::uint32_t>(); });
+  put_in("0::/anywhere/", 50, 0, "GPUYARD_LEASE=lease-a", "50\t1");
+  put_in("0::/anywhere/", 60, kBen);
+  put_in("0::/anywhere/", 61, kBen, "PATH=/bin");
+  put_in("0::/elsewhere/", 62, kBen, "PATH=/bin");
+  put_in("0::/elsewhere/", 63, kAnna);
+  EXPECT_THAT(whose(60), ElementsAre(-1));
+  EXPECT_THAT(whose(61), ElementsAre(-1)) << "its first process names the lease";
+  EXPECT_THAT(whose(62), IsEmpty()) << "nothing names the lease";
+  EXPECT_THAT(whose(63), ElementsAre(0)) << "it runs as the lessee";
+  EXPECT_THAT(alive(), ElementsAre(63));
+}
+
+// A user of a container makes a PID namespace of his own in it.
+TEST_F(InAContainer, TheFirstOfANamespaceInsideSpeaksForItself) {
+  put_in("0::/system.slice/", 50, kAnna, "GPUYARD_LEASE=lease-a", "50\t7\t1");
+  put_in("0::/system.slice/", 60, kBen, "PATH=/bin");
+  EXPECT_THAT(whose(60), IsEmpty());
+}
+
+TEST_F(Whose, SubordinateUidsAreTheirUser) {
+  reader_ = EvidenceReader(proc_.root(), proc_.root(), [](std::uint32_t uid) {
+    return uid >= 100'000 && uid < 165'536 ? kAnna : uid;
+  });
+  put(10, 1, "GPUYARD_LEASE=lease-a", 100'999);
+  put(11, 1, "GPUYARD_LEASE=lease-a", 165'999);
+  EXPECT_THAT(whose(10), ElementsAre(0));
+  EXPECT_THAT(whose(11), IsEmpty());
+  EXPECT_THAT(alive(), ElementsAre(10));
+}
+
 TEST_F(Whose, NobodyIsJudgedInAnotherPidNamespaceOrOfARecording) {
   lessees_[0].known = {known(10)};
   put(10, 1);
@@ -249,8 +339,6 @@ TEST(Mark, IsTheFirstThatIsSet) {
 }  // namespace
 
 namespace {
-
-constexpr std::uint32_t kRoot = 0;
 
 // Process 7 is ordinary, 8 is like `su` waiting for a password, and 9 has given up root for now.
 TEST(Traces, OfWhomeverItMayBecomeAProcessIsNotAlone) {

@@ -78,7 +78,7 @@ Result<IdentifiedProcess> identify(std::uint32_t pid) {
 }
 
 Result<void> send_signal(const ProcessKey& process, int number,
-                         std::optional<std::uint32_t> only_of) {
+                         const std::function<bool(std::uint32_t uid)>& may_be_of) {
   const auto handle = open_handle(process.pid);
   if (!handle) return handle.error();
   const auto directory = open_process(std::string(kProcRoot), process.pid);
@@ -89,11 +89,11 @@ Result<void> send_signal(const ProcessKey& process, int number,
   if (!start) return start.error();
   // With the same start, the handle is of this process, or of one that is gone and gets nothing.
   if (*start != process.started) return no_such(process.pid);
-  if (only_of) {
+  if (may_be_of) {
     const auto status = read_status(*directory);
     if (!status) return status.error();
     const auto owner = owner_in(*status);
-    if (!owner || owner->effective != *only_of || owner->real != *only_of) {
+    if (!owner || !may_be_of(owner->effective) || !may_be_of(owner->real)) {
       return Error{Errc::denied, fmt::format("process {} runs as another user", process.pid)};
     }
   }

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -27,9 +27,9 @@ struct IdentifiedProcess {
 Result<IdentifiedProcess> identify(std::uint32_t pid);
 
 // Errors as above; not_found also if another process has the number by now. Errc::denied if the
-// process runs as another user than `only_of`, even as root.
+// process runs as a user whom `may_be_of` refuses, even as root; if that is empty, any may be.
 Result<void> send_signal(const ProcessKey&, int number,
-                         std::optional<std::uint32_t> only_of = std::nullopt);
+                         const std::function<bool(std::uint32_t uid)>& may_be_of = {});
 
 // Checks that a number from the driver names the same process here. Drivers number processes as the
 // host does, or as the caller's namespace does, depending on the driver. Outside of containers both

@@ -87,6 +87,16 @@ TEST(SendSignal, ReachesTheProcess) {
   EXPECT_EQ(WTERMSIG(status), SIGTERM);
 }
 
+TEST(SendSignal, ReachesNoUserWhoIsRefused) {
+  const Child child;
+  const auto who = identify(child.pid());
+  ASSERT_TRUE(who);
+  const auto refused = [](std::uint32_t) { return false; };
+  EXPECT_EQ(send_signal(who->process, SIGKILL, refused).error().code, Errc::denied);
+  const auto own = [](std::uint32_t uid) { return uid == ::getuid(); };
+  EXPECT_TRUE(send_signal(who->process, SIGKILL, own));
+}
+
 TEST(SendSignal, NeverReachesAnotherProcessWithTheNumber) {
   const Child child;
   auto who = identify(child.pid());

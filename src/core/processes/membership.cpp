@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <iterator>
 #include <thread>
+#include <utility>
 
-#include "processes/cgroup.h"
+#include "base/text.h"
 
 namespace gpuyard::processes {
 namespace {
@@ -24,7 +25,9 @@ Membership::Membership(const std::vector<Lessee>& lessees, const Evidence& evide
   }
   settle();
   settle_containers();
-  if (!of_containers_.empty()) settle();
+  if (of_containers_.empty()) return;
+  without_containers_ = std::exchange(own_, {});
+  settle();
 }
 
 void Membership::add_known(const ProcessKey& process, Lessees& all) const {
@@ -32,23 +35,51 @@ void Membership::add_known(const ProcessKey& process, Lessees& all) const {
   if (known != known_.end()) join(all, known->second);
 }
 
-// Any user may put any lease into an environment. Another user's environment therefore counts only
-// for a process on a GPU of the lease, which keeps others away all the same.
+bool Membership::same_person(std::uint32_t uid, std::uint32_t other) const {
+  return uid == other || (evidence_.person && evidence_.person(uid) == evidence_.person(other));
+}
+
+// Nothing if it is not known who made the container's group.
+std::optional<bool> Membership::may_be_of(const Container& container, const Lessee& lessee) const {
+  if (!container.maker) return std::nullopt;
+  return *container.maker == kRoot || same_person(*container.maker, lessee.uid);
+}
+
+// Outside of containers, the environment of another user's process says nothing, except of root's.
+bool Membership::mark_counts(const Traces& traces, Where where, const Lessee& lessee) const {
+  if (traces.marked.empty() || traces.marked != lessee.lease) return false;
+  if (traces.one_user && same_person(traces.uid, lessee.uid)) return true;
+  if (where == Where::anywhere) return false;
+  if (!traces.container) return traces.one_user && traces.uid == kRoot;
+  return may_be_of(*traces.container, lessee).value_or(false);
+}
+
 void Membership::add_marked(const Traces& traces, Where where, Lessees& all) const {
-  for (std::size_t i = 0; i < lessees_.size() && !traces.marked.empty(); ++i) {
-    const Lessee& lessee = lessees_[i];
-    const bool its_user = traces.one_user && traces.uid == lessee.uid;
-    if ((its_user || where == Where::on_its_gpu) && traces.marked == lessee.lease) all[i] = true;
+  for (std::size_t i = 0; i < lessees_.size(); ++i) {
+    if (mark_counts(traces, where, lessees_[i])) all[i] = true;
   }
   if (!traces.container) return;
   const auto& containers = where == Where::on_its_gpu ? named_by_containers_ : of_containers_;
-  const auto container = containers.find(*traces.container);
-  if (container != containers.end()) join(all, container->second);
+  const auto named = containers.find(traces.container->group);
+  if (named == containers.end()) return;
+  for (std::size_t i = 0; i < lessees_.size(); ++i) {
+    if (named->second[i] && may_be_of(*traces.container, lessees_[i]).value_or(false)) {
+      all[i] = true;
+    }
+  }
 }
 
-const Membership::Lessees& Membership::of(std::uint32_t pid) const {
-  const auto own = own_.find(pid);
-  return own == own_.end() ? none_ : own->second;
+// Returns whether a lease is named where it depends on who made the container, which is not known.
+bool Membership::is_undecided(const Traces& traces, std::size_t lessee) const {
+  if (!traces.container || traces.container->maker) return false;
+  if (traces.marked == lessees_[lessee].lease) return true;
+  const auto named = named_by_containers_.find(traces.container->group);
+  return named != named_by_containers_.end() && named->second[lessee];
+}
+
+const Membership::Lessees& Membership::find(const ByPid& all, std::uint32_t pid) const {
+  const auto found = all.find(pid);
+  return found == all.end() ? none_ : found->second;
 }
 
 // A parent that is younger than the child did not start it: it was given the real parent's number.
@@ -91,12 +122,17 @@ void Membership::settle_chain(const ProcessRow& lowest) {
 void Membership::settle_containers() {
   for (const auto& [pid, traces] : evidence_.traces) {
     if (!traces.leads_container) continue;
+    const Group& group = traces.container->group;
     const Lessees& own = of(pid);
-    Lessees& named = named_by_containers_.try_emplace(*traces.container, none_).first->second;
+    Lessees& named = named_by_containers_.try_emplace(group, none_).first->second;
     join(named, own);
-    add_marked(traces, Where::on_its_gpu, named);
+    for (std::size_t i = 0; i < lessees_.size(); ++i) {
+      if (mark_counts(traces, Where::on_its_gpu, lessees_[i]) || is_undecided(traces, i)) {
+        named[i] = true;
+      }
+    }
     if (std::ranges::find(own, true) == own.end()) continue;
-    join(of_containers_.try_emplace(*traces.container, none_).first->second, own);
+    join(of_containers_.try_emplace(group, none_).first->second, own);
   }
 }
 
@@ -114,10 +150,21 @@ std::vector<ProcessKey> Membership::alive(std::size_t lessee) const {
   return alive;
 }
 
+std::vector<ProcessKey> Membership::alive_by_container(std::size_t lessee) const {
+  if (of_containers_.empty() || !evidence_.table) return {};
+  std::vector<ProcessKey> some;
+  for (const ProcessRow& row : evidence_.table->rows) {
+    const std::uint32_t pid = row.process.pid;
+    const bool its_own = !row.ended && of(pid)[lessee];
+    if (its_own && !find(without_containers_, pid)[lessee]) some.push_back(row.process);
+  }
+  return some;
+}
+
 std::optional<bool> Membership::has(std::size_t lessee, const Result<GpuUser>& user) const {
   if (!user) return std::nullopt;
   const Lessee& whose = lessees_[lessee];
-  if (whose.whole_user && user->traces.uid == whose.uid) return true;
+  if (whose.whole_user && same_person(user->traces.uid, whose.uid)) return true;
   Lessees all = none_;
   add_marked(user->traces, Where::on_its_gpu, all);
   if (evidence_.same_numbers) {
@@ -127,7 +174,8 @@ std::optional<bool> Membership::has(std::size_t lessee, const Result<GpuUser>& u
   if (all[lessee]) return true;
   if (!evidence_.same_numbers || !evidence_.table) return std::nullopt;
   const ProcessRow* const row = evidence_.table->find(user->process.pid);
-  return row != nullptr && row->process == user->process && of(row->process.pid)[lessee];
+  if (row != nullptr && row->process == user->process && of(row->process.pid)[lessee]) return true;
+  return is_undecided(user->traces, lessee) ? std::nullopt : std::optional(false);
 }
 
 namespace {
@@ -162,7 +210,7 @@ std::optional<std::string> read_mark(const UniqueFd& process, bool in_kernel, Ti
   return environment ? mark_in(*environment) : "";
 }
 
-Result<Traces> traces_of(const UniqueFd& process, bool in_kernel) {
+Result<Traces> traces_of(const UniqueFd& process, bool in_kernel, const MakerOf& maker_of) {
   const auto status = read_status(process);
   if (!status) return status.error();
   const auto owner = owner_in(*status);
@@ -170,7 +218,10 @@ Result<Traces> traces_of(const UniqueFd& process, bool in_kernel) {
   Traces traces{.uid = owner->effective,
                 .one_user = owner->real == owner->effective && owner->saved == owner->effective,
                 .marked = read_mark(process, in_kernel, patience()).value_or("")};
-  if (const auto cgroup = read_cgroup(process)) traces.container = placement_of(*cgroup).container;
+  const auto cgroup = read_cgroup(process);
+  if (const auto group = cgroup ? container_group_of(*cgroup) : std::nullopt) {
+    traces.container = Container{*group, maker_of(*group)};
+  }
   traces.leads_container = traces.container && leads_pid_namespace(*status);
   return traces;
 }
@@ -183,14 +234,15 @@ Error changed() {
 
 // The open directory stays the same process's, even if that ends meanwhile. In a copy of /proc this
 // does not hold, and the second look at the start makes sure.
-Result<GpuUser> read_gpu_user(const std::string& proc_root, std::uint32_t pid) {
+Result<GpuUser> read_gpu_user(const std::string& proc_root, std::uint32_t pid,
+                              const MakerOf& maker_of) {
   const auto process = open_process(proc_root, pid);
   if (!process) return process.error();
   const auto stat = read_stat(*process);
   if (!stat) return stat.error();
   const auto start = start_of(*stat);
   if (!start) return start.error();
-  auto traces = traces_of(*process, stat->state == 'D');
+  auto traces = traces_of(*process, stat->state == 'D', maker_of);
   if (!traces) return traces.error();
   const auto after = read_stat(*process);
   if (!after || after->start_ticks != stat->start_ticks) return changed();
@@ -200,8 +252,9 @@ Result<GpuUser> read_gpu_user(const std::string& proc_root, std::uint32_t pid) {
                  *std::move(traces)};
 }
 
-Result<Traces> read_traces(const std::string& proc_root, const ProcessRow& row) {
-  auto user = read_gpu_user(proc_root, row.process.pid);
+Result<Traces> read_traces(const std::string& proc_root, const ProcessRow& row,
+                           const MakerOf& maker_of) {
+  auto user = read_gpu_user(proc_root, row.process.pid, maker_of);
   if (!user) return user.error();
   if (user->process != row.process) return changed();
   return std::move(user->traces);

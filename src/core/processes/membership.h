@@ -2,13 +2,23 @@
 //
 // A process belongs to a lease in four cases: the lease knows it; a process of the lease started
 // it, directly or through others; its environment names the lease, and it runs only as the lease's
-// user; or the first process of its container belongs to the lease. A process that the driver lists
-// on a GPU of the lease also belongs to it if its environment, or that of the first process of its
-// container, names the lease: in a container every user may be root. Off the GPUs that is not
-// enough, because a setuid program that waits for a password has the environment of the user who
-// started it. To lease GPUs for a container, the user gives it the variable (docker run -e
-// GPUYARD_LEASE). Its label cannot serve: only root may read the files of the container's runtime,
-// and each runtime keeps them elsewhere.
+// user; or the first process of its container belongs to the lease, and its environment names one.
+// The uids of one range in /etc/subuid are one user.
+//
+// In a container any number may be the user, root too. A process that the driver lists on a GPU of
+// the lease therefore also belongs to it if it is in a container, and its environment or that of
+// the container's first process names the lease. Off the GPUs that is not enough, because a setuid
+// program that waits for a password has the environment of the user who started it.
+//
+// Any user may write any lease into an environment, and name a control group as a runtime names
+// that of a container. A container is therefore the group that the kernel names, and not the id in
+// the name; and it can be only of leases of the user who made the group, unless root made it, as
+// the daemons of docker and Kubernetes do. If that is not known, its processes are neither members
+// nor strangers.
+//
+// To lease GPUs for a container, the user gives it the variable (docker run -e GPUYARD_LEASE). Its
+// label cannot serve: only root may read the files of the container's runtime, and each runtime
+// keeps them elsewhere.
 //
 // A process whose parent ended becomes its reaper's child. A process that a lease's process left
 // behind on purpose is recognised by its environment, by `gpuyard run`, which is such a reaper, or
@@ -17,12 +27,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "processes/cgroup.h"
 #include "processes/process_reader.h"
 
 namespace gpuyard::processes {
@@ -31,6 +43,14 @@ namespace gpuyard::processes {
 inline constexpr std::string_view kLeaseVariable = "GPUYARD_LEASE";
 // How many bytes of an environment are read.
 inline constexpr std::size_t kMostEnvironmentBytes = std::size_t{256} * 1024;
+
+// The container of a process.
+struct Container {
+  Group group;
+  std::optional<std::uint32_t> maker = {};  // the user who made the group; empty: not known
+
+  friend bool operator==(const Container&, const Container&) = default;
+};
 
 // The signs of a process's lease, beside its parents: its environment, its user, its container.
 struct Traces {
@@ -41,8 +61,8 @@ struct Traces {
   // environment is hidden, as it is from all but root and the process's own user, and if its
   // program takes too long to load.
   std::string marked = {};
-  std::optional<std::string> container = {};
-  bool leads_container = false;
+  std::optional<Container> container = {};
+  bool leads_container = false;  // it is the container's first process
 
   friend bool operator==(const Traces&, const Traces&) = default;
 };
@@ -58,9 +78,11 @@ struct GpuUser {
 };
 
 // Blocks on /proc. Errc::not_found: no such process is visible; Errc::denied: it is hidden.
-Result<GpuUser> read_gpu_user(const std::string& proc_root, std::uint32_t pid);
+Result<GpuUser> read_gpu_user(const std::string& proc_root, std::uint32_t pid,
+                              const MakerOf& = maker_by_place);
 // Does the same for a row of a table.
-Result<Traces> read_traces(const std::string& proc_root, const ProcessRow&);
+Result<Traces> read_traces(const std::string& proc_root, const ProcessRow&,
+                           const MakerOf& = maker_by_place);
 
 // Returns the lease that an environment names; "" if it names none.
 std::string mark_in(std::string_view environment);
@@ -106,6 +128,8 @@ struct Evidence {
   // The processes that a driver lists, by its numbers; an error if nothing can be known of one.
   std::map<std::uint32_t, Result<GpuUser>> gpu_users = {};
   bool same_numbers = true;  // the driver's numbers are those of this namespace
+  // Returns the user behind a uid, who may have several; if empty, each uid is its own user.
+  std::function<std::uint32_t(std::uint32_t uid)> person = {};
 };
 
 class Membership {
@@ -118,12 +142,16 @@ class Membership {
 
   // Returns the lease's living processes, and its known ones of which nothing can be read.
   std::vector<ProcessKey> alive(std::size_t lessee) const;
+  // Returns those of them that belong to the lease only because the first process of their
+  // container does, with all that they started. They are its own no longer than that process lives.
+  std::vector<ProcessKey> alive_by_container(std::size_t lessee) const;
 
   // Returns whether a process on a GPU of the lease belongs to it; nothing if that is not known.
   std::optional<bool> has(std::size_t lessee, const Result<GpuUser>&) const;
 
  private:
   using Lessees = std::vector<bool>;  // by place
+  using ByPid = std::map<std::uint32_t, Lessees>;
 
   void settle();
   void settle_chain(const ProcessRow& lowest);
@@ -131,16 +159,22 @@ class Membership {
   void add_known(const ProcessKey&, Lessees&) const;
   enum class Where : std::uint8_t { anywhere, on_its_gpu };
   void add_marked(const Traces&, Where, Lessees&) const;
-  const Lessees& of(std::uint32_t pid) const;
+  bool same_person(std::uint32_t uid, std::uint32_t other) const;
+  bool mark_counts(const Traces&, Where, const Lessee&) const;
+  std::optional<bool> may_be_of(const Container&, const Lessee&) const;
+  bool is_undecided(const Traces&, std::size_t lessee) const;
+  const Lessees& of(std::uint32_t pid) const { return find(own_, pid); }
+  const Lessees& find(const ByPid&, std::uint32_t pid) const;
   Lessees of_parent(std::uint32_t parent, const ProcessKey& child) const;
 
   const std::vector<Lessee>& lessees_;
   const Evidence& evidence_;
   const Lessees none_;
   std::map<ProcessKey, Lessees> known_;
-  std::map<std::uint32_t, Lessees> own_;                // of processes in the table, by number
-  std::map<std::string, Lessees> of_containers_;        // of their first processes, by container
-  std::map<std::string, Lessees> named_by_containers_;  // and those that their environments name
+  ByPid own_;                                     // of processes in the table
+  ByPid without_containers_;                      // the same, if containers did not count
+  std::map<Group, Lessees> of_containers_;        // of their first processes, by container
+  std::map<Group, Lessees> named_by_containers_;  // and those that their environments name
 };
 
 }  // namespace gpuyard::processes

@@ -115,14 +115,49 @@ TEST(Membership, AnEnvironmentIsBelievedOfTheLeasesUserAlone) {
   EXPECT_THAT(membership.alive(0), ElementsAre(ProcessKey{10, at_s(5)}, ProcessKey{11, at_s(6)}));
 }
 
-TEST(Membership, OnAGpuOfTheLeaseAnEnvironmentIsBelievedOfAnybody) {
+TEST(Membership, OnAGpuOfTheLeaseRootsEnvironmentIsBelievedToo) {
   const auto evidence = evidence_of({row(1, 0, 0)});
   const std::vector<Lessee> lessees{annas({})};
   const Membership membership(lessees, evidence);
-  for (const std::uint32_t uid : {kAnna, kBen, 0U}) {
+  for (const std::uint32_t uid : {kAnna, 0U}) {
     EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = uid, .marked = "a"})), true);
     EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = uid, .marked = "b"})), false);
+    EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = uid, .one_user = false, .marked = "a"})),
+              false);
   }
+  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kBen, .marked = "a"})), false);
+}
+
+Container container(const std::string& path, std::optional<std::uint32_t> maker = 0) {
+  return {{.hierarchy = "", .path = path}, maker};
+}
+
+TEST(Membership, AUsersContainerCountsForThatUserAlone) {
+  const auto evidence = evidence_of({row(1, 0, 0)});
+  const std::vector<Lessee> lessees{annas({}), {.lease = "b", .uid = kBen}};
+  const Membership membership(lessees, evidence);
+  const auto in_it = [](const std::string& mark) {
+    return user(30, 1, 6, {.uid = 0, .marked = mark, .container = container("c1", kBen)});
+  };
+  EXPECT_EQ(membership.has(0, in_it("a")), false);
+  EXPECT_EQ(membership.has(1, in_it("b")), true);
+}
+
+TEST(Membership, WhoIsItsOwnByAContainerAloneIsTold) {
+  auto evidence = evidence_of(
+      {row(1, 0, 0), row(10, 1, 5), row(11, 10, 5), row(30, 1, 6), row(31, 30, 6), row(40, 1, 6)});
+  evidence.traces = {
+      {10,
+       Traces{.uid = kAnna, .marked = "a", .container = container("c1"), .leads_container = true}},
+      {30, Traces{.uid = kBen, .marked = "a", .container = container("c1")}},
+      {40, Traces{.uid = kAnna, .marked = "a", .container = container("c1")}}};
+  const std::vector<Lessee> lessees{annas({})};
+  const Membership membership(lessees, evidence);
+  EXPECT_THAT(membership.alive(0),
+              ElementsAre(ProcessKey{10, at_s(5)}, ProcessKey{11, at_s(5)}, ProcessKey{30, at_s(6)},
+                          ProcessKey{31, at_s(6)}, ProcessKey{40, at_s(6)}));
+  EXPECT_THAT(membership.alive_by_container(0),
+              ElementsAre(ProcessKey{30, at_s(6)}, ProcessKey{31, at_s(6)}));
 }
 
 TEST(Membership, OneMayBelongToSeveralLeases) {
@@ -137,21 +172,22 @@ TEST(Membership, OneMayBelongToSeveralLeases) {
 
 TEST(Membership, AContainersFirstProcessSpeaksForAllInIt) {
   auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5), row(30, 1, 6)});
-  evidence.traces = {{10, Traces{.marked = "a", .container = "c1", .leads_container = true}}};
+  evidence.traces = {
+      {10, Traces{.marked = "a", .container = container("c1"), .leads_container = true}}};
   const std::vector<Lessee> lessees{annas({})};
   const Membership membership(lessees, evidence);
-  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kBen, .container = "c1"})), true);
-  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kBen, .container = "c2"})), false);
+  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kBen, .container = container("c1")})), true);
+  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kBen, .container = container("c2")})), false);
   EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kBen})), false);
 }
 
 // As in a container with many users, where one of them leases a GPU.
 TEST(Membership, AnyOtherProcessOfAContainerSpeaksForItself) {
   auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5), row(30, 1, 6)});
-  evidence.traces = {{10, Traces{.uid = kAnna, .marked = "a", .container = "c1"}}};
+  evidence.traces = {{10, Traces{.uid = kAnna, .marked = "a", .container = container("c1")}}};
   const std::vector<Lessee> lessees{annas({})};
   const Membership membership(lessees, evidence);
-  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kAnna, .container = "c1"})), false);
+  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kAnna, .container = container("c1")})), false);
 }
 
 TEST(Membership, AWholeUserIsItsOwnOnItsGpusButNotElsewhere) {

@@ -17,7 +17,6 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
-#include "processes/cgroup.h"
 
 namespace gpuyard::processes {
 namespace {
@@ -33,7 +32,8 @@ Result<std::vector<std::string>> read_arguments(const UniqueFd& process, char st
   return arguments_of(std::string_view(*bytes).substr(0, kMostArgumentBytes), cut);
 }
 
-Result<ProcessFacts> facts_of(std::uint32_t pid, const UniqueFd& process, const ProcessStat& stat) {
+Result<ProcessFacts> facts_of(std::uint32_t pid, const UniqueFd& process, const ProcessStat& stat,
+                              const MakerOf& maker_of) {
   ProcessFacts facts;
   facts.pid = pid;
   const auto start = start_of(stat);
@@ -50,7 +50,7 @@ Result<ProcessFacts> facts_of(std::uint32_t pid, const UniqueFd& process, const 
   facts.uid = owner->effective;
   facts.real_uid = owner->real;
   const auto groups = read_cgroup(process);
-  facts.placement = groups ? placement_of(*groups) : Result<Placement>(groups.error());
+  facts.placement = groups ? placement_of(*groups, maker_of) : Result<Placement>(groups.error());
   facts.arguments = read_arguments(process, stat.state);
   return facts;
 }
@@ -78,7 +78,7 @@ Result<ProcessFacts> ProcessReader::read(std::uint32_t pid) const {
   auto before = read_stat(*process);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (!before) return before.error();
-    auto facts = facts_of(pid, *process, *before);
+    auto facts = facts_of(pid, *process, *before, maker_of_);
     auto after = read_stat(*process);
     if (!after) return after.error();
     const bool same =
@@ -227,7 +227,9 @@ std::optional<Owner> owner_in(std::string_view status) {
 
 // The line has the process's number in each of its namespaces, from the reader's inwards.
 bool leads_pid_namespace(std::string_view status) {
-  return line_of(status, "\nNSpid:\t").ends_with("\t1");
+  std::string_view numbers = line_of(status, "\nNSpid:\t");
+  take_until('\t', numbers);
+  return numbers == "1";
 }
 
 namespace {

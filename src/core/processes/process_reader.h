@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "device/process.h"
+#include "processes/group_makers.h"
 
 namespace gpuyard::processes {
 
@@ -42,8 +43,9 @@ struct Glance {
 class ProcessReader {
  public:
   // `proc_root`: the mount of the /proc with the driver's process numbers.
-  explicit ProcessReader(std::string proc_root = std::string(kProcRoot))
-      : proc_root_(std::move(proc_root)) {}
+  explicit ProcessReader(std::string proc_root = std::string(kProcRoot),
+                         MakerOf maker_of = GroupMakers::of_this_machine())
+      : proc_root_(std::move(proc_root)), maker_of_(std::move(maker_of)) {}
 
   // Errc::not_found: no such process is visible there; Errc::denied: it is hidden.
   Result<Glance> glance(std::uint32_t pid) const;
@@ -56,6 +58,7 @@ class ProcessReader {
 
  private:
   std::string proc_root_;
+  MakerOf maker_of_;
 };
 
 // Splits the beginning of /proc/<pid>/cmdline into arguments; `cut`: the file went on.
@@ -89,8 +92,8 @@ struct Owner {
 
 // These take the text of a status file.
 std::optional<Owner> owner_in(std::string_view status);
-// Returns whether it is the first process of a PID namespace below this one, as a container's first
-// process is.
+// Returns whether it is the first process of a PID namespace right below the reader's, as a
+// container's first process is. Inside a container any user may make further ones.
 bool leads_pid_namespace(std::string_view status);
 
 // Turns untrusted bytes into text that may be stored, shown and sent. Takes at most `most` bytes;

@@ -1,0 +1,93 @@
+#include "processes/group_makers.h"
+
+#include <sys/stat.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace gpuyard::processes {
+namespace {
+
+constexpr const char* kMountInfo = "/proc/self/mountinfo";
+constexpr std::size_t kMostMountInfo = std::size_t{4} << 20U;
+
+bool has(std::string_view list, std::string_view word) {
+  while (!list.empty()) {
+    if (take_until(',', list) == word) return true;
+  }
+  return false;
+}
+
+bool leads_up(std::string_view path) {
+  while (!path.empty()) {
+    if (take_until('/', path) == "..") return true;
+  }
+  return false;
+}
+
+std::optional<std::uint32_t> owner_of_directory(const std::string& directory) {
+  struct stat status{};
+  if (::lstat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return std::nullopt;
+  return status.st_uid;
+}
+
+}  // namespace
+
+// "31 24 0:26 ROOT PLACE rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate". The kernel escapes
+// blanks and backslashes; no such place is needed.
+GroupMakers GroupMakers::parse(std::string_view mountinfo) {
+  GroupMakers makers;
+  while (!mountinfo.empty()) {
+    std::string_view line = take_until('\n', mountinfo);
+    const std::size_t behind = line.find(" - ");
+    if (behind == line.npos || line.find('\\') != line.npos) continue;
+    std::string_view kind = line.substr(behind + 3);
+    const std::string_view type = take_until(' ', kind);
+    if (type != "cgroup2" && type != "cgroup") continue;
+    take_until(' ', kind);  // its source
+    for (int i = 0; i < 3; ++i) take_until(' ', line);
+    const std::string_view root = take_until(' ', line);
+    const std::string_view place = take_until(' ', line);
+    makers.mounts_.push_back({root == "/" ? "" : std::string(root), std::string(place),
+                              type == "cgroup2" ? "" : std::string(kind)});
+  }
+  return makers;
+}
+
+GroupMakers GroupMakers::of_this_machine() {
+  const auto text = read_file(kMountInfo, kMostMountInfo);
+  if (text) return parse(*text);
+  log::debug("who made control groups is judged by their places: {}", text.error().message);
+  return {};
+}
+
+// A service of root may be handed to a user as a whole, and a runtime hands a container's own group
+// to the users inside it. Both have root's directory above, where only root makes groups.
+std::optional<std::uint32_t> GroupMakers::by_owner(const Group& group) const {
+  std::string_view controllers = group.hierarchy;
+  const std::string_view first = take_until(',', controllers);
+  for (const Mount& mount : mounts_) {
+    if (mount.controllers.empty() != first.empty()) continue;
+    if (!first.empty() && !has(mount.controllers, first)) continue;
+    std::string_view below = group.path;
+    if (!below.starts_with(mount.root)) continue;
+    below.remove_prefix(mount.root.size());
+    if (below.empty() || below.front() != '/' || leads_up(below)) continue;
+    const std::string directory = mount.place + std::string(below);
+    const auto owner = owner_of_directory(directory);
+    const auto above = owner_of_directory(parent_directory(directory));
+    if (!owner || !above) continue;
+    return *owner == kRoot ? kRoot : *above;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> GroupMakers::operator()(const Group& group) const {
+  const auto by_place = maker_by_place(group);
+  if (by_place && *by_place != kRoot) return by_place;
+  const auto owner = by_owner(group);
+  return owner ? owner : by_place;
+}
+
+}  // namespace gpuyard::processes
