@@ -6,6 +6,7 @@
 #include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "store/sqlite.h"
+#include "store/unreadable.h"
 
 namespace gpuyard::store {
 namespace {
@@ -26,6 +27,14 @@ constexpr auto kAlert = [](auto& row, auto& alert) {
   row.maybe(alert.acknowledged, 3, [](auto& columns, auto& by) { columns(by.by, by.note, by.at); });
   row(alert.told, alert.heard_by, alert.simulated);
 };
+// An alert that fires may withhold its GPU.
+constexpr Rows kFiring{
+    "alerts",
+    "number",
+    kAlertColumns,
+    "WHERE state <> 'resolved' ORDER BY number",
+    "CASE WHEN gpu <> '' THEN json_array(gpu) WHEN gpu_index IS NOT NULL THEN '[]' END",
+    "an alert"};
 constexpr auto kSilence = [](auto& row, auto& one) {
   row(one.id, one.rule, one.gpu, one.by, one.comment, one.since, one.until);
 };
@@ -43,22 +52,16 @@ Result<void> put_alerts(Database& database, const std::vector<Alert>& alerts) {
              andon::AlertArchive::kAlertsKept);
 }
 
-Error not_ours(const Database& database) {
-  return {Errc::conflict, "the alerts kept in " + database.path() +
-                              " are not of this version of gpuyard; start the one that wrote them"};
-}
-
-Result<std::vector<Alert>> alerts_in(Database& database, Result<Statement> rows) {
+// A row that makes no sense is left out: it can only be put aside where the file is written.
+Result<std::vector<Alert>> alerts_in(Result<Statement> rows) {
   if (!rows) return std::move(rows).error();
   std::vector<Alert> alerts;
-  bool sound = true;
   auto read = each_row(*rows, [&](const Statement& row) {
     RowReader reader(row);
     kAlert(reader, alerts.emplace_back());
-    sound = sound && reader.fault().empty();
+    if (!reader.fault().empty()) alerts.pop_back();
   });
   if (!read) return std::move(read).error();
-  if (!sound) return not_ours(database);
   return alerts;
 }
 
@@ -66,11 +69,14 @@ Result<std::vector<Alert>> alerts_in(Database& database, Result<Statement> rows)
 
 Result<andon::Kept> load_alerts(Database& database) {
   andon::Kept kept;
-  auto firing = alerts_in(
-      database, database.prepare("SELECT " + std::string(kAlertColumns) +
-                                 " FROM alerts WHERE state <> 'resolved' ORDER BY number"));
-  if (!firing) return std::move(firing).error();
-  kept.firing = *std::move(firing);
+  // With the number of an alert that cannot be read.
+  const auto last = database.number(
+      "SELECT max(ifnull((SELECT max(number) FROM alerts), 0), ifnull((SELECT max(CAST(key AS "
+      "INTEGER)) FROM unreadable_rows WHERE origin = 'alerts'), 0))");
+  if (!last) return last.error();
+  kept.last_number = static_cast<std::uint64_t>(*last);
+  auto sound = read_sound(kept.firing, database, kFiring, kAlert);
+  if (!sound) return std::move(sound).error();
   auto read = read_into(kept.silences, database,
                         "SELECT id, rule, gpu, by, comment, since_ms, until_ms FROM alert_silences",
                         kSilence);
@@ -79,10 +85,13 @@ Result<andon::Kept> load_alerts(Database& database) {
                      "SELECT number, id, sink, body FROM alert_outbox ORDER BY number", kOutgoing);
   }
   if (!read) return std::move(read).error();
-  const auto last = database.number("SELECT ifnull(max(number), 0) FROM alerts");
-  if (!last) return last.error();
-  kept.last_number = static_cast<std::uint64_t>(*last);
   return kept;
+}
+
+Result<void> put_bad_alerts_aside(Database& database) {
+  std::vector<Alert> firing;
+  auto read = read_sound(firing, database, kFiring, kAlert);
+  return read ? Result<void>() : std::move(read).error();
 }
 
 Result<void> save_alerts(Database& database, const andon::AlertEntry& entry) {
@@ -109,15 +118,21 @@ Result<void> save_alerts(Database& database, const andon::AlertEntry& entry) {
 
 Result<std::vector<Alert>> load_alert_history(Database& database,
                                               const andon::HistoryQuestion& question) {
-  const std::uint64_t before = question.before.value_or(INT64_MAX);
-  return alerts_in(database,
-                   prepare(database,
-                           "SELECT " + std::string(kAlertColumns) +
-                               " FROM alerts WHERE (?1 = '' OR rule = ?1) AND (?2 = '' OR "
-                               "instr(',' || ?2 || ',', ',' || gpu || ',') > 0) AND number < ?3 "
-                               "ORDER BY number DESC LIMIT ?4",
-                           question.rule, question.gpus, std::min<std::uint64_t>(before, INT64_MAX),
-                           question.limit));
+  const std::uint64_t before =
+      std::min<std::uint64_t>(question.before.value_or(INT64_MAX), INT64_MAX);
+  const std::string columns = "SELECT " + std::string(kAlertColumns) + " FROM alerts WHERE ";
+  if (!question.gpus.empty()) {
+    return alerts_in(prepare(database,
+                             columns +
+                                 "number IN (SELECT a.number FROM json_each(?4) AS g, alerts AS a "
+                                 "WHERE a.gpu = g.value AND a.number < ?1 AND (?3 = '' OR a.rule = "
+                                 "?3) ORDER BY a.number DESC LIMIT ?2) ORDER BY number DESC",
+                             before, question.limit, question.rule, json_list(question.gpus)));
+  }
+  const char* const of_rule = question.rule.empty() ? "?3 = ''" : "rule = ?3";
+  return alerts_in(prepare(database,
+                           columns + of_rule + " AND number < ?1 ORDER BY number DESC LIMIT ?2",
+                           before, question.limit, question.rule));
 }
 
 bool AlertDb::load(std::function<void(Result<andon::Kept>)> loaded) {
@@ -129,14 +144,18 @@ bool AlertDb::load(std::function<void(Result<andon::Kept>)> loaded) {
 bool AlertDb::save(andon::AlertEntry entry, Saved kept) {
   const bool only_delivered = entry.alerts.empty() && entry.silences.empty() &&
                               entry.unsilenced.empty() && entry.outgoing.empty();
-  return store_.run([shared = std::make_shared<const andon::AlertEntry>(std::move(entry))](
-                        Database& database) { return save_alerts(database, *shared); },
-                    std::move(kept), only_delivered ? Durability::normal : Durability::full);
+  const auto shared = std::make_shared<const andon::AlertEntry>(std::move(entry));
+  StateDb::Work work;
+  if (!shared->empty()) {
+    work = [shared](Database& database) { return save_alerts(database, *shared); };
+  }
+  return store_.run(shared->requester, std::move(work), std::move(kept),
+                    only_delivered ? Durability::normal : Durability::full);
 }
 
 bool AlertDb::history(andon::HistoryQuestion question,
                       std::function<void(Result<std::vector<Alert>>)> answered) {
-  return store_.ask<std::vector<Alert>>(
+  return store_.read<std::vector<Alert>>(
       [question = std::move(question)](Database& database) {
         return load_alert_history(database, question);
       },

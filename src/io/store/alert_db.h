@@ -46,8 +46,15 @@ CREATE TABLE alert_outbox(
   body TEXT NOT NULL) STRICT;
 )";
 
-// Errc::conflict if it holds something that this program would not write.
+// The indexes that find the alerts of one rule or of some GPUs.
+inline constexpr const char* kAlertIndexes = R"(
+CREATE INDEX alerts_by_rule ON alerts(rule, number);
+CREATE INDEX alerts_by_gpu ON alerts(gpu, number);
+)";
+
 Result<andon::Kept> load_alerts(Database&);
+// Puts alerts aside that may fire and make no sense; load_alerts() does that, too.
+Result<void> put_bad_alerts_aside(Database&);
 Result<void> save_alerts(Database&, const andon::AlertEntry&);
 Result<std::vector<andon::Alert>> load_alert_history(Database&, const andon::HistoryQuestion&);
 
@@ -57,6 +64,7 @@ class AlertDb final : public andon::AlertArchive {
   explicit AlertDb(StateStore& store) : store_(store) {}
   bool load(std::function<void(Result<andon::Kept>)> loaded) override;
   bool save(andon::AlertEntry, Saved kept) override;
+  bool has_room(const Requester& requester) const override { return store_.has_room(requester); }
   bool history(andon::HistoryQuestion,
                std::function<void(Result<std::vector<andon::Alert>>)> answered) override;
   std::vector<std::string> notes() const override { return store_.notes(); }

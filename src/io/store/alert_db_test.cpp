@@ -1,5 +1,8 @@
 #include "store/alert_db.h"
 
+#include <filesystem>
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
@@ -69,7 +72,7 @@ class AlertDbTest : public ::testing::Test {
   ScratchDirectory directory_;
   CapturedLog log_;
   ManualWorker worker_;
-  StateStore store_{worker_, directory_.in("state.db"), kStateLayout};
+  StateStore store_{worker_, worker_, directory_.in("state.db"), kStateLayout};
   AlertDb db_{store_};
 };
 
@@ -141,6 +144,27 @@ TEST_F(AlertDbTest, OldHistoryIsForgottenAndWhatFiresIsNot) {
   }
   save({.alerts = many});
   EXPECT_EQ(history({.before = 13}), (std::vector<std::uint64_t>{12, 11, 10, 1}));
+}
+
+TEST_F(AlertDbTest, HistoryIsFoundByGpuAndByRule) {
+  std::vector<Alert> many;
+  for (std::uint64_t number = 1; number <= 30; ++number) {
+    many.push_back(resolved(alert(number)));
+    many.back().gpu = fmt::format("GPU-{}", number % 3);
+    if (number % 2 == 0) many.back().rule = "memory";
+  }
+  save({.alerts = many});
+  EXPECT_EQ(history({.gpus = "GPU-0,GPU-2", .limit = 3}), (std::vector<std::uint64_t>{30, 29, 27}));
+  EXPECT_EQ(history({.rule = "memory", .limit = 2}), (std::vector<std::uint64_t>{30, 28}));
+  EXPECT_EQ(history({.rule = "memory", .gpus = "GPU-1", .before = 28}),
+            (std::vector<std::uint64_t>{22, 16, 10, 4}));
+}
+
+TEST_F(AlertDbTest, NothingToKeepWritesNothing) {
+  save({.alerts = {alert(1)}});
+  const auto before = std::filesystem::file_size(directory_.in("state.db-wal"));
+  save({});
+  EXPECT_EQ(std::filesystem::file_size(directory_.in("state.db-wal")), before);
 }
 
 TEST_F(AlertDbTest, NumbersThatJumpForgetNothing) {

@@ -4,10 +4,13 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <boost/describe.hpp>
+#include <boost/mp11.hpp>
 
 #include "base/record.h"
 #include "base/text.h"
 #include "store/sqlite.h"
+#include "store/unreadable.h"
 
 namespace gpuyard::store {
 namespace {
@@ -68,7 +71,8 @@ constexpr auto kClaim = [](auto& row, auto& claim) {
 // The columns behind the number.
 constexpr auto kAudit = [](auto& row, auto& entry) {
   row(entry.at, entry.by, entry.request_id, entry.action, entry.gpu, entry.index, entry.before,
-      entry.after, entry.outcome, entry.error, entry.forced, entry.took, entry.source);
+      entry.after, entry.outcome, entry.error, entry.forced, entry.took, entry.source,
+      entry.person);
 };
 
 constexpr auto kNumberedAudit = [](auto& row, auto& entry) {
@@ -104,80 +108,118 @@ Result<void> put_holding(Database& database, const Holding& holding) {
   return put ? put_claims(database, holding) : put;
 }
 
-// Deletes the entries of one source that are older than its newest `kept` and than `before_ms`.
-Result<void> prune_audit(Database& database, AuditEntry::Source source, std::int64_t kept,
-                         std::int64_t before_ms = INT64_MAX) {
+// How many entries follow before all sources are brought down to what is kept of them: it takes
+// time.
+constexpr std::int64_t kPruneEvery = 64;
+
+// Deletes what a source has above `kept`: again and again the oldest entry of the person with the
+// most.
+Result<void> level_audit(Database& database, AuditEntry::Source source, std::int64_t kept) {
+  const auto count = database.number(
+      fmt::format("SELECT COUNT(*) FROM control_audit WHERE source = '{}'", enum_name(source)));
+  if (!count) return count.error();
+  if (*count <= kept) return {};
   return run(database,
-             "DELETE FROM control_audit WHERE source = ?1 AND at_ms < ?3 AND number <= (SELECT "
-             "number FROM control_audit WHERE source = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)",
-             source, kept, before_ms);
+             "DELETE FROM control_audit WHERE number IN (SELECT number FROM (SELECT number, "
+             "row_number() OVER (PARTITION BY person ORDER BY number DESC) AS place FROM "
+             "control_audit WHERE source = ?1) ORDER BY place DESC, number LIMIT ?2)",
+             source, *count - kept);
 }
 
-Result<void> prune_audit_for(Database& database, const AuditEntry& entry) {
+// Deletes the entries of administrators that are older than their newest `kept` and than
+// `before_ms`.
+Result<void> prune_administrators(Database& database, std::int64_t kept,
+                                  std::int64_t before_ms = INT64_MAX) {
+  return run(database,
+             "DELETE FROM control_audit WHERE source = 'administrator' AND at_ms < ?2 AND number "
+             "<= (SELECT number FROM control_audit WHERE source = 'administrator' ORDER BY number "
+             "DESC LIMIT 1 OFFSET ?1)",
+             kept, before_ms);
+}
+
+// The days are counted from the second newest with an entry: a clock that is wrong once deletes
+// nothing.
+Result<void> prune_administrators(Database& database) {
   using control::ControlArchive;
-  switch (entry.source) {
-    case AuditEntry::Source::user:
-      return prune_audit(database, entry.source, ControlArchive::kAuditKept);
-    case AuditEntry::Source::lease:
-      return prune_audit(database, entry.source, ControlArchive::kLeaseChangesKept);
-    case AuditEntry::Source::refused:
-    case AuditEntry::Source::refused_over_tcp:
-      return prune_audit(database, entry.source, ControlArchive::kRefusalsKept);
-    case AuditEntry::Source::administrator:
-      break;
-  }
-  // Counted from the second newest day with an entry: a clock that is wrong once deletes nothing.
   constexpr const char* kDayBefore =
       "SELECT MAX(at_ms) FROM control_audit WHERE source = 'administrator' AND at_ms < (SELECT "
       "MAX(at_ms) / 86400000 * 86400000 FROM control_audit WHERE source = 'administrator')";
   const auto day_before = database.number(kDayBefore);
   if (!day_before) return day_before.error();
   const auto kept_ms = std::chrono::milliseconds(ControlArchive::kAdministratorsKept).count();
-  auto done =
-      prune_audit(database, entry.source, ControlArchive::kAuditKept, *day_before - kept_ms);
-  return done ? prune_audit(database, entry.source, ControlArchive::kMostOfAdministrators) : done;
+  auto done = prune_administrators(database, ControlArchive::kAuditKept, *day_before - kept_ms);
+  return done ? prune_administrators(database, ControlArchive::kMostOfAdministrators) : done;
+}
+
+Result<void> prune_audit(Database& database, AuditEntry::Source source) {
+  using control::ControlArchive;
+  switch (source) {
+    case AuditEntry::Source::user:
+    case AuditEntry::Source::gpuyard:
+      return level_audit(database, source, ControlArchive::kAuditKept);
+    case AuditEntry::Source::ordinary:
+      return level_audit(database, source, ControlArchive::kOrdinaryKept);
+    case AuditEntry::Source::lease:
+      return level_audit(database, source, ControlArchive::kLeaseChangesKept);
+    case AuditEntry::Source::refused:
+    case AuditEntry::Source::refused_over_tcp:
+      return level_audit(database, source, ControlArchive::kRefusalsKept);
+    case AuditEntry::Source::administrator:
+      break;
+  }
+  return prune_administrators(database);
+}
+
+Result<void> prune_audit(Database& database) {
+  Result<void> done;
+  boost::mp11::mp_for_each<boost::describe::describe_enumerators<AuditEntry::Source>>(
+      [&](auto source) {
+        if (done) done = prune_audit(database, source.value);
+      });
+  return done;
 }
 
 Result<void> put_audit(Database& database, const AuditEntry& entry) {
   auto put =
-      run_for_each(database, "INSERT INTO control_audit VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+      run_for_each(database, "INSERT INTO control_audit VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                    std::span(&entry, 1), kAudit);
-  return put ? prune_audit_for(database, entry) : put;
+  if (!put) return put;
+  const auto newest = database.number("SELECT MAX(number) FROM control_audit");
+  if (!newest) return newest.error();
+  return *newest % kPruneEvery == 0 ? prune_audit(database) : Result<void>();
 }
 
 }  // namespace
 
+// A setting whose row cannot be read stays as it is until it is set or reset: what it was
+// before is not known. A wish that cannot be read counts no more.
 Result<std::vector<Holding>> load_control(Database& database) {
+  struct KeptClaim {
+    DeviceId gpu;
+    SettingKind kind{};
+    Claim claim;
+  };
   std::vector<Holding> holdings;
-  bool sound = true;
-  auto read = each_row(database,
-                       "SELECT gpu, kind, boot_id, standing, baseline, written, replaced "
-                       "FROM control_holdings ORDER BY gpu, kind",
-                       [&](const Statement& row) {
-                         RowReader reader(row);
-                         kHolding(reader, holdings.emplace_back());
-                         sound = sound && reader.fault().empty();
-                       });
+  std::vector<KeptClaim> claims;
+  const Rows of_settings{"control_holdings", "gpu || ' ' || kind",
+                         "gpu, kind, boot_id, standing, baseline, written, replaced",
+                         "ORDER BY gpu, kind"};
+  const Rows of_claims{"control_claims", "gpu || ' ' || kind || ' ' || place",
+                       "gpu, kind, owner, wanted, since_ms, until_ns, until_ms",
+                       "ORDER BY gpu, kind, place"};
+  auto read = read_sound(holdings, database, of_settings, kHolding);
+  if (read) {
+    read = read_sound(claims, database, of_claims, [](auto& row, auto& one) {
+      row(one.gpu, one.kind);
+      kClaim(row, one.claim);
+    });
+  }
   if (!read) return std::move(read).error();
-  read = each_row(database,
-                  "SELECT gpu, kind, owner, wanted, since_ms, until_ns, until_ms "
-                  "FROM control_claims ORDER BY gpu, kind, place",
-                  [&](const Statement& row) {
-                    const auto holding = std::ranges::find_if(holdings, [&](const Holding& one) {
-                      return one.gpu == row.text(0) && enum_name(one.kind) == row.text(1);
-                    });
-                    sound = sound && enum_from_name<SettingKind>(row.text(1));
-                    if (holding == holdings.end()) return;
-                    RowReader reader(row, 2);
-                    kClaim(reader, holding->claims.emplace_back());
-                    sound = sound && reader.fault().empty();
-                  });
-  if (!read) return std::move(read).error();
-  if (!sound) {
-    return Error{Errc::invalid,
-                 "the settings kept in " + database.path() +
-                     " are not of this version of gpuyard; start the one that wrote them, restore "
-                     "everything, and end it"};
+  for (KeptClaim& one : claims) {
+    const auto holding = std::ranges::find_if(holdings, [&](const Holding& setting) {
+      return setting.gpu == one.gpu && setting.kind == one.kind;
+    });
+    if (holding != holdings.end()) holding->claims.push_back(std::move(one.claim));
   }
   return holdings;
 }
@@ -195,13 +237,20 @@ Result<void> save_control(Database& database, const control::ControlEntry& entry
 Result<std::vector<AuditEntry>> load_audit(Database& database,
                                            const control::AuditQuestion& question) {
   std::vector<AuditEntry> entries;
-  auto read = read_into(
-      entries, database,
+  const std::string columns =
       "SELECT number, at_ms, by, request_id, action, gpu, gpu_index, before, after, outcome, "
-      "error, forced, took_ns, source FROM control_audit "
-      "WHERE (?1 = '' OR instr(',' || ?1 || ',', ',' || gpu || ',') > 0) AND number < ?2 ORDER BY "
-      "number DESC LIMIT ?3",
-      kNumberedAudit, question.gpus, question.before.value_or(INT64_MAX), question.limit);
+      "error, forced, took_ns, source, person FROM control_audit WHERE ";
+  const std::int64_t before = question.before.value_or(INT64_MAX);
+  auto read =
+      question.gpus.empty()
+          ? read_into(entries, database, columns + "number < ?1 ORDER BY number DESC LIMIT ?2",
+                      kNumberedAudit, before, question.limit)
+          : read_into(entries, database,
+                      columns +
+                          "number IN (SELECT a.number FROM json_each(?3) AS g, "
+                          "control_audit AS a WHERE a.gpu = g.value AND a.number < ?1 "
+                          "ORDER BY a.number DESC LIMIT ?2) ORDER BY number DESC",
+                      kNumberedAudit, before, question.limit, json_list(question.gpus));
   if (!read) return std::move(read).error();
   std::ranges::reverse(entries);
   return entries;
@@ -213,7 +262,13 @@ bool ControlDb::load(std::function<void(Result<std::vector<Holding>>)> loaded) {
 
 bool ControlDb::save(control::ControlEntry entry, control::When when, Kept kept) {
   if (when == control::When::now) return save_now(std::move(entry), kept);
-  if (waiting_.size() >= kMostWaiting) return false;
+  if (!entry.put && !entry.removed && !entry.audit) {
+    loop_.post([kept = std::move(kept)] { kept({}); });
+    return true;
+  }
+  // A setting that was written must be noted: it takes no share of the user who asked for it.
+  const bool of_setting = entry.put || entry.removed;
+  if (!room_.enter(of_setting ? Requester::daemon() : entry.requester)) return false;
   waiting_.push_back({std::move(entry), std::move(kept)});
   if (waiting_.size() == 1) soon_ = loop_.call_after(kSoon, [this] { keep_waiting(); });
   return true;
@@ -238,13 +293,13 @@ bool ControlDb::save_now(control::ControlEntry entry, const Kept& kept) {
     }
   }
   const auto shared = std::make_shared<const control::ControlEntry>(std::move(entry));
-  const bool taken =
-      store_.run([shared](Database& database) { return save_control(database, *shared); },
-                 [kept, overtaken](const Result<void>& done) {
-                   for (const Waiting& one : overtaken) one.kept(done);
-                   kept(done);
-                 },
-                 Durability::normal);
+  const bool taken = store_.run(
+      Requester::daemon(), [shared](Database& database) { return save_control(database, *shared); },
+      [kept, overtaken](const Result<void>& done) {
+        for (const Waiting& one : overtaken) one.kept(done);
+        kept(done);
+      },
+      Durability::normal);
   if (!taken) {
     for (const Waiting& one : overtaken) one.kept(Error{Errc::busy, "too much waits for the disk"});
   }
@@ -255,7 +310,9 @@ void ControlDb::keep_waiting() {
   soon_.reset();
   if (waiting_.empty()) return;
   const auto all = std::make_shared<std::vector<Waiting>>(std::exchange(waiting_, {}));
+  room_ = SharedRoom(kRoom);
   const bool taken = store_.run(
+      Requester::daemon(),
       [all](Database& database) -> Result<void> {
         for (const Waiting& one : *all) {
           if (auto done = save_control(database, one.entry); !done) return done;
@@ -272,7 +329,7 @@ void ControlDb::keep_waiting() {
 bool ControlDb::audit(control::AuditQuestion question,
                       std::function<void(Result<std::vector<AuditEntry>>)> answered) {
   keep_waiting();
-  return store_.ask<std::vector<AuditEntry>>(
+  return store_.read<std::vector<AuditEntry>>(
       [question = std::move(question)](Database& database) {
         return load_audit(database, question);
       },

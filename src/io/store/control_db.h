@@ -54,6 +54,22 @@ UPDATE control_audit SET source = 'administrator' WHERE source = 'user' AND by =
 CREATE INDEX control_audit_by_source ON control_audit(source, number);
 )";
 
+// The index that finds the entries of some GPUs.
+inline constexpr const char* kAuditByGpu =
+    "CREATE INDEX control_audit_by_gpu ON control_audit(gpu, number);";
+
+// The person whose share of its source an entry takes, as the entry's text names one, and a source
+// of its own for those who may only lease and for gpuyard itself.
+inline constexpr const char* kAuditPersons = R"(
+ALTER TABLE control_audit ADD COLUMN person TEXT NOT NULL DEFAULT '';
+UPDATE control_audit SET person = substr(by, 1, instr(by || ' under lease ', ' under lease ') - 1);
+UPDATE control_audit SET person = substr(person, 1, instr(person || ' by ', ' by ') - 1);
+UPDATE control_audit SET source = 'gpuyard' WHERE source = 'user' AND by = 'gpuyard';
+UPDATE control_audit SET source = 'ordinary' WHERE source = 'user'
+  AND (action LIKE 'make token %' OR action LIKE 'revoke token %');
+CREATE INDEX control_audit_by_person ON control_audit(source, person, number);
+)";
+
 // A holding of a kind or with a value that this program does not know is an error: otherwise it
 // would be left in force for ever.
 Result<std::vector<control::Holding>> load_control(Database&);
@@ -75,7 +91,10 @@ class ControlDb final : public control::ControlArchive {
              std::function<void(Result<std::vector<control::AuditEntry>>)> answered) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
-  static constexpr std::size_t kMostWaiting = 4096;
+  // Of the entries that wait for their common write; see docs/fairness.md. Lines of the audit alone
+  // never take the places that settings need.
+  static constexpr SharedRoom::Limits kRoom = {shares::kControlEntries, shares::kControlEntriesKept,
+                                               shares::kControlEntriesOfOne};
 
  private:
   struct Waiting {
@@ -89,6 +108,7 @@ class ControlDb final : public control::ControlArchive {
   Loop& loop_;
   StateStore& store_;
   std::vector<Waiting> waiting_;
+  SharedRoom room_{kRoom};  // of waiting_
   Subscription soon_;
 };
 

@@ -88,17 +88,30 @@ class ControlDbTest : public ::testing::Test {
     return entries;
   }
 
-  // Adds `each` entries of 1970 for each source.
+  // Adds `each` entries of 1970 of one person for each source.
   void fill_audit(std::int64_t each) {
     const std::string fill = fmt::format(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) "
-        "INSERT INTO control_audit SELECT NULL,0,'','','old','',NULL,NULL,NULL,'',NULL,0,0,source "
-        "FROM n, (SELECT 'user' AS source UNION ALL SELECT 'administrator' UNION ALL "
-        "SELECT 'lease' UNION ALL SELECT 'refused' UNION ALL SELECT 'refused_over_tcp')",
+        "INSERT INTO control_audit SELECT "
+        "NULL,0,'','','old','',NULL,NULL,NULL,'',NULL,0,0,source,'uid 1' "
+        "FROM n, (SELECT 'user' AS source UNION ALL SELECT 'ordinary' UNION ALL "
+        "SELECT 'administrator' UNION ALL SELECT 'lease' UNION ALL SELECT 'gpuyard' UNION ALL "
+        "SELECT 'refused' UNION ALL SELECT 'refused_over_tcp')",
         each);
-    ASSERT_TRUE(store_.run([fill](Database& database) { return database.execute(fill.c_str()); },
-                           [](const Result<void>&) {}));
+    ASSERT_TRUE(store_.run(
+        Requester::daemon(), [fill](Database& database) { return database.execute(fill.c_str()); },
+        [](const Result<void>&) {}));
     worker_.run_all();
+  }
+  // Saves the entry until entries above what is kept were deleted; returns how often.
+  std::int64_t save_until_pruned(const AuditEntry& entry) {
+    constexpr std::int64_t kPruneEvery = 64;
+    std::int64_t saved = 0;
+    do {
+      save({{}, {}, entry});
+      ++saved;
+    } while (ask({"", 1, {}}).front().number % kPruneEvery != 0);
+    return saved;
   }
   std::int64_t kept_of(AuditEntry::Source source) {
     return std::ranges::count(ask({"", 100'000, {}}), source, &AuditEntry::source);
@@ -107,7 +120,7 @@ class ControlDbTest : public ::testing::Test {
   ScratchDirectory directory_;
   CapturedLog log_;
   ManualWorker worker_;
-  StateStore store_{worker_, directory_.in("state.db"), kStateLayout};
+  StateStore store_{worker_, worker_, directory_.in("state.db"), kStateLayout};
   ManualLoop loop_;
   ControlDb db_{loop_, store_};
 };
@@ -131,17 +144,21 @@ TEST_F(ControlDbTest, ALaterHoldingTakesThePlaceOfTheEarlierWithItsClaims) {
   EXPECT_TRUE(load()->empty());
 }
 
-TEST_F(ControlDbTest, WhatMakesNoSenseIsAnErrorAndNotForgotten) {
+TEST_F(ControlDbTest, ASettingThatMakesNoSenseIsPutAside) {
   save({limits(), {}, {}});
+  save({clocks(), {}, {}});
   ASSERT_TRUE(store_.run(
+      Requester::daemon(),
       [](Database& database) {
-        return database.execute("UPDATE control_holdings SET kind = 'fan_speed'");
+        return database.execute(
+            "UPDATE control_holdings SET kind = 'fan_speed' WHERE kind = 'power_limit'");
       },
       [](const Result<void>&) {}));
   worker_.run_all();
   const auto loaded = load();
-  ASSERT_FALSE(loaded.ok());
-  EXPECT_NE(loaded.error().message.find("not of this version"), std::string::npos);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ(*loaded, std::vector{clocks()});
+  EXPECT_EQ(store_.notes().size(), 1U);
 }
 
 TEST_F(ControlDbTest, TheAuditIsNumberedAndAskedForFromItsEnd) {
@@ -166,20 +183,61 @@ TEST_F(ControlDbTest, EachSourceHasAShareOfTheAudit) {
   fill_audit(ControlArchive::kAuditKept);
   AuditEntry entry = audit("new", "GPU-0");
   entry.at = WallTime(std::chrono::days(100));
-  for (const Source source : {Source::user, Source::administrator, Source::lease, Source::refused,
-                              Source::refused_over_tcp}) {
+  for (const Source source : {Source::user, Source::ordinary, Source::administrator, Source::lease,
+                              Source::gpuyard, Source::refused, Source::refused_over_tcp}) {
     entry.source = source;
     save({{}, {}, entry});
   }
   entry.source = Source::administrator;
   entry.at += std::chrono::days(1);  // the day before is the one that counts
-  save({{}, {}, entry});
+  save_until_pruned(entry);
   EXPECT_EQ(kept_of(Source::user), ControlArchive::kAuditKept);
+  EXPECT_EQ(kept_of(Source::ordinary), ControlArchive::kOrdinaryKept);
   EXPECT_EQ(kept_of(Source::administrator), ControlArchive::kAuditKept);
-  EXPECT_EQ(kept_of(Source::lease), ControlArchive::kAuditKept / 2);
+  EXPECT_EQ(kept_of(Source::lease), ControlArchive::kLeaseChangesKept);
+  EXPECT_EQ(kept_of(Source::gpuyard), ControlArchive::kAuditKept);
   EXPECT_EQ(kept_of(Source::refused), ControlArchive::kRefusalsKept);
   EXPECT_EQ(kept_of(Source::refused_over_tcp), ControlArchive::kRefusalsKept);
   EXPECT_EQ(ask({"", 1, {}}).front().action, "new");
+}
+
+TEST_F(ControlDbTest, ThePersonWithMostEntriesLosesTheOldest) {
+  using control::ControlArchive;
+  AuditEntry entry = audit("of few", "");
+  entry.source = AuditEntry::Source::refused;
+  entry.person = "uid 2";
+  for (int i = 0; i < 3; ++i) save({{}, {}, entry});
+  fill_audit(ControlArchive::kRefusalsKept + 100);
+  entry.action = "of a third";
+  entry.person = "uid 3";
+  save_until_pruned(entry);
+  const auto all = ask({"", 100'000, {}});
+  EXPECT_EQ(std::ranges::count(all, "of few", &AuditEntry::action), 3);
+  EXPECT_GT(std::ranges::count(all, "of a third", &AuditEntry::action), 0);
+  EXPECT_EQ(kept_of(AuditEntry::Source::refused), ControlArchive::kRefusalsKept);
+}
+
+TEST_F(ControlDbTest, TwoWithMostEntriesAreLevelled) {
+  using control::ControlArchive;
+  AuditEntry entry = audit("more", "");
+  entry.source = AuditEntry::Source::refused;
+  for (int i = 0; i < 900; ++i) {
+    entry.person = i % 3 == 0 ? "uid 2" : "uid 3";
+    save({{}, {}, entry});
+  }
+  fill_audit(500);  // of uid 1
+  entry.person = "uid 4";
+  const auto of_fourth = save_until_pruned(entry);
+  const auto all = ask({"", 100'000, {}});
+  const auto count = [&](const char* person) {
+    return std::ranges::count_if(all, [&](const AuditEntry& one) {
+      return one.person == person && one.source == entry.source;
+    });
+  };
+  EXPECT_EQ(count("uid 2"), 300) << "fewer than the share that the others are left with";
+  EXPECT_EQ(count("uid 4"), of_fourth);
+  EXPECT_LE(std::abs(count("uid 1") - count("uid 3")), 1);
+  EXPECT_EQ(kept_of(entry.source), ControlArchive::kRefusalsKept);
 }
 
 TEST_F(ControlDbTest, WhatAdministratorsDidIsKeptForATime) {
@@ -188,14 +246,45 @@ TEST_F(ControlDbTest, WhatAdministratorsDidIsKeptForATime) {
   AuditEntry entry = audit("new", "GPU-0");
   entry.source = AuditEntry::Source::administrator;
   entry.at = WallTime(std::chrono::days(89));
-  save({{}, {}, entry});
-  EXPECT_EQ(kept_of(entry.source), ControlArchive::kAuditKept + 1);
+  std::int64_t saved = save_until_pruned(entry);
+  EXPECT_EQ(kept_of(entry.source), ControlArchive::kAuditKept + saved);
   entry.at = WallTime(std::chrono::days(20'000));  // a clock that is wrong once
-  save({{}, {}, entry});
-  EXPECT_EQ(kept_of(entry.source), ControlArchive::kAuditKept + 2);
+  saved += save_until_pruned(entry);
+  EXPECT_EQ(kept_of(entry.source), ControlArchive::kAuditKept + saved);
   entry.at = WallTime(std::chrono::days(91));
-  save({{}, {}, entry});
+  save_until_pruned(entry);
   EXPECT_EQ(kept_of(entry.source), ControlArchive::kAuditKept);
+}
+
+TEST(AuditPersons, AreTakenFromEarlierEntries) {
+  const ScratchDirectory directory;
+  const auto commit = [&](StateDb::Layout layout, const StateDb::Work& work) {
+    StateDb file(directory.in("state.db"), layout);
+    const auto done = file.commit(std::span(&work, 1));
+    EXPECT_TRUE(done) << done.error().message;
+  };
+  constexpr std::size_t kBefore = 7;  // layouts without persons
+  commit(std::span(kStateLayout).first(kBefore), [](Database& database) {
+    return database.execute(
+        "INSERT INTO control_audit SELECT NULL,0,column1,'',column2,'',NULL,NULL,NULL,'',NULL,0,0,"
+        "'user' FROM (VALUES('uid 7','set ecc to on'),('uid 7 by token abc','revoke token x'),"
+        "('uid 7 under lease a of uid 7','set ecc to on'),('gpuyard','put back ecc'))");
+  });
+  commit(kStateLayout, [](Database&) { return Result<void>(); });
+  std::vector<AuditEntry> entries;
+  commit(kStateLayout, [&](Database& database) -> Result<void> {
+    auto loaded = load_audit(database, {});
+    if (!loaded) return std::move(loaded).error();
+    entries = *std::move(loaded);
+    return {};
+  });
+  using Source = AuditEntry::Source;
+  ASSERT_EQ(entries.size(), 4U);
+  const Source sources[] = {Source::user, Source::ordinary, Source::user, Source::gpuyard};
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    EXPECT_EQ(entries[i].source, sources[i]) << i;
+    EXPECT_EQ(entries[i].person, i == 3 ? "gpuyard" : "uid 7") << i;
+  }
 }
 
 TEST_F(ControlDbTest, WhatIsToBeKeptSoonIsKeptTogetherAfterAMoment) {
@@ -241,6 +330,36 @@ TEST_F(ControlDbTest, AHoldingThatIsRemovedNowDoesNotComeBack) {
 TEST_F(ControlDbTest, TheAuditThatIsAskedForIsWhole) {
   ASSERT_TRUE(db_.save({{}, {}, audit("one", "GPU-0")}, When::soon, [](const Result<void>&) {}));
   EXPECT_EQ(ask({"", 10, {}}).size(), 1U);
+}
+
+TEST_F(ControlDbTest, LinesOfTheAuditLeaveRoomForSettings) {
+  const auto nobody = [](const Result<void>&) {};
+  const auto line = [&](const std::string& party) {
+    return db_.save({{}, {}, audit("refused", "GPU-0"), {party}}, When::soon, nobody);
+  };
+  for (std::size_t i = 0; i < shares::kControlEntriesOfOne; ++i) EXPECT_TRUE(line("uid 1001"));
+  EXPECT_FALSE(line("uid 1001"));
+  std::size_t of_others = 0;
+  for (int user = 0; user < 10'000; ++user) of_others += line(fmt::format("uid {}", user + 2000));
+  EXPECT_EQ(of_others + shares::kControlEntriesOfOne,
+            shares::kControlEntries - shares::kControlEntriesKept);
+  EXPECT_TRUE(db_.save({limits(), {}, {}, {"uid 1001"}}, When::soon, nobody));
+  loop_.advance(control::ControlArchive::kSoon);
+  worker_.run_all();
+  EXPECT_EQ(*load(), std::vector{limits()});
+  EXPECT_TRUE(line("uid 1001"));
+}
+
+TEST_F(ControlDbTest, TheAuditOfSomeGpusIsTheirsAlone) {
+  for (int i = 0; i < 300; ++i) {
+    save({{}, {}, audit(fmt::format("change {}", i), fmt::format("GPU-{}", i % 3))});
+  }
+  const auto two = ask({"GPU-0,GPU-2", 5, {}});
+  ASSERT_EQ(two.size(), 5U);
+  EXPECT_EQ(two.back().action, "change 299");
+  EXPECT_EQ(two.front().action, "change 293");
+  for (const AuditEntry& entry : two) EXPECT_NE(entry.gpu, "GPU-1");
+  EXPECT_TRUE(ask({"GPU-9", 5, {}}).empty());
 }
 
 TEST_F(ControlDbTest, TheEndKeepsWhatWasToBeKeptSoon) {

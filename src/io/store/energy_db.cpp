@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "store/sqlite.h"
+#include "store/unreadable.h"
 
 namespace gpuyard::store {
 namespace {
@@ -60,28 +61,27 @@ Result<void> remove_windows(Database& database, const std::vector<std::string>& 
 
 Result<Books> load_energy(Database& database) {
   Books books;
-  auto read =
-      read_into(books.accounts, database,
-                "SELECT uuid, simulated, boot_id, driver, epoch, first_seen_ms, epoch_since_ms, "
-                "epoch_start_mj, last_ns, "
-                "last_ms, counter_mj, unattributed_mj, daemon_down_mj, estimated_mj, unknown_ns "
-                "FROM energy_accounts ORDER BY uuid, simulated",
-                kAccount);
-  if (!read) return std::move(read).error();
-  read = read_into(books.windows, database,
-                   "SELECT id, name, owner, boot_id, simulated, began_ns, began_ms, most_ns "
-                   "FROM energy_windows ORDER BY id",
-                   kWindow);
-  if (!read) return std::move(read).error();
+  const Rows accounts{
+      "energy_accounts", "uuid || ' ' || simulated",
+      "uuid, simulated, boot_id, driver, epoch, first_seen_ms, epoch_since_ms, epoch_start_mj, "
+      "last_ns, last_ms, counter_mj, unattributed_mj, daemon_down_mj, estimated_mj, unknown_ns",
+      "ORDER BY uuid, simulated"};
+  const Rows windows{"energy_windows", "id",
+                     "id, name, owner, boot_id, simulated, began_ns, began_ms, most_ns",
+                     "ORDER BY id"};
+  auto sound = read_sound(books.accounts, database, accounts, kAccount);
+  if (sound) sound = read_sound(books.windows, database, windows, kWindow);
+  if (!sound) return std::move(sound).error();
   auto window = books.windows.begin();
-  read = each_row(database,
-                  "SELECT id, uuid, device_mj, estimated_mj, unknown_ns, epoch, taken_ns, peak_mw "
-                  "FROM energy_window_gpus ORDER BY id, place",
-                  [&](const Statement& row) {
-                    while (window != books.windows.end() && window->id < row.text(0)) ++window;
-                    if (window == books.windows.end() || window->id != row.text(0)) return;
-                    window->gpus.push_back(record_of<WindowGpu>(row, kWindowGpu, 1));
-                  });
+  auto read =
+      each_row(database,
+               "SELECT id, uuid, device_mj, estimated_mj, unknown_ns, epoch, taken_ns, peak_mw "
+               "FROM energy_window_gpus ORDER BY id, place",
+               [&](const Statement& row) {
+                 while (window != books.windows.end() && window->id < row.text(0)) ++window;
+                 if (window == books.windows.end() || window->id != row.text(0)) return;
+                 window->gpus.push_back(record_of<WindowGpu>(row, kWindowGpu, 1));
+               });
   if (!read) return std::move(read).error();
   return books;
 }
@@ -106,9 +106,12 @@ bool EnergyDb::load(std::function<void(Result<Books>)> loaded) {
 }
 
 bool EnergyDb::save(energy::Changes changes, std::function<void(const Result<void>&)> saved) {
-  return store_.run([changes = std::make_shared<const energy::Changes>(std::move(changes))](
-                        Database& database) { return save_energy(database, *changes); },
-                    std::move(saved));
+  return store_.run(
+      Requester::daemon(),
+      [changes = std::make_shared<const energy::Changes>(std::move(changes))](Database& database) {
+        return save_energy(database, *changes);
+      },
+      std::move(saved));
 }
 
 }  // namespace gpuyard::store

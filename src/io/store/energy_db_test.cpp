@@ -58,7 +58,7 @@ class EnergyDbTest : public ::testing::Test {
   ScratchDirectory directory_;
   CapturedLog log_;
   ManualWorker worker_;
-  StateStore store_{worker_, directory_.in("state.db"), kStateLayout};
+  StateStore store_{worker_, worker_, directory_.in("state.db"), kStateLayout};
   EnergyDb db_{store_};
 };
 

@@ -40,6 +40,7 @@ struct Daemon {
   // The journal is copied into the database after few pages, so that it happens all the time.
   void prepare() {
     static_cast<void>(store->run(
+        Requester::daemon(),
         [](Database& database) -> Result<void> {
           database.copy_journal_after(12);
           return {};
@@ -49,6 +50,7 @@ struct Daemon {
   // Keeps something as control keeps its claims: not synced before something else is.
   void keep_something_else() {
     static_cast<void>(store->run(
+        Requester::daemon(),
         [](Database& database) {
           return database.execute(
               "CREATE TABLE IF NOT EXISTS others(b BLOB); "
@@ -68,7 +70,7 @@ struct Daemon {
   ManualWorker worker;
   ManualLoop loop;
   std::unique_ptr<StateStore> store =
-      std::make_unique<StateStore>(worker, FakeDisk::kPath, kStateLayout);
+      std::make_unique<StateStore>(worker, worker, FakeDisk::kPath, kStateLayout);
   LeaseDb db{loop, *store};
   LeaseWitness witness;
 };

@@ -57,15 +57,13 @@ LeaseEntry LeaseDb::Told::all() const {
   return entry;
 }
 
-// Contents that make no sense are reported, but do not fail the transaction: that would undo what
-// others keep in the same group, at every load().
 bool LeaseDb::load(Loaded loaded) {
   const auto answer = std::make_shared<Result<LeaseBook>>(LeaseBook{});
   return store_.run(
+      Requester::daemon(),
       [answer](Database& database) -> Result<void> {
         *answer = load_leases(database);
-        const bool nonsense = !*answer && answer->error().code == Errc::conflict;
-        return *answer || nonsense ? Result<void>() : answer->error();
+        return *answer ? Result<void>() : answer->error();
       },
       here_.guard([this, answer, loaded = std::move(loaded)](const Result<void>& done) {
         on_loaded(done ? std::move(*answer) : Result<LeaseBook>(done.error()), loaded);
@@ -77,10 +75,9 @@ void LeaseDb::on_loaded(Result<LeaseBook> book, const Loaded& loaded) {
   // This is not the file that we wrote to.
   if (book->entries < told_.entries) return begin_anew(told_.all(), loaded);
   if (book->successor) {
-    // How far the corrupt file had counted is not known; this fence is further than one grant in
-    // each millisecond could have come.
+    // How far the corrupt file had counted is not known.
     LeaseEntry entry;
-    entry.last_fence = static_cast<lease::Fence>(loop_.wall().time_since_epoch().count());
+    entry.last_fence = fence_of(loop_.wall());
     return begin_anew(std::move(entry), loaded);
   }
   asked_ = book->entries;
@@ -91,6 +88,7 @@ void LeaseDb::on_loaded(Result<LeaseBook> book, const Loaded& loaded) {
 void LeaseDb::begin_anew(LeaseEntry entry, const Loaded& loaded) {
   entry.events = {{"", loop_.wall(), "began_anew", "", ""}};
   const bool taken = store_.run(
+      Requester::daemon(),
       [entry = std::make_shared<const LeaseEntry>(std::move(entry)),
        number = told_.entries + 1](Database& database) -> Result<void> {
         if (auto done = forget_leases(database); !done) return done;
@@ -108,6 +106,7 @@ bool LeaseDb::save(LeaseEntry entry, Saved kept) {
   const auto in_order = std::make_shared<bool>(false);
   const std::uint64_t number = asked_ + 1;
   const bool taken = store_.run(
+      Requester::daemon(),
       [shared, in_order, number](Database& database) -> Result<void> {
         const auto before = count_entries(database);
         if (!before) return before.error();

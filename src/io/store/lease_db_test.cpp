@@ -70,6 +70,7 @@ class LeaseDbTest : public ::testing::Test {
   }
   void execute(const std::string& statements) {
     ASSERT_TRUE(store_->run(
+        Requester::daemon(),
         [statements](Database& database) { return database.execute(statements.c_str()); },
         [](const Result<void>& done) { ASSERT_TRUE(done) << done.error().message; }));
     worker_.run_all();
@@ -85,7 +86,7 @@ class LeaseDbTest : public ::testing::Test {
   void restart() {
     db_.reset();
     store_.reset();
-    store_ = std::make_unique<StateStore>(worker_, path(), kStateLayout);
+    store_ = std::make_unique<StateStore>(worker_, worker_, path(), kStateLayout);
     db_ = std::make_unique<LeaseDb>(loop_, *store_);
   }
   std::string path() const { return directory_.in("state.db"); }
@@ -94,7 +95,8 @@ class LeaseDbTest : public ::testing::Test {
   CapturedLog log_;
   ManualWorker worker_;
   ManualLoop loop_;
-  std::unique_ptr<StateStore> store_ = std::make_unique<StateStore>(worker_, path(), kStateLayout);
+  std::unique_ptr<StateStore> store_ =
+      std::make_unique<StateStore>(worker_, worker_, path(), kStateLayout);
   std::unique_ptr<LeaseDb> db_ = std::make_unique<LeaseDb>(loop_, *store_);
 };
 
@@ -289,27 +291,148 @@ TEST_F(LeaseDbTest, TheJournalIsBounded) {
   EXPECT_EQ(all[0].lease, "old");
 }
 
-TEST_F(LeaseDbTest, WhatMakesNoSenseIsAnErrorThatNamesIt) {
+TEST_F(LeaseDbTest, ALeaseThatMakesNoSenseFreesNoGpu) {
   ASSERT_TRUE(load());
-  ASSERT_TRUE(save(entry({held("a", 1, "GPU-0")})));
   for (const char* const nonsense :
-       {"state = 'lent'", "binding = 'married'", "ending = 'bored'", "uid = -1", "uid = 4294967296",
-        "passed = 4294967296", "overdue = 2", "gpus = 'GPU-0'", "gpus = '[1]'",
-        "processes = '[[1]]'", "processes = '[[-1, 5]]'", "wanted_among = ''", "ticket = 2"}) {
+       {"state = 'lent'", "state = 'he1d'", "binding = 'married'", "ending = 'bored'", "uid = -1",
+        "uid = 4294967296", "passed = 4294967296", "overdue = 2", "processes = '[[1]]'",
+        "processes = '[[-1, 5]]'", "wanted_among = ''"}) {
     SCOPED_TRACE(nonsense);
-    execute("CREATE TABLE as_it_was AS SELECT * FROM leases");
+    ASSERT_TRUE(save(entry({held("a", 1, "GPU-0"), held("b", 2, "GPU-1")})));
+    execute(std::string("UPDATE leases SET ") + nonsense + " WHERE id = 'a'");
+    const auto loaded = load();
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    EXPECT_THAT(loaded->leases, ElementsAre(held("b", 2, "GPU-1")));
+    ASSERT_EQ(loaded->cordons.size(), 1U);
+    EXPECT_EQ(loaded->cordons[0].gpu, "GPU-0");
+    EXPECT_EQ(loaded->cordons[0].by, "gpuyard");
+    EXPECT_THAT(loaded->cordons[0].reason, HasSubstr("a lease of this GPU could not be read (a: "));
+    EXPECT_EQ(loaded->last_fence, 2U);
+    EXPECT_EQ(events("a").back().what, "could not be read");
+    restart();
+    EXPECT_EQ(load()->cordons.size(), 1U) << "after a restart, too";
+    execute("DELETE FROM lease_cordons; DELETE FROM unreadable_rows");
+  }
+}
+
+TEST_F(LeaseDbTest, ALeaseOfUnknownGpusWithholdsThemAll) {
+  ASSERT_TRUE(load());
+  for (const char* const nonsense : {"gpus = 'GPU-0'", "gpus = '[1]'", "gpus = '[]', uid = -1"}) {
+    SCOPED_TRACE(nonsense);
+    ASSERT_TRUE(save(entry({held("a", 1, "GPU-0")})));
     execute(std::string("UPDATE leases SET ") + nonsense);
     const auto loaded = load();
-    ASSERT_FALSE(loaded);
-    EXPECT_EQ(loaded.error().code, Errc::conflict);
-    EXPECT_THAT(loaded.error().message, HasSubstr("lease a"));
-    EXPECT_THAT(loaded.error().message, HasSubstr("not of this version"));
-    EXPECT_THAT(store_->notes(), IsEmpty()) << "others go on";
-    execute("DELETE FROM leases; INSERT INTO leases SELECT * FROM as_it_was; DROP TABLE as_it_was");
-    ASSERT_TRUE(load());
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    ASSERT_EQ(loaded->cordons.size(), 1U);
+    EXPECT_EQ(loaded->cordons[0].gpu, lease::kEveryGpu);
+    EXPECT_THAT(loaded->cordons[0].reason, HasSubstr("may be of any GPU"));
+    execute("DELETE FROM lease_cordons");
   }
-  execute("INSERT INTO lease_counters VALUES('last_epoch', 4)");
-  EXPECT_THAT(load().error().message, HasSubstr("last_epoch"));
+}
+
+TEST_F(LeaseDbTest, AnAlertThatMakesNoSenseKeepsItsGpuBack) {
+  ASSERT_TRUE(load());
+  const struct {
+    const char* change;
+    std::vector<DeviceId> cordoned;
+  } cases[] = {
+      {"state = 'resolvee'", {"GPU-0"}},
+      {"heard_by = '['", {"GPU-0"}},
+      {"heard_by = '[', gpu = ''", {lease::kEveryGpu}},
+      {"heard_by = '[', gpu = '', gpu_index = NULL", {}},
+      {"heard_by = '[', state = 'resolved'", {}},
+  };
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.change);
+    execute(
+        "INSERT OR REPLACE INTO alerts VALUES(7, 'ecc', 'GPU-0', 0, 'H100', '0:1', 'firing', 90, "
+        "1, "
+        "'', '', NULL, 1, NULL, '', NULL, NULL, NULL, NULL, '[]', 0)");
+    execute(std::string("UPDATE alerts SET ") + one.change);
+    for (int times = 0; times < 2; ++times) {
+      const auto loaded = load();
+      ASSERT_TRUE(loaded) << loaded.error().message;
+      std::vector<DeviceId> cordoned;
+      for (const Cordon& cordon : loaded->cordons) cordoned.push_back(cordon.gpu);
+      EXPECT_EQ(cordoned, one.cordoned);
+      restart();
+    }
+    execute("DELETE FROM lease_cordons; DELETE FROM alerts");
+  }
+}
+
+TEST_F(LeaseDbTest, ABoardThatMakesNoSenseKeepsItsGpuBack) {
+  ASSERT_TRUE(load());
+  execute(
+      "INSERT INTO machine_boards VALUES('this', 'GPU-0', 0, '', '', 1, 1, 1, 'b', 'agregate', 0, "
+      "0, NULL, 0, '[]', '[]')");
+  const auto loaded = load();
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  ASSERT_EQ(loaded->cordons.size(), 1U);
+  EXPECT_EQ(loaded->cordons[0].gpu, "GPU-0");
+  EXPECT_THAT(loaded->cordons[0].reason, HasSubstr("a record of this GPU could not be read"));
+}
+
+TEST_F(LeaseDbTest, ANewCordonOfEveryGpuHoldsForAll) {
+  ASSERT_TRUE(load());
+  lease::LeaseEntry both = entry({held("a", 1, "GPU-0")});
+  both.cordoned = {{lease::kEveryGpu, "gpuyard", "an earlier one", loop_.wall()},
+                   {lease::kEveryGpu + DeviceId("GPU-0"), "uid 0", "uncordoned", loop_.wall()}};
+  ASSERT_TRUE(save(both));
+  EXPECT_EQ(load()->cordons.size(), 2U);
+  execute("UPDATE leases SET gpus = '['");
+  EXPECT_EQ(load()->cordons.size(), 1U);
+}
+
+TEST_F(LeaseDbTest, AnEndedLeaseThatMakesNoSenseWithholdsNothing) {
+  ASSERT_TRUE(load());
+  ASSERT_TRUE(save(entry({ended("a", 1, loop_.wall())})));
+  execute("UPDATE leases SET ending = 'bored'");
+  const auto loaded = load();
+  ASSERT_TRUE(loaded);
+  EXPECT_THAT(loaded->leases, IsEmpty());
+  EXPECT_THAT(loaded->cordons, IsEmpty());
+}
+
+TEST_F(LeaseDbTest, ACordonOfTheGpuKeepsItsReason) {
+  ASSERT_TRUE(load());
+  lease::LeaseEntry both = entry({held("a", 1, "GPU-0")});
+  both.cordoned = {{"GPU-0", "uid 0", "new fan", loop_.wall()}};
+  ASSERT_TRUE(save(both));
+  execute("UPDATE leases SET uid = -1");
+  EXPECT_THAT(load()->cordons.at(0).reason, HasSubstr("; and: new fan"));
+}
+
+TEST_F(LeaseDbTest, FencesRiseBeyondALeaseThatMakesNoSense) {
+  ASSERT_TRUE(load());
+  ASSERT_TRUE(save(entry({held("a", 1, "GPU-0"), held("b", 7, "GPU-1")})));
+  execute("UPDATE leases SET uid = -1 WHERE id = 'b'");
+  EXPECT_EQ(load()->last_fence, 7U);
+  EXPECT_EQ(load()->last_ticket, 7U);
+}
+
+TEST_F(LeaseDbTest, FencesRiseWithoutTheirCounter) {
+  for (const char* const lost :
+       {"UPDATE lease_counters SET name = 'last_fenge' WHERE name = 'last_fence'",
+        "UPDATE lease_counters SET value = -5 WHERE name = 'last_fence'",
+        "UPDATE lease_counters SET value = 1 WHERE name = 'last_fence'",
+        "UPDATE leases SET fence = -7"}) {
+    SCOPED_TRACE(lost);
+    execute("DELETE FROM leases; DELETE FROM lease_counters");
+    restart();
+    ASSERT_TRUE(load());
+    ASSERT_TRUE(save(entry({held("a", 5, "GPU-0")})));
+    execute(lost);
+    restart();
+    const auto loaded = load();
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    EXPECT_EQ(loaded->leases.size(), 1U);
+    EXPECT_GT(loaded->last_fence, 1'000'000'000'000U);
+    EXPECT_EQ(loaded->last_ticket, 5U);
+    ASSERT_TRUE(save(entry({held("c", 6, "GPU-1")})));
+    restart();
+    EXPECT_GE(load()->last_fence, loaded->last_fence);
+  }
 }
 
 TEST_F(LeaseDbTest, ANumberIsNotTakenForText) {
@@ -317,6 +440,7 @@ TEST_F(LeaseDbTest, ANumberIsNotTakenForText) {
   ASSERT_TRUE(save(entry({held("a", 1, "GPU-0")})));
   bool refused = false;
   ASSERT_TRUE(store_->run(
+      Requester::daemon(),
       [](Database& database) { return database.execute("UPDATE leases SET uid = 'root'"); },
       [&](const Result<void>& done) { refused = !done; }));
   worker_.run_all();
@@ -343,12 +467,13 @@ TEST_F(LeaseDbTest, AfterAnEntryThatFailedNoneIsKeptUntilItIsReadAgain) {
     };
   };
   const auto fails = [](Database&) -> Result<void> { return Error{Errc::unavailable, "full"}; };
-  ASSERT_TRUE(store_->run([](Database&) { return Result<void>(); }, note("first group")));
+  ASSERT_TRUE(store_->run(
+      Requester::daemon(), [](Database&) { return Result<void>(); }, note("first group")));
   ASSERT_TRUE(db_->save(entry({ended("a", 1, loop_.wall())}), [&](const Result<void>& done) {
     note("end")(done);
     ASSERT_TRUE(db_->save(entry({held("c", 3, "GPU-0")}), note("grant, asked for then")));
   }));
-  ASSERT_TRUE(store_->run(fails, note("failure")));
+  ASSERT_TRUE(store_->run(Requester::daemon(), fails, note("failure")));
   worker_.run_all();
   EXPECT_THAT(outcomes, ElementsAre("first group kept", "end lost", "failure lost",
                                     "grant, asked for then lost"));
@@ -361,8 +486,9 @@ TEST_F(LeaseDbTest, AFileThatGoesCorruptLosesNothingThatWasTold) {
   lease::LeaseEntry first = entry({held("a", 1, "GPU-0"), ended("b", 2, loop_.wall())});
   first.cordoned = {{"GPU-7", "uid 0", "broken", WallTime(milliseconds(1))}};
   ASSERT_TRUE(save(first));
-  ASSERT_TRUE(store_->run([](Database&) -> Result<void> { return Error{Errc::unavailable, "no"}; },
-                          [](const Result<void>&) {}));
+  ASSERT_TRUE(store_->run(
+      Requester::daemon(), [](Database&) -> Result<void> { return Error{Errc::unavailable, "no"}; },
+      [](const Result<void>&) {}));
   worker_.run_all();
   std::filesystem::remove(path() + "-wal");
   std::ofstream(path()) << std::string(8192, 'x');

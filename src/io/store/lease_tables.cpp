@@ -6,8 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "base/clock.h"
+#include "store/alert_db.h"
+#include "store/machine_db.h"
 #include "store/sqlite.h"
 #include "store/state_db.h"
+#include "store/unreadable.h"
 
 namespace gpuyard::store {
 namespace {
@@ -110,49 +114,80 @@ Result<void> put_cordons(Database& database, const LeaseEntry& entry) {
                       entry.cordoned, kCordon);
 }
 
-Result<std::vector<Lease>> read_leases(Database& database) {
-  auto rows =
-      database.prepare(fmt::format("SELECT {} FROM leases ORDER BY ticket, id", kLeaseColumns));
-  if (!rows) return std::move(rows).error();
-  std::vector<Lease> leases;
-  Result<void> sound;
-  auto read = each_row(*rows, [&](const Statement& row) {
-    RowReader reader(row);
-    Lease& lease = leases.emplace_back();
-    kLease(reader, lease);
-    if (!sound || reader.fault().empty()) return;
-    sound = Error{Errc::conflict, fmt::format("the lease {}: {}", lease.id, reader.fault())};
+// Takes what can still be read of a lease that makes no sense.
+Result<void> note_remains(Database& database, const std::string& id, LeaseBook& book) {
+  auto row = prepare(database, "SELECT ticket, fence FROM leases WHERE id=?", id);
+  if (!row) return std::move(row).error();
+  return each_row(*row, [&](const Statement& columns) {
+    Lease lease;
+    RowReader numbers(columns);
+    numbers(lease.ticket, lease.fence);
+    book.note(lease.ticket, lease.fence);
   });
-  if (!read) return std::move(read).error();
-  if (!sound) return std::move(sound).error();
-  return leases;
 }
 
+Result<void> read_leases(Database& database, LeaseBook& book) {
+  Kept& kept = book.kept;
+  const Rows all{"leases",
+                 "id",
+                 kLeaseColumns,
+                 "ORDER BY ticket, id",
+                 "CASE WHEN state NOT IN ('waiting', 'ended') THEN gpus END",
+                 "a lease"};
+  auto bad = read_unsound(kept.leases, database, all, kLease);
+  if (!bad) return std::move(bad).error();
+  std::vector<Event> events;
+  for (const UnreadableRow& lease : *bad) {
+    if (auto done = note_remains(database, lease.key, book); !done) return done;
+    events.push_back({lease.key, wall_now(), "could not be read", "gpuyard", {}});
+  }
+  for (const Lease& lease : kept.leases) book.note(lease.ticket, lease.fence);
+  if (auto done = add_events(database, events); !done) return done;
+  return put_aside(database, all, *bad);
+}
+
+struct Counter {
+  std::string name;
+  std::int64_t value = 0;
+};
+
+// A counter that cannot be read, or that is behind the leases, says nothing of the numbers that
+// were given out: no fence is further than one grant in each millisecond since 1970 would be.
 Result<void> read_counters(Database& database, LeaseBook& book) {
   Kept& kept = book.kept;
-  std::string unknown;
-  auto read =
-      each_row(database, "SELECT name, value FROM lease_counters", [&](const Statement& row) {
-        const auto value = static_cast<std::uint64_t>(row.integer(1));
-        if (row.text(0) == kLastTicket) {
-          kept.last_ticket = value;
-        } else if (row.text(0) == kLastFence) {
-          kept.last_fence = value;
-        } else if (row.text(0) == kEntries) {
-          book.entries = value;
-        } else {
-          unknown = row.text(0);
-        }
-      });
+  const Rows all{"lease_counters", "name", "name, value"};
+  std::vector<Counter> counters;
+  auto read = read_into(counters, database, "SELECT name, value FROM lease_counters",
+                        [](auto& row, auto& one) { row(one.name, one.value); });
   if (!read) return read;
-  for (const Lease& lease : kept.leases) {
-    if (lease.ticket > kept.last_ticket || lease.fence > kept.last_fence) {
-      return Error{Errc::conflict,
-                   fmt::format("the lease {} is later than the last one", lease.id)};
+  std::vector<UnreadableRow> bad;
+  for (const Counter& one : counters) {
+    const auto value = static_cast<std::uint64_t>(one.value);
+    if (one.value < 0) {
+      bad.push_back({one.name, "less than nothing"});
+    } else if (one.name == kLastTicket) {
+      kept.last_ticket = value;
+    } else if (one.name == kLastFence) {
+      kept.last_fence = value;
+    } else if (one.name == kEntries) {
+      book.entries = value;
+    } else {
+      bad.push_back({one.name, "its name is not known here"});
     }
   }
-  if (unknown.empty()) return {};
-  return Error{Errc::conflict, fmt::format("the counter '{}' is not known here", unknown)};
+  const bool behind =
+      book.highest_ticket > kept.last_ticket || book.highest_fence > kept.last_fence;
+  if (bad.empty() && !behind) return {};
+  kept.last_ticket = std::max(kept.last_ticket, book.highest_ticket);
+  kept.last_fence = std::max({kept.last_fence, book.highest_fence, fence_of(wall_now())});
+  book.entries = std::max<std::uint64_t>(book.entries, 1);
+  database.remark(
+      fmt::format("{}: how many leases were granted could not be read; fences go on at {}",
+                  database.path(), kept.last_fence));
+  auto done = put_aside(database, all, bad);
+  if (done) done = raise_counter(database, kLastTicket, kept.last_ticket);
+  if (done) done = raise_counter(database, kLastFence, kept.last_fence);
+  return done ? raise_counter(database, kEntries, book.entries) : done;
 }
 
 // Whether a corrupt state.db was put aside here once.
@@ -167,30 +202,32 @@ bool corrupt_beside(const std::string& path) {
   return false;
 }
 
-Result<LeaseBook> read_book(Database& database) {
+}  // namespace
+
+lease::Fence fence_of(WallTime now) {
+  return static_cast<lease::Fence>(now.time_since_epoch().count());
+}
+
+void LeaseBook::note(lease::Ticket ticket, lease::Fence fence) {
+  const auto counted = [](std::uint64_t number) { return number <= INT64_MAX; };
+  if (counted(ticket)) highest_ticket = std::max(highest_ticket, ticket);
+  highest_fence = std::max(highest_fence, counted(fence) ? fence : fence_of(wall_now()));
+}
+
+Result<LeaseBook> load_leases(Database& database) {
   LeaseBook book;
-  auto leases = read_leases(database);
-  if (!leases) return std::move(leases).error();
-  book.kept.leases = *std::move(leases);
-  auto read =
-      read_into(book.kept.cordons, database,
-                "SELECT gpu, by, reason, since_ms FROM lease_cordons ORDER BY gpu", kCordon);
+  // Alerts and boards withhold GPUs, too. They are read by themselves, and may be so later.
+  auto read = put_bad_alerts_aside(database);
+  if (read) read = put_bad_boards_aside(database);
+  if (read) read = read_leases(database, book);
+  if (read) {
+    read = read_into(book.kept.cordons, database,
+                     "SELECT gpu, by, reason, since_ms FROM lease_cordons ORDER BY gpu", kCordon);
+  }
   if (read) read = read_counters(database, book);
   if (!read) return std::move(read).error();
   if (book.entries == 0) book.successor = corrupt_beside(database.path());
   return book;
-}
-
-}  // namespace
-
-Result<LeaseBook> load_leases(Database& database) {
-  auto book = read_book(database);
-  if (book || book.error().code != Errc::conflict) return book;
-  return Error{Errc::conflict,
-               fmt::format("the leases kept in {} are not of this version of gpuyard ({}). Start "
-                           "the one that wrote them; or, if nothing runs on the GPUs, move the "
-                           "file away",
-                           database.path(), book.error().message)};
 }
 
 Result<std::uint64_t> count_entries(Database& database) {

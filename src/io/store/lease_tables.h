@@ -65,9 +65,17 @@ struct LeaseBook {
   lease::Kept kept;
   std::uint64_t entries = 0;  // how many were ever kept
   bool successor = false;     // nothing is kept in this file yet, and a corrupt one came before it
+  // Of the leases in it, also of those that make no sense.
+  lease::Ticket highest_ticket = 0;
+  lease::Fence highest_fence = 0;
+
+  void note(lease::Ticket, lease::Fence);
 };
 
-// Errc::conflict if it holds something that this program would not write.
+// Returns a fence that is further than one grant in each millisecond until now could have come.
+lease::Fence fence_of(WallTime now);
+// Puts leases, alerts, boards and counters aside that make no sense: their GPUs are cordoned, and
+// fences go on rising.
 Result<LeaseBook> load_leases(Database&);
 Result<std::uint64_t> count_entries(Database&);
 // Saves it as the entry of that number.

@@ -280,6 +280,7 @@ Result<void> fold_what_is_too_much(Database& database, std::int64_t most,
 
 bool LeaseUseDb::save(usage::UseEntry entry, std::function<void(const Result<void>&)> saved) {
   return store_.run(
+      Requester::daemon(),
       [entry = std::make_shared<const usage::UseEntry>(std::move(entry)), most = most_bytes_,
        folding = folding_](Database& database) -> Result<void> {
         if (auto done = forget_use(database, kKeptFor.count()); !done) return done;

@@ -69,7 +69,7 @@ class LeaseUseDbTest : public ::testing::Test {
   ScratchDirectory directory_;
   CapturedLog log_;
   ManualWorker worker_;
-  StateStore store_{worker_, directory_.in("usage.db"), kUsageLayout};
+  StateStore store_{worker_, worker_, directory_.in("usage.db"), kUsageLayout};
   LeaseUseDb db_{store_};
 };
 

@@ -3,9 +3,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "store/sqlite.h"
+#include "store/unreadable.h"
 
 namespace gpuyard::store {
 namespace {
@@ -33,28 +35,32 @@ constexpr auto kBoard = [](auto& row, auto& board) {
       errors.suspects);
 };
 
+// Which memory errors of the board are new is not known without its row.
+constexpr Rows boards_of(std::string_view rest) {
+  return {"machine_boards",
+          "machine || ' ' || uuid",
+          "uuid, gpu_index, pci_address, name, listed, first_seen_ms, last_seen_ms, boot_id, "
+          "ecc_source, ecc_base, ecc_total, ecc_since_load, ecc_contained, ecc_waiting, "
+          "ecc_suspects",
+          rest,
+          "json_array(uuid)",
+          "a record"};
+}
+
 }  // namespace
 
 Result<std::vector<KnownBoard>> load_boards(Database& database, const std::string& machine) {
-  auto rows = prepare(database,
-                      "SELECT uuid, gpu_index, pci_address, name, listed, first_seen_ms, "
-                      "last_seen_ms, boot_id, ecc_source, ecc_base, ecc_total, ecc_since_load, "
-                      "ecc_contained, ecc_waiting, ecc_suspects FROM machine_boards "
-                      "WHERE machine=? ORDER BY gpu_index, uuid",
-                      machine);
-  if (!rows) return std::move(rows).error();
   std::vector<KnownBoard> boards;
-  bool sound = true;
-  auto read = each_row(*rows, [&](const Statement& row) {
-    RowReader reader(row);
-    kBoard(reader, boards.emplace_back());
-    sound = sound && reader.fault().empty();
-  });
+  auto read = read_sound(boards, database, boards_of("WHERE machine=? ORDER BY gpu_index, uuid"),
+                         kBoard, machine);
   if (!read) return std::move(read).error();
-  if (sound) return boards;
-  return Error{Errc::conflict, "the boards recorded in " + database.path() +
-                                   " are not of this version of gpuyard; start the one that wrote "
-                                   "them"};
+  return boards;
+}
+
+Result<void> put_bad_boards_aside(Database& database) {
+  std::vector<KnownBoard> boards;
+  auto read = read_sound(boards, database, boards_of(""), kBoard);
+  return read ? Result<void>() : std::move(read).error();
 }
 
 Result<void> save_boards(Database& database, const MachineChanges& changes) {
@@ -84,9 +90,12 @@ bool MachineDb::load(const std::string& machine,
 
 bool MachineDb::save(MachineChanges changes, Durability durability,
                      std::function<void(const Result<void>&)> saved) {
-  return store_.run([shared = std::make_shared<const MachineChanges>(std::move(changes))](
-                        Database& database) { return save_boards(database, *shared); },
-                    std::move(saved), durability);
+  return store_.run(
+      Requester::daemon(),
+      [shared = std::make_shared<const MachineChanges>(std::move(changes))](Database& database) {
+        return save_boards(database, *shared);
+      },
+      std::move(saved), durability);
 }
 
 }  // namespace gpuyard::store

@@ -43,8 +43,9 @@ struct MachineChanges {
   std::string replaces = {};
 };
 
-// Errc::conflict if it holds something that this program would not write.
 Result<std::vector<KnownBoard>> load_boards(Database&, const std::string& machine);
+// Puts boards of any machine aside that make no sense; load_boards() does that, too.
+Result<void> put_bad_boards_aside(Database&);
 Result<void> save_boards(Database&, const MachineChanges&);
 
 class MachineDb {

@@ -36,7 +36,7 @@ class MachineDbTest : public ::testing::Test {
 
   ScratchDirectory directory_;
   ManualWorker worker_;
-  StateStore store_{worker_, directory_.in("state.db"), kStateLayout};
+  StateStore store_{worker_, worker_, directory_.in("state.db"), kStateLayout};
   MachineDb db_{store_};
 };
 
@@ -73,19 +73,6 @@ TEST_F(MachineDbTest, WhatWasTakenOutIsForgotten) {
   save({"this", {board("GPU-a", 0), board("GPU-b", 1)}});
   save({"this", {board("GPU-b", 0)}, {"GPU-a"}});
   EXPECT_EQ(*load("this"), std::vector{board("GPU-b", 0)});
-}
-
-TEST_F(MachineDbTest, AWordOfAnotherVersionIsAnError) {
-  save({"this", {board("GPU-a", 0)}});
-  store_.run(
-      [](Database& database) {
-        return database.execute("UPDATE machine_boards SET ecc_source='other'");
-      },
-      [](const Result<void>&) {});
-  worker_.run_all();
-  const auto boards = load("this");
-  ASSERT_FALSE(boards);
-  EXPECT_EQ(boards.error().code, Errc::conflict);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "base/unique_fd.h"
 
 namespace gpuyard::store {
@@ -50,6 +51,14 @@ Error error_in(sqlite3* database) {
 constexpr int kBusyMilliseconds = 500;
 
 constexpr int kJournalPages = 1000;  // SQLite's own default
+
+// SQLite's VFS by which connections of this process, and of no other, share a database, and have
+// the index of its journal in memory. Null where another VFS took the place of the usual one, as in
+// some tests: there a database has one connection.
+const char* vfs_of_one_process() {
+  const sqlite3_vfs* const usual = sqlite3_vfs_find(nullptr);
+  return usual != nullptr && std::string_view(usual->zName) == "unix" ? "unix-excl" : nullptr;
+}
 
 }  // namespace
 
@@ -146,28 +155,44 @@ void Database::Close::operator()(sqlite3* database) const {
   sqlite3_close_v2(database);
 }
 
-Result<Database> Database::open(const std::string& path, Durability durability) {
-  // SQLite itself would ask the umask, which is the whole process's. Only a new file is opened
-  // here: to close one that is open elsewhere in this process would drop its locks.
-  UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)).reset();
+Result<Database> Database::connect(const std::string& path, int flags, const char* vfs) {
   sqlite3* raw = nullptr;
-  const int opened =
-      sqlite3_open_v2(path.c_str(), &raw,
-                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW, nullptr);
+  const int opened = sqlite3_open_v2(path.c_str(), &raw,
+                                     SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW | flags, vfs);
   Database database(path, raw);
   if (opened != SQLITE_OK) return error_of(raw, "opening " + path);
   sqlite3_extended_result_codes(raw, 1);
   sqlite3_busy_timeout(raw, kBusyMilliseconds);
   database.distrust();
-  // Exclusive: the journal's index stays in our memory instead of a file that others map.
-  if (auto set = database.execute("PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL"); !set) {
-    return std::move(set).error();
-  }
-  database.copy_journal_after(kJournalPages);
-  if (auto set = database.set_durability(durability); !set) return std::move(set).error();
-  if (auto written = database.write_journal_again(); !written) return std::move(written).error();
-  sqlite3_db_config(raw, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
   return database;
+}
+
+Result<Database> Database::open(const std::string& path, Durability durability, Beside beside) {
+  // SQLite itself would ask the umask, which is the whole process's. Only a new file is opened
+  // here: to close one that is open elsewhere in this process would drop its locks.
+  UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)).reset();
+  const char* const shared = beside == Beside::readers ? vfs_of_one_process() : nullptr;
+  auto opened = connect(path, SQLITE_OPEN_CREATE, shared);
+  if (!opened) return opened;
+  Database& database = *opened;
+  // Exclusive, by its mode or by its VFS: the journal's index stays in our memory instead of a file
+  // that others map.
+  auto set = shared != nullptr ? Result<void>() : database.execute("PRAGMA locking_mode=EXCLUSIVE");
+  if (set) set = database.execute("PRAGMA journal_mode=WAL");
+  if (!set) return std::move(set).error();
+  database.copy_journal_after(kJournalPages);
+  if (set = database.set_durability(durability); !set) return std::move(set).error();
+  if (auto written = database.write_journal_again(); !written) return std::move(written).error();
+  sqlite3_db_config(database.database_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
+  return opened;
+}
+
+// Leaves the journal to the one that writes it, also if this is closed last.
+Result<Database> Database::open_beside(const std::string& path) {
+  auto opened = connect(path, 0, vfs_of_one_process());
+  if (!opened) return opened;
+  if (auto set = opened->execute("PRAGMA query_only=1"); !set) return std::move(set).error();
+  return opened;
 }
 
 Result<void> Database::set_durability(Durability durability) {
@@ -274,6 +299,12 @@ Result<std::int64_t> Database::layout() {
 
 Result<void> Database::set_layout(std::int64_t layout) {
   return execute(fmt::format("PRAGMA user_version={}", layout).c_str());
+}
+
+std::string json_list(std::string_view with_commas) {
+  std::vector<std::string> all;
+  while (!with_commas.empty()) all.emplace_back(take_until(',', with_commas));
+  return json::to_json(all);
 }
 
 void RowReader::fault(std::string_view what) {

@@ -91,9 +91,13 @@ enum class Durability { normal, full };
 // unavailable if the disk is full or fails; busy if another program has it open.
 class Database {
  public:
-  // Opens it in WAL mode, and creates it if need be, for this user alone. Keeps others out while it
-  // is open.
-  static Result<Database> open(const std::string& path, Durability);
+  // Opens it in WAL mode, and creates it if need be, for this user alone. Keeps other programs out
+  // while it is open; `beside` says whether open_beside() of this program may open it as well.
+  enum class Beside { none, readers };
+  static Result<Database> open(const std::string& path, Durability, Beside beside = Beside::none);
+  // Opens a database that open() has open for readers, on another thread. It can only be read, and
+  // delays no commit.
+  static Result<Database> open_beside(const std::string& path);
 
   // Sets the durability of the commits from now on; not inside a transaction. A full commit makes
   // those before it full.
@@ -107,6 +111,9 @@ class Database {
   void distrust();
 
   const std::string& path() const { return path_; }
+  // Sentences about what was found in it, until its owner takes them to say them.
+  void remark(std::string sentence) { remarks_.push_back(std::move(sentence)); }
+  std::vector<std::string> take_remarks() { return std::exchange(remarks_, {}); }
   // Several statements without parameters or rows.
   Result<void> execute(const char* statements);
   Result<Statement> prepare(std::string_view statement);
@@ -134,6 +141,7 @@ class Database {
     void operator()(sqlite3*) const;
   };
   Database(std::string path, sqlite3* database) : path_(std::move(path)), database_(database) {}
+  static Result<Database> connect(const std::string& path, int flags, const char* vfs);
   Result<void> run(std::string_view statement);
   Result<void> commit();
   struct Journal {
@@ -148,6 +156,7 @@ class Database {
   Result<void> write_journal_again();
 
   std::string path_;
+  std::vector<std::string> remarks_;
   std::optional<Durability> durability_;
   std::unique_ptr<Journal> journal_ = std::make_unique<Journal>();
   std::unique_ptr<sqlite3, Close> database_;
@@ -166,6 +175,9 @@ inline std::int64_t ms(WallTime wall) {
 inline TimePoint point_of(std::int64_t ns) {
   return TimePoint(Duration(ns));
 }
+
+// A list with commas as JSON, for json_each(): "a,b" is ["a","b"].
+std::string json_list(std::string_view with_commas);
 
 // A record as a row. The columns of a table are named once, for both directions, by a generic
 // lambda with the record's members in the order of the columns:

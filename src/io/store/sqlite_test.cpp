@@ -1,6 +1,8 @@
 #include "store/sqlite.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <vector>
@@ -116,6 +118,33 @@ TEST_F(SqliteTest, AnotherProgramIsKeptOut) {
   const auto second = open();
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Errc::busy);
+}
+
+TEST_F(SqliteTest, AReaderBesideSeesWhatIsCommitted) {
+  auto writer = Database::open(path(), Durability::full, Database::Beside::readers);
+  ASSERT_TRUE(writer) << writer.error().message;
+  ASSERT_TRUE(writer->execute("CREATE TABLE t(n INTEGER)"));
+  auto reader = Database::open_beside(path());
+  ASSERT_TRUE(reader) << reader.error().message;
+  EXPECT_EQ(count(*reader), 0);
+  ASSERT_TRUE(writer->transaction([&] {
+    auto done = writer->execute("INSERT INTO t VALUES(1)");
+    EXPECT_EQ(count(*reader), 0);
+    return done;
+  }));
+  EXPECT_EQ(count(*reader), 1);
+  EXPECT_FALSE(reader->execute("INSERT INTO t VALUES(2)"));
+}
+
+// A lock of an open file conflicts with those of a process, its own included.
+TEST_F(SqliteTest, OtherProgramsAreKeptOutBesideAReader) {
+  const auto writer = Database::open(path(), Durability::full, Database::Beside::readers);
+  ASSERT_TRUE(writer) << writer.error().message;
+  const int file = ::open(path().c_str(), O_RDWR | O_CLOEXEC);
+  struct flock lock{};
+  lock.l_type = F_RDLCK;
+  EXPECT_NE(::fcntl(file, F_OFD_SETLK, &lock), 0);
+  ::close(file);
 }
 
 TEST_F(SqliteTest, WhatIsNoDatabaseIsInvalid) {

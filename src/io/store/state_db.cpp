@@ -16,6 +16,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "store/unreadable.h"
 
 namespace gpuyard::store {
 namespace {
@@ -51,18 +52,56 @@ Result<void> bring_up_to_date(Database& database, StateDb::Layout steps) {
 
 }  // namespace
 
+void StateReader::allow() {
+  const std::lock_guard lock(mutex_);
+  allowed_ = true;
+}
+
+void StateReader::close() {
+  const std::lock_guard lock(mutex_);
+  database_.reset();
+}
+
+void StateReader::forbid() {
+  const std::lock_guard lock(mutex_);
+  database_.reset();
+  allowed_ = false;
+}
+
+void StateReader::end() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  database_.reset();
+  allowed_ = false;
+}
+
+Result<void> StateReader::open() {
+  if (!allowed_) return Error{Errc::unavailable, path_ + " cannot be read now"};
+  if (database_) return {};
+  auto database = Database::open_beside(path_);
+  if (!database) return std::move(database).error();
+  database_.emplace(*std::move(database));
+  return {};
+}
+
 Result<void> StateDb::commit(std::span<const Work> works, Durability durability) {
   if (auto ready = open_or_put_aside(); !ready) return ready;
+  if (std::ranges::none_of(works, [](const Work& work) { return work != nullptr; })) return {};
   if (auto set = database_->set_durability(durability); !set) return set;
   auto done = database_->transaction([&]() -> Result<void> {
     for (const Work& work : works) {
+      if (!work) continue;
       if (auto worked = work(*database_); !worked) return worked;
     }
     return {};
   });
   if (!done) {
     database_->distrust();
-    database_.reset();
+    database_.reset();  // with its remarks, which did not come true
+    // Else the reader's connection would keep the index of the journal as it was.
+    reader_->close();
+  } else {
+    hear(database_->take_remarks());
   }
   return done;
 }
@@ -70,12 +109,23 @@ Result<void> StateDb::commit(std::span<const Work> works, Durability durability)
 Result<void> StateDb::open() {
   if (database_) return {};
   if (auto fit = place_(parent_directory(path_)); !fit) return fit;
-  auto database = Database::open(path_, Durability::full);
+  auto database = Database::open(path_, Durability::full, Database::Beside::readers);
   if (!database) return std::move(database).error();
   if (auto whole = check_whole(*database); !whole) return whole;
   if (auto current = bring_up_to_date(*database, layout_); !current) return current;
+  const auto unreadable = unreadable_note(*database);
+  if (!unreadable) return unreadable.error();
+  if (!unreadable->empty()) hear({*unreadable});
   database_.emplace(*std::move(database));
+  reader_->allow();
   return {};
+}
+
+// A file that is opened anew is found as it was.
+void StateDb::hear(const std::vector<std::string>& remarks) {
+  for (const std::string& one : remarks) {
+    if (std::ranges::find(put_aside_, one) == put_aside_.end()) put_aside_.push_back(one);
+  }
 }
 
 Result<void> StateDb::open_or_put_aside() {
@@ -86,7 +136,9 @@ Result<void> StateDb::open_or_put_aside() {
 }
 
 Result<void> StateDb::put_aside(const Error& why) {
-  if (put_aside_.size() >= kMostPutAside) return why;
+  if (files_put_aside_ >= kMostPutAside) return why;
+  ++files_put_aside_;
+  reader_->forbid();
   const std::string to = fmt::format("{}{}{}", path_, kPutAside, to_rfc3339(wall_now()));
   // The journal first: a new database must not meet the journal of the old one.
   for (const char* const part : {"-wal", "-shm", ""}) {
@@ -190,9 +242,10 @@ Result<void> check_local(const std::string& directory) {
                            directory, *network)};
 }
 
-StateStore::StateStore(Worker& worker, std::string path, StateDb::Layout layout,
+StateStore::StateStore(Worker& worker, Worker& reads, std::string path, StateDb::Layout layout,
                        StateDb::Place place)
     : worker_(worker),
+      reads_(reads),
       path_(path),
       database_(std::make_shared<StateDb>(std::move(path), layout, std::move(place))) {}
 
@@ -201,13 +254,21 @@ StateStore::~StateStore() {
   if (!waiting_->works.empty()) hand_over();
 }
 
-bool StateStore::run(StateDb::Work work, Done done, Durability durability) {
-  if (waiting_->works.size() >= kMostWaiting) return false;
+bool StateStore::run(const Requester& requester, StateDb::Work work, Done done,
+                     Durability durability) {
+  if (!waiting_->room.enter(requester)) return false;
+  if (work) {
+    waiting_->writes = true;
+    waiting_->durability = std::max(waiting_->durability, durability);
+  }
   waiting_->works.push_back(std::move(work));
   waiting_->done.push_back(std::move(done));
-  waiting_->durability = std::max(waiting_->durability, durability);
   if (!under_way_) hand_over();
   return true;
+}
+
+void StateStore::check_whole() {
+  run(Requester::daemon(), &store::check_whole, [](const Result<void>&) {});
 }
 
 // If the worker has no room for the group, it waits until more work comes or the store ends.
@@ -232,11 +293,16 @@ void StateStore::on_committed(const Group& group, const Outcome& outcome) {
   }
   put_aside_ = outcome.put_aside;
   const auto trouble = outcome.result ? std::nullopt : std::optional<Error>(outcome.result.error());
+  // That nothing was to be written does not say that something can be.
+  if (trouble || group.writes) note_trouble(trouble);
+  if (!waiting_->works.empty()) hand_over();
+  for (const Done& done : group.done) done(outcome.result);
+}
+
+void StateStore::note_trouble(const std::optional<Error>& trouble) {
   if (trouble && trouble != trouble_) log::warning("{}: {}", path_, trouble->message);
   if (trouble_ && !trouble) log::info("{} is kept again", path_);
   trouble_ = trouble;
-  if (!waiting_->works.empty()) hand_over();
-  for (const Done& done : group.done) done(outcome.result);
 }
 
 std::vector<std::string> StateStore::notes() const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,7 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/requester.h"
 #include "base/result.h"
+#include "base/shared_room.h"
+#include "base/shares.h"
 #include "base/worker.h"
 #include "store/sqlite.h"
 
@@ -38,9 +42,46 @@ Result<void> check_local(const std::string& directory);
 // Stands between the name of a corrupt file and the time when it was put aside.
 inline constexpr std::string_view kPutAside = ".corrupt-";
 
+// The second connection to the file, which only reads: a long question delays no commit. Any thread
+// may call it; the mutex is held while a question is answered.
+class StateReader {
+ public:
+  explicit StateReader(std::string path) : path_(std::move(path)) {}
+  StateReader(const StateReader&) = delete;
+  StateReader& operator=(const StateReader&) = delete;
+
+  // Errc::unavailable while the file has not been found sound.
+  template <class Answer>
+  Result<Answer> ask(const std::function<Result<Answer>(Database&)>& query) {
+    const std::lock_guard lock(mutex_);
+    if (auto ready = open(); !ready) return std::move(ready).error();
+    Result<Answer> answer = query(*database_);
+    if (!answer) database_.reset();
+    return answer;
+  }
+
+  // The file at the path is sound, and its layout is the newest.
+  void allow();
+  // Closes the connection. What opens the file next reads its journal again.
+  void close();
+  // Closes it until the next allow(): another file takes the place of this one.
+  void forbid();
+  // The same, but leaves a question that is being answered alone.
+  void end();
+
+ private:
+  Result<void> open();
+
+  const std::string path_;
+  std::mutex mutex_;
+  bool allowed_ = false;
+  std::optional<Database> database_;
+};
+
 class StateDb {
  public:
-  // Runs inside a transaction.
+  // Runs inside a transaction. Without a function there is nothing to do but to wait for what comes
+  // before.
   using Work = std::function<Result<void>(Database&)>;
 
   // The steps of state_layout.h that lead to the tables in it; they outlive every StateDb.
@@ -54,61 +95,77 @@ class StateDb {
   using Place = std::function<Result<void>(const std::string& directory)>;
 
   StateDb(std::string path, Layout layout, Place place = &check_local)
-      : path_(std::move(path)), layout_(layout), place_(std::move(place)) {}
+      : path_(std::move(path)),
+        layout_(layout),
+        place_(std::move(place)),
+        reader_(std::make_shared<StateReader>(path_)) {}
+  ~StateDb() { reader_->end(); }
+  StateDb(const StateDb&) = delete;
+  StateDb& operator=(const StateDb&) = delete;
 
   // Runs all works in one transaction. The first error undoes them all and is returned. The
   // database is then closed and opened anew at the next call, because its content is no longer
-  // certain.
+  // certain. Without any work the file is opened, and nothing is written.
   Result<void> commit(std::span<const Work> works, Durability = Durability::full);
 
-  // Sentences that say where corrupt files were put.
+  // Reads what was committed.
+  const std::shared_ptr<StateReader>& reader() const { return reader_; }
+
+  // Sentences that say where corrupt files were put, and which rows.
   const std::vector<std::string>& put_aside() const { return put_aside_; }
 
  private:
   Result<void> open();
   Result<void> open_or_put_aside();
+  void hear(const std::vector<std::string>& remarks);
   Result<void> put_aside(const Error& why);
 
   std::string path_;
   Layout layout_;
   Place place_;
+  std::shared_ptr<StateReader> reader_;
   std::optional<Database> database_;
   std::vector<std::string> put_aside_;
+  std::size_t files_put_aside_ = 0;
 };
 
 // state.db, or usage.db, as the io thread sees it: waiting work is done together, in one
-// transaction and one sync of the disk (group commit).
+// transaction and one sync of the disk (group commit). run() is the one way in, and asks whose
+// request it is: a flood of some users keeps no lease, setting or administrator from being kept.
 
 class StateStore {
  public:
   using Done = std::function<void(const Result<void>&)>;
 
-  static constexpr std::size_t kMostWaiting = 1024;
-  // The most questions among the waiting work: clients that only read take no room from what must
-  // be kept.
-  static constexpr std::size_t kMostAsked = 32;
+  // See docs/fairness.md.
+  static constexpr SharedRoom::Limits kRoom = {shares::kStateWork, shares::kStateWorkKept,
+                                               shares::kStateWorkOfOne};
 
-  // The worker outlives this.
-  StateStore(Worker& worker, std::string path, StateDb::Layout,
+  // `worker` writes, and `reads` answers questions; both outlive this.
+  StateStore(Worker& worker, Worker& reads, std::string path, StateDb::Layout,
              StateDb::Place place = &check_local);
   // Hands over what still waits; the worker does it before it ends.
   ~StateStore();
   StateStore(const StateStore&) = delete;
   StateStore& operator=(const StateStore&) = delete;
 
-  // `work` uses only what it owns. done() hears how the transaction ended, on the loop. False if
-  // too much waits already; nothing happens then. Work is done in the order in which it was asked
-  // for. With `normal`, done() may hear of it before it would survive a power cut; the next full
-  // commit makes it survive.
-  bool run(StateDb::Work work, Done done, Durability = Durability::full);
+  // `work` uses only what it owns; without a function, nothing is written. done() hears how the
+  // transaction ended, on the loop. False if too much waits already, of all or of this requester;
+  // nothing happens then. Work is done in the order in which it was asked for. With `normal`,
+  // done() may hear of it before it would survive a power cut; the next full commit makes it
+  // survive.
+  bool run(const Requester&, StateDb::Work work, Done done, Durability = Durability::full);
+  // Whether run() would take work of this requester now.
+  bool has_room(const Requester& requester) const { return waiting_->room.fits(requester); }
 
-  // Asks a question likewise: query(database) gives the answer.
+  // Reads in order with the writes, on their thread: query(database) gives the answer. For what the
+  // daemon reads once, at its start.
   template <class Answer>
   bool ask(std::function<Result<Answer>(Database&)> query,
            std::function<void(Result<Answer>)> answered) {
-    if (waiting_->questions >= kMostAsked) return false;
     const auto answer = std::make_shared<Answer>();
-    const bool taken = run(
+    return run(
+        Requester::daemon(),
         [answer, query = std::move(query)](Database& database) -> Result<void> {
           auto got = query(database);
           if (!got) return std::move(got).error();
@@ -119,9 +176,15 @@ class StateStore {
           if (!done) return answered(done.error());
           answered(std::move(*answer));
         });
-    // Not counted if it was handed over at once.
-    if (taken && !waiting_->works.empty()) ++waiting_->questions;
-    return taken;
+  }
+
+  // Answers a client's question: on the thread for reads, from all that was given to run() before.
+  template <class Answer>
+  bool read(std::function<Result<Answer>(Database&)> query,
+            std::function<void(Result<Answer>)> answered) {
+    return run(Requester::daemon(), nullptr,
+               [this, query = std::move(query),
+                answered = std::move(answered)](const Result<void>&) { look(query, answered); });
   }
 
   // Whether the last transaction failed.
@@ -133,7 +196,8 @@ class StateStore {
   struct Group {
     std::vector<StateDb::Work> works;
     std::vector<Done> done;
-    std::size_t questions = 0;
+    SharedRoom room{kRoom};
+    bool writes = false;
     Durability durability = Durability::normal;  // the highest that one of them asks for
   };
   struct Outcome {
@@ -141,10 +205,26 @@ class StateStore {
     std::vector<std::string> put_aside;
   };
 
+  // A transaction that failed gives no reason to read nothing: the reader says what is wrong.
+  template <class Answer>
+  void look(const std::function<Result<Answer>(Database&)>& query,
+            const std::function<void(Result<Answer>)>& answered) {
+    const bool posted = ask_worker(
+        reads_, [reader = database_->reader(), query] { return reader->ask(query); },
+        here_.guard([this, answered](Result<Answer> answer) {
+          if (!answer && answer.error().code == Errc::invalid) check_whole();
+          answered(std::move(answer));
+        }));
+    if (!posted) answered(Error{Errc::busy, "too much waits for the disk; ask again"});
+  }
+  // Checks the file, which a reader found corrupt: the writer then puts it aside.
+  void check_whole();
   void hand_over();
   void on_committed(const Group&, const Outcome&);
+  void note_trouble(const std::optional<Error>&);
 
   Worker& worker_;
+  Worker& reads_;
   std::string path_;
   std::shared_ptr<StateDb> database_;  // used by the worker's thread only
   std::shared_ptr<Group> waiting_ = std::make_shared<Group>();

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
@@ -78,6 +79,37 @@ TEST_F(StateDbTest, AnErrorUndoesTheWholeGroup) {
   int count = -1;
   ASSERT_TRUE(commit(state, counts(count)));
   EXPECT_EQ(count, 0);
+}
+
+TEST_F(StateDbTest, AReaderWaitsForNoCommit) {
+  StateDb state(path(), kStateLayout);
+  const std::function<Result<std::int64_t>(Database&)> counts = [](Database& database) {
+    return database.number("SELECT count(*) FROM energy_accounts");
+  };
+  EXPECT_EQ(state.reader()->ask(counts).error().code, Errc::unavailable) << "nothing is open yet";
+  std::vector<std::int64_t> counted;
+  const auto count = [&] {
+    const auto rows = state.reader()->ask(counts);
+    ASSERT_TRUE(rows) << rows.error().message;
+    counted.push_back(*rows);
+  };
+  ASSERT_TRUE(commit(state, [&](Database& database) {
+    auto done = database.execute(kOneAccount);
+    count();
+    return done;
+  }));
+  count();
+  EXPECT_EQ(counted, (std::vector<std::int64_t>{0, 1}));
+}
+
+TEST_F(StateDbTest, AnEndLeavesNoJournalBehindItsReader) {
+  {
+    StateDb state(path(), kStateLayout);
+    ASSERT_TRUE(commit(state, executes(kOneAccount)));
+    const std::function<Result<std::int64_t>(Database&)> layout = &Database::layout;
+    EXPECT_TRUE(state.reader()->ask(layout));
+  }
+  EXPECT_EQ(files("state.db"), 1U);
 }
 
 TEST_F(StateDbTest, ANewerOneIsLeftAsItIs) {
@@ -211,6 +243,7 @@ class StateStoreTest : public ::testing::Test {
   std::string path() const { return directory_.in("state.db"); }
   void run(int number) {
     ASSERT_TRUE(store_->run(
+        Requester::daemon(),
         [this, number](Database&) -> Result<void> {
           worked_.push_back(number);
           return outcome_;
@@ -218,10 +251,39 @@ class StateStoreTest : public ::testing::Test {
         [this, number](const Result<void>& done) { (done ? kept_ : failed_).push_back(number); }));
   }
 
+  bool enter(const Requester& requester) {
+    return store_->run(
+        requester, [](Database&) -> Result<void> { return {}; }, [](const Result<void>&) {});
+  }
+  void insert() {
+    ASSERT_TRUE(store_->run(
+        Requester::daemon(),
+        [](Database& database) {
+          return database.execute(
+              "INSERT INTO energy_accounts SELECT 'GPU-' || (SELECT count(*) FROM "
+              "energy_accounts),0,'b','d',1,0,0,0,0,0,NULL,1,2,3,4");
+        },
+        [](const Result<void>&) {}));
+  }
+  // The accounts that a reader counts.
+  int read() {
+    std::optional<Result<int>> count;
+    EXPECT_TRUE(store_->read<int>(
+        [](Database& database) -> Result<int> {
+          const auto rows = database.number("SELECT count(*) FROM energy_accounts");
+          return rows ? Result<int>(static_cast<int>(*rows)) : rows.error();
+        },
+        [&](Result<int> answer) { count = std::move(answer); }));
+    worker_.run_all();
+    EXPECT_TRUE(count && *count) << (count ? count->error().message : "no answer");
+    return count && *count ? **count : -1;
+  }
+
   ScratchDirectory directory_;
   CapturedLog log_;
   ManualWorker worker_;
-  std::unique_ptr<StateStore> store_ = std::make_unique<StateStore>(worker_, path(), kStateLayout);
+  std::unique_ptr<StateStore> store_ =
+      std::make_unique<StateStore>(worker_, worker_, path(), kStateLayout);
   Result<void> outcome_;
   std::vector<int> worked_;
   std::vector<int> kept_;
@@ -264,24 +326,89 @@ TEST_F(StateStoreTest, TroubleThatGoesOnIsLoggedOnce) {
 
 TEST_F(StateStoreTest, WhatWaitsIsBounded) {
   worker_.full = true;
-  for (std::size_t i = 0; i < StateStore::kMostWaiting; ++i) run(0);
-  const auto works = [](Database&) -> Result<void> { return {}; };
-  EXPECT_FALSE(store_->run(works, [](const Result<void>&) {}));
+  for (std::size_t i = 0; i < shares::kStateWork; ++i) run(0);
+  EXPECT_FALSE(enter(Requester::daemon()));
 }
 
-TEST_F(StateStoreTest, QuestionsLeaveRoomForWhatMustBeKept) {
+TEST_F(StateStoreTest, OneUserHasAShareOfWhatWaits) {
   worker_.full = true;
-  const auto ask = [this] {
-    return store_->ask<int>([](Database&) -> Result<int> { return 1; }, [](const Result<int>&) {});
-  };
-  for (std::size_t i = 0; i < StateStore::kMostAsked; ++i) EXPECT_TRUE(ask());
-  EXPECT_FALSE(ask());
+  for (std::size_t i = 0; i < shares::kStateWorkOfOne; ++i) EXPECT_TRUE(enter({"uid 1001"}));
+  EXPECT_FALSE(store_->has_room({"uid 1001"}));
+  EXPECT_FALSE(enter({"uid 1001"}));
+  EXPECT_TRUE(enter({"uid 1002"}));
+  EXPECT_TRUE(enter({"uid 1001", true})) << "an administrator";
+}
+
+TEST_F(StateStoreTest, ManyUsersLeaveHalfForLeasesAndRoot) {
+  worker_.full = true;
+  std::size_t entered = 0;
+  for (int user = 0; user < 10'000; ++user) entered += enter({fmt::format("uid {}", user)});
+  EXPECT_EQ(entered, shares::kStateWork - shares::kStateWorkKept);
+  for (std::size_t i = 0; i < shares::kStateWorkKept; ++i) run(0);
+}
+
+TEST_F(StateStoreTest, AShareIsFreeAgainOnceItIsHandedOver) {
   run(1);
-  worker_.full = false;
-  run(2);
+  for (std::size_t i = 0; i < shares::kStateWorkOfOne; ++i) EXPECT_TRUE(enter({"uid 1001"}));
+  EXPECT_FALSE(enter({"uid 1001"}));
   worker_.run_all();
-  EXPECT_THAT(kept_, ElementsAre(1, 2));
-  EXPECT_TRUE(ask()) << "those were answered";
+  EXPECT_TRUE(enter({"uid 1001"}));
+}
+
+TEST_F(StateStoreTest, AReadSeesWhatWasGivenBefore) {
+  insert();
+  EXPECT_EQ(read(), 1);
+  insert();
+  insert();
+  EXPECT_EQ(read(), 3);
+}
+
+TEST_F(StateStoreTest, NothingToWriteMendsNoTrouble) {
+  outcome_ = Error{Errc::unavailable, "disk full"};
+  run(1);
+  worker_.run_all();
+  bool told = false;
+  ASSERT_TRUE(store_->run(Requester::daemon(), nullptr,
+                          [&](const Result<void>& done) { told = done.ok(); }));
+  worker_.run_all();
+  EXPECT_TRUE(told);
+  EXPECT_TRUE(store_->failing());
+}
+
+TEST_F(StateStoreTest, AfterAFailureReadsGoOn) {
+  insert();
+  EXPECT_EQ(read(), 1);
+  outcome_ = Error{Errc::unavailable, "disk full"};
+  run(1);
+  EXPECT_EQ(read(), 1);
+  outcome_ = {};
+  insert();
+  EXPECT_EQ(read(), 2);
+}
+
+TEST_F(StateStoreTest, AReaderFollowsToTheNewFile) {
+  insert();
+  EXPECT_EQ(read(), 1);
+  outcome_ = Error{Errc::unavailable, "no"};
+  run(1);
+  worker_.run_all();
+  std::filesystem::remove(path() + "-wal");
+  std::ofstream(path()) << std::string(8192, 'x');
+  EXPECT_EQ(read(), 0);
+  ASSERT_EQ(store_->notes().size(), 2U);
+  EXPECT_THAT(store_->notes()[0], HasSubstr("was corrupt"));
+}
+
+TEST_F(StateStoreTest, ASoundFileIsNotPutAsideForAReader) {
+  insert();
+  std::optional<Result<int>> heard;
+  ASSERT_TRUE(
+      store_->read<int>([](Database&) -> Result<int> { return Error{Errc::invalid, "torn"}; },
+                        [&](Result<int> answer) { heard = std::move(answer); }));
+  worker_.run_all();
+  ASSERT_TRUE(heard && !*heard);
+  EXPECT_THAT(store_->notes(), IsEmpty());
+  EXPECT_EQ(read(), 1);
 }
 
 TEST_F(StateStoreTest, ANetworkFileSystemIsRefusedAndSaidUntilItIsNone) {
@@ -291,7 +418,7 @@ TEST_F(StateStoreTest, ANetworkFileSystemIsRefusedAndSaidUntilItIsNone) {
     return network ? Result<void>(Error{Errc::denied, "on a network file system (NFS)"})
                    : Result<void>();
   };
-  store_ = std::make_unique<StateStore>(worker_, path(), kStateLayout, place);
+  store_ = std::make_unique<StateStore>(worker_, worker_, path(), kStateLayout, place);
   run(1);
   worker_.run_all();
   EXPECT_THAT(failed_, ElementsAre(1));

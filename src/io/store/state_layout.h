@@ -12,12 +12,13 @@
 #include "store/lease_use_db.h"
 #include "store/machine_db.h"
 #include "store/token_db.h"
+#include "store/unreadable.h"
 
 namespace gpuyard::store {
 
-inline constexpr std::array kStateLayout = {kEnergyTables, kControlTables, kLeaseTables,
-                                            kAlertTables,  kAuditSources,  kTokenTables,
-                                            kMachineTables};
+inline constexpr std::array kStateLayout = {
+    kEnergyTables,  kControlTables, kLeaseTables,  kAlertTables,  kAuditSources,    kTokenTables,
+    kMachineTables, kAuditByGpu,    kAlertIndexes, kAuditPersons, kUnreadableTables};
 
 // usage.db is a file of its own: a question about a year would hold up the writes that a grant
 // waits for.

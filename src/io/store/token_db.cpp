@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "store/sqlite.h"
+#include "store/unreadable.h"
 
 namespace gpuyard::store {
 namespace {
@@ -18,10 +19,11 @@ constexpr auto kToken = [](auto& row, auto& token) {
 
 Result<std::vector<access::Token>> load_tokens(Database& database) {
   std::vector<access::Token> tokens;
-  auto read = read_into(tokens, database,
-                        "SELECT id, digest, name, uid, scope, gpus, made_ms, made_by, expires_ms, "
-                        "last_used_ms, last_from, in_clear_ms, revoked_ms, revoked_by FROM tokens",
-                        kToken);
+  // What such a token may do is not known: it is no token any more.
+  const Rows all{"tokens", "id",
+                 "id, digest, name, uid, scope, gpus, made_ms, made_by, expires_ms, last_used_ms, "
+                 "last_from, in_clear_ms, revoked_ms, revoked_by"};
+  auto read = read_sound(tokens, database, all, kToken);
   if (!read) return std::move(read).error();
   return tokens;
 }
@@ -40,9 +42,12 @@ bool TokenDb::load(std::function<void(Result<std::vector<access::Token>>)> loade
 
 bool TokenDb::save(access::TokenChanges changes, std::function<void(const Result<void>&)> saved) {
   const auto durability = changes.soon ? Durability::normal : Durability::full;
-  return store_.run([changes = std::make_shared<const access::TokenChanges>(std::move(changes))](
-                        Database& database) { return save_tokens(database, *changes); },
-                    std::move(saved), durability);
+  const auto shared = std::make_shared<const access::TokenChanges>(std::move(changes));
+  StateDb::Work work;
+  if (!shared->put.empty() || !shared->forget.empty()) {
+    work = [shared](Database& database) { return save_tokens(database, *shared); };
+  }
+  return store_.run(shared->requester, std::move(work), std::move(saved), durability);
 }
 
 }  // namespace gpuyard::store

@@ -1,5 +1,7 @@
 #include "store/token_db.h"
 
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include "base/manual_loop_for_tests.h"
@@ -49,7 +51,7 @@ class TokenDbTest : public ::testing::Test {
 
   ScratchDirectory place_;
   ManualWorker worker_;
-  StateStore store_{worker_, place_.path() + "/state.db", kStateLayout};
+  StateStore store_{worker_, worker_, place_.path() + "/state.db", kStateLayout};
   TokenDb db_{store_};
 };
 
@@ -73,6 +75,23 @@ TEST_F(TokenDbTest, KeepsEveryFieldOfAToken) {
   EXPECT_EQ(tokens[1].uid, std::nullopt);
   EXPECT_EQ(tokens[1].expires, std::nullopt);
   EXPECT_EQ(tokens[1].made_by, "uid 7");
+}
+
+TEST_F(TokenDbTest, NothingToKeepWritesNothing) {
+  save({.put = {whole()}, .forget = {}});
+  const auto before = std::filesystem::file_size(place_.path() + "/state.db-wal");
+  save({});
+  EXPECT_EQ(std::filesystem::file_size(place_.path() + "/state.db-wal"), before);
+}
+
+TEST_F(TokenDbTest, OneUserHasAShareOfWhatWaits) {
+  worker_.full = true;
+  access::TokenChanges changes{.put = {whole()}, .forget = {}, .requester = {"uid 1001"}};
+  const auto nobody = [](const Result<void>&) {};
+  for (std::size_t i = 0; i < shares::kStateWorkOfOne; ++i) EXPECT_TRUE(db_.save(changes, nobody));
+  EXPECT_FALSE(db_.save(changes, nobody));
+  changes.requester.party = "uid 1002";
+  EXPECT_TRUE(db_.save(changes, nobody));
 }
 
 TEST_F(TokenDbTest, AChangedTokenReplacesItselfAndAForgottenOneIsGone) {

@@ -1,0 +1,116 @@
+#include "store/unreadable.h"
+
+#include <cstdint>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "lease/archive.h"
+
+namespace gpuyard::store {
+namespace {
+
+// More are forgotten, the oldest first: a file that is in ruins must not grow for ever.
+constexpr std::int64_t kMostKept = 1000;
+
+// "quote(id) || ', ' || quote(uid)" for a table of these two columns.
+Result<std::string> quoted_columns(Database& database, std::string_view table) {
+  std::vector<std::string> names;
+  auto read = read_into(names, database, "SELECT name FROM pragma_table_info(?)", kItself, table);
+  if (!read) return std::move(read).error();
+  std::string text;
+  for (const std::string& name : names) {
+    text += fmt::format("{}quote({})", text.empty() ? "" : " || ', ' || ", name);
+  }
+  return text;
+}
+
+// Nothing: the row withholds no GPU.
+Result<std::optional<std::vector<DeviceId>>> withheld_by(Database& database, const Rows& of,
+                                                         const std::string& key) {
+  std::optional<std::vector<DeviceId>> gpus;
+  if (of.withholds.empty()) return gpus;
+  auto row = prepare(
+      database, fmt::format("SELECT {} FROM {} WHERE {} = ?", of.withholds, of.table, of.key), key);
+  if (!row) return std::move(row).error();
+  auto read = each_row(*row, [&](const Statement& columns) {
+    if (columns.is_null(0)) return;
+    RowReader reader(columns);
+    reader(gpus.emplace());
+    if (gpus->empty()) gpus->emplace_back(lease::kEveryGpu);
+  });
+  if (!read) return std::move(read).error();
+  return gpus;
+}
+
+Result<void> withhold(Database& database, const Rows& of, const UnreadableRow& one) {
+  const auto gpus = withheld_by(database, of, one.key);
+  if (!gpus) return gpus.error();
+  if (!*gpus) return {};
+  for (const DeviceId& gpu : **gpus) {
+    const bool any = gpu == lease::kEveryGpu;
+    const std::string reason = fmt::format(
+        "{} {} ({}: {})", of.what,
+        any ? "could not be read, and may be of any GPU" : "of this GPU could not be read",
+        printable(one.key), printable(one.error));
+    auto done = run(database,
+                    "INSERT INTO lease_cordons VALUES(?,?,?,?) ON CONFLICT(gpu) DO UPDATE SET "
+                    "reason = excluded.reason || '; and: ' || reason",
+                    gpu, std::string_view("gpuyard"), reason, wall_now());
+    // A GPU that was handed out again in spite of an earlier row may be this one's.
+    if (done && any) {
+      done = run(database, "DELETE FROM lease_cordons WHERE gpu <> ?1 AND gpu LIKE ?1 || '%'",
+                 std::string_view(lease::kEveryGpu));
+    }
+    if (!done) return done;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> put_aside(Database& database, const Rows& of, const std::vector<UnreadableRow>& bad) {
+  if (bad.empty()) return {};
+  const auto columns = quoted_columns(database, of.table);
+  if (!columns) return columns.error();
+  const std::string copy = fmt::format(
+      "INSERT INTO unreadable_rows SELECT NULL, ?2, ?3, ?1, ?4, {} FROM {} WHERE {} = ?1", *columns,
+      of.table, of.key);
+  const std::string remove = fmt::format("DELETE FROM {} WHERE {} = ?1", of.table, of.key);
+  constexpr std::size_t kMostSaid = 4;
+  for (std::size_t i = 0; i < bad.size(); ++i) {
+    const UnreadableRow& one = bad[i];
+    auto done = withhold(database, of, one);
+    if (done) done = run(database, copy, one.key, wall_now(), of.table, one.error);
+    if (done) done = run(database, remove, one.key);
+    if (!done) return done;
+    if (i >= kMostSaid) continue;
+    database.remark(fmt::format("{}: the row {} of {} could not be read ({}), and was put aside",
+                                database.path(), printable(one.key), of.table,
+                                printable(one.error)));
+  }
+  if (bad.size() > kMostSaid) {
+    database.remark(fmt::format("{}: {} more rows of {} could not be read, and were put aside",
+                                database.path(), bad.size() - kMostSaid, of.table));
+  }
+  return run(database,
+             "DELETE FROM unreadable_rows WHERE number <= (SELECT max(number) FROM "
+             "unreadable_rows) - ?",
+             kMostKept);
+}
+
+Result<std::string> unreadable_note(Database& database) {
+  const auto known =
+      database.number("SELECT count(*) FROM sqlite_master WHERE name = 'unreadable_rows'");
+  if (!known) return known.error();
+  if (*known == 0) return std::string();
+  const auto rows = database.number("SELECT count(*) FROM unreadable_rows");
+  if (!rows) return rows.error();
+  if (*rows == 0) return std::string();
+  return fmt::format(
+      "{} row{} that could not be read {} in the table unreadable_rows of {}; docs/recovery.md "
+      "says what to do",
+      *rows, *rows == 1 ? "" : "s", *rows == 1 ? "is" : "are", database.path());
+}
+
+}  // namespace gpuyard::store
