@@ -180,8 +180,10 @@ Error why_not(const Endpoint& endpoint) {
             "{} is in use by another program; choose another with --listen, or in gpuyard.toml",
             endpoint.text())};
   }
-  if (errno == EADDRNOTAVAIL) {
-    return Error{Errc::invalid, fmt::format("{} is no address of this machine", endpoint.address)};
+  // An interface may still come up, and IPv6 be switched on.
+  if (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT) {
+    return Error{Errc::unavailable,
+                 fmt::format("{} is no address of this machine", endpoint.address)};
   }
   return system_error("listening on " + endpoint.text());
 }

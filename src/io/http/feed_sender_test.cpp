@@ -68,6 +68,20 @@ TEST_F(TurnsTest, ManyOfOnePartyDoNotDelayTheFewOfAnother) {
   EXPECT_EQ(had_, (std::vector{0, 10, 1, 11, 2, 3}));
 }
 
+TEST_F(TurnsTest, RootHasEverySecondTurn) {
+  static const std::vector<Party> kStrangers = {
+      {.name = "127.0.0.1"}, {.name = "127.0.0.2"}, {.name = "127.0.0.3"}, {.name = "127.0.0.4"}};
+  static const Party kRoot{.name = "uid 0", .privileged = true};
+  for (int who = 0; who < 4; ++who) {
+    const Party& party = kStrangers[static_cast<std::size_t>(who)];
+    asio::co_spawn(io_, take_turn(who, Duration::zero(), party), asio::detached);
+  }
+  asio::co_spawn(io_, take_turn(10, Duration::zero(), kRoot), asio::detached);
+  asio::co_spawn(io_, take_turn(11, Duration::zero(), kRoot), asio::detached);
+  io_.run();
+  EXPECT_EQ(had_, (std::vector{10, 0, 11, 1, 2, 3}));
+}
+
 TEST_F(TurnsTest, WhoSleepsHasATurnWhenHeIsWoken) {
   begin(sleep(1));
   EXPECT_TRUE(had_.empty());

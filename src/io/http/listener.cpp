@@ -68,7 +68,6 @@ std::string network_of(const SocketAddress& from) {
 
 std::string last_words(int status, std::string_view code, std::string_view why) {
   Response response = error_response(status, code, why);
-  if (status == 503) response.headers.push_back({"Retry-After", "1"});
   std::string bytes;
   put_head(bytes, response, {.keep_alive = false});
   return bytes + *response.body;

@@ -41,7 +41,7 @@ void Turns::wake(const void* who) {
 }
 
 void Turns::add(const Party& party, Resume resume) {
-  waiting_.push(party, std::move(resume));
+  waiting_.push(party, party.privileged, std::move(resume));
   if (!std::exchange(giving_, true)) asio::post(io_, [this] { give(); });
 }
 

@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::ElementsAre;
 
-constexpr Duration kPatience = std::chrono::seconds(20);
+constexpr Duration kLoopPatience = std::chrono::seconds(20);
 
 struct Pipe {
   Pipe() {
@@ -48,7 +48,7 @@ TEST(IoLoop, TimersFireInTheOrderOfTheirMoments) {
               loop.call_at(first, [&] { order.push_back(1); }),
               loop.call_at(first, [&] { order.push_back(2); })};
   } while (loop.now() >= first);
-  EXPECT_TRUE(loop.run_until([&] { return order.size() == 3; }, kPatience));
+  EXPECT_TRUE(loop.run_until([&] { return order.size() == 3; }, kLoopPatience));
   EXPECT_THAT(order, ElementsAre(1, 2, 3));
 }
 
@@ -57,7 +57,7 @@ TEST(IoLoop, ATimerDoesNotFireBeforeItsMoment) {
   const TimePoint when = loop.now() + milliseconds(3);
   std::optional<TimePoint> fired;
   const auto timer = loop.call_at(when, [&] { fired = loop.now(); });
-  EXPECT_TRUE(loop.run_until([&] { return fired.has_value(); }, kPatience));
+  EXPECT_TRUE(loop.run_until([&] { return fired.has_value(); }, kLoopPatience));
   EXPECT_GE(*fired, when);
 }
 
@@ -66,7 +66,7 @@ TEST(IoLoop, AMomentInThePastComesAtOnceButNotInsideTheCall) {
   bool fired = false;
   const auto timer = loop.call_at(TimePoint{}, [&] { fired = true; });
   EXPECT_FALSE(fired);
-  EXPECT_TRUE(loop.run_until([&] { return fired; }, kPatience));
+  EXPECT_TRUE(loop.run_until([&] { return fired; }, kLoopPatience));
 }
 
 TEST(IoLoop, ATimerThatAlwaysSetsANewOneDoesNotStarvePostedWork) {
@@ -76,7 +76,7 @@ TEST(IoLoop, ATimerThatAlwaysSetsANewOneDoesNotStarvePostedWork) {
   again();
   bool posted = false;
   loop.post([&] { posted = true; });
-  EXPECT_TRUE(loop.run_until([&] { return posted; }, kPatience));
+  EXPECT_TRUE(loop.run_until([&] { return posted; }, kLoopPatience));
 }
 
 TEST(IoLoop, ACancelledTimerStaysSilent) {
@@ -86,7 +86,7 @@ TEST(IoLoop, ACancelledTimerStaysSilent) {
   auto timer = loop.call_after(milliseconds(1), [&] { cancelled_fired = true; });
   const auto later = loop.call_after(milliseconds(3), [&] { later_fired = true; });
   timer.reset();
-  EXPECT_TRUE(loop.run_until([&] { return later_fired; }, kPatience));
+  EXPECT_TRUE(loop.run_until([&] { return later_fired; }, kLoopPatience));
   EXPECT_FALSE(cancelled_fired);
 }
 
@@ -103,7 +103,7 @@ TEST(IoLoop, ATimerMayCancelItselfAndOthersWhileItRuns) {
     first_fired = true;
   });
   second = loop.call_at(when, [&] { second_fired = true; });
-  EXPECT_TRUE(loop.run_until([&] { return first_fired; }, kPatience));
+  EXPECT_TRUE(loop.run_until([&] { return first_fired; }, kLoopPatience));
   loop.poll();
   EXPECT_FALSE(second_fired);
 }
@@ -131,11 +131,11 @@ TEST(IoLoop, AWatchFiresForAsLongAsThereIsSomethingToRead) {
   loop.poll();
   EXPECT_EQ(calls, 0);
   pipe.put();
-  EXPECT_TRUE(loop.run_until([&] { return calls == 3; }, kPatience));
+  EXPECT_TRUE(loop.run_until([&] { return calls == 3; }, kLoopPatience));
   loop.poll();
   EXPECT_EQ(calls, 3);
   pipe.put();
-  EXPECT_TRUE(loop.run_until([&] { return calls == 4; }, kPatience));
+  EXPECT_TRUE(loop.run_until([&] { return calls == 4; }, kLoopPatience));
 }
 
 TEST(IoLoop, AWatchFiresWhenThePeerCloses) {
@@ -147,7 +147,7 @@ TEST(IoLoop, AWatchFiresWhenThePeerCloses) {
     watch.reset();
   });
   pipe.write_end.reset();
-  EXPECT_TRUE(loop.run_until([&] { return closed; }, kPatience));
+  EXPECT_TRUE(loop.run_until([&] { return closed; }, kLoopPatience));
   loop.poll();
 }
 
@@ -178,7 +178,7 @@ TEST(IoLoop, OneDescriptorMayBeWatchedTwice) {
   const auto a = loop.watch(pipe.read_end.get(), [&] { first = true; });
   const auto b = loop.watch(pipe.read_end.get(), [&] { second = true; });
   pipe.put();
-  EXPECT_TRUE(loop.run_until([&] { return first && second; }, kPatience));
+  EXPECT_TRUE(loop.run_until([&] { return first && second; }, kLoopPatience));
 }
 
 TEST(IoLoop, RunsWhatAnotherThreadPostsAndStopsWhenItSays) {
@@ -206,9 +206,9 @@ TEST(IoLoop, DeliversSignalsUntilTheSubscriptionEnds) {
   {
     const auto signals = loop.signals({SIGUSR1, SIGUSR2}, [&](int n) { received.push_back(n); });
     ::raise(SIGUSR2);
-    EXPECT_TRUE(loop.run_until([&] { return received.size() == 1; }, kPatience));
+    EXPECT_TRUE(loop.run_until([&] { return received.size() == 1; }, kLoopPatience));
     ::raise(SIGUSR1);
-    EXPECT_TRUE(loop.run_until([&] { return received.size() == 2; }, kPatience));
+    EXPECT_TRUE(loop.run_until([&] { return received.size() == 2; }, kLoopPatience));
   }
   loop.poll();
   EXPECT_THAT(received, ElementsAre(SIGUSR2, SIGUSR1));

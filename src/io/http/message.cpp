@@ -37,7 +37,9 @@ Response error_response(int status, std::string_view code, std::string_view mess
   body += R"(,"message":)";
   json::put_string(body, message);
   body += "}}";
-  return {status, "application/json", std::move(body)};
+  Response response{status, "application/json", std::move(body)};
+  if (status == 503) response.headers.push_back({"Retry-After", std::string(kRetryAfterSeconds)});
+  return response;
 }
 
 Response error_response(const Error& error) {

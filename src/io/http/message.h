@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -64,8 +65,9 @@ struct Peer {
   // ("URI:spiffe://a/b", "DNS:node7") and its fingerprint; see CertificateFacts. Empty without one.
   std::vector<std::string> certificate_names = {};
   std::string certificate_fingerprint = {};
-  std::shared_ptr<const UniqueFd> process = {};  // null: not known; see peer.h
-  std::shared_ptr<Presence> presence = {};       // of the connection; set by its session
+  std::optional<WallTime> certificate_ends = {};  // its notAfter
+  std::shared_ptr<const UniqueFd> process = {};   // null: not known; see peer.h
+  std::shared_ptr<Presence> presence = {};        // of the connection; set by its session
 
   bool in_group(gid_t) const;
 };
@@ -104,6 +106,8 @@ struct Response {
 
 // {"error":{"code":"...","message":"..."}}
 Response error_response(int status, std::string_view code, std::string_view message);
+// Retry-After of every answer 503, which is about a state that passes.
+inline constexpr std::string_view kRetryAfterSeconds = "1";
 Response error_response(const Error&);
 
 // The promise to answer one request. Call it once, on the loop's thread, now or later; calling it

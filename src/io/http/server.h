@@ -117,10 +117,11 @@ class Server {
   void share_by(std::function<uid_t(uid_t)> person,
                 std::function<bool(const Peer&)> privileged = nullptr);
 
-  // A literal address; port 0 picks a free one. Errc::conflict if another program has it.
+  // A literal address; port 0 picks a free one. Errc::conflict if another program has it,
+  // unavailable if this machine does not have it now.
   Result<Bound> listen_tcp(const std::string& address, std::uint16_t port);
 
-  // The same over TLS. `door` has the identity to show; it may show another at any time. Clients
+  // The same over TLS. `door` has an identity to show; it may show another at any time. Clients
   // may name the server as its certificate does, besides allow_hosts(). One that speaks plain HTTP
   // is told so.
   Result<Bound> listen_tls(const std::string& address, std::uint16_t port,

@@ -61,7 +61,7 @@ Result<std::string> read_key_pem(const std::string& file) {
   if ((info.st_mode & (S_IRWXO | S_IWGRP)) == 0) return text;
   return unusable(file, fmt::format("holds a private key, but its mode {:04o} lets others use it; "
                                     "run 'chmod 0600 {}', and make a new key if others had access",
-                                    info.st_mode & 07777U, file));
+                                    info.st_mode & 07777U, shell_word(file)));
 }
 
 Result<Chain> parse_chain(const std::string& file, std::string_view text) {
@@ -97,15 +97,15 @@ Result<PrivateKey> parse_key(const std::string& file, std::string_view text) {
                                     openssl_reason()));
 }
 
-Result<void> check_dates(const std::string& file, const CertificateFacts& facts, WallTime now) {
+Result<void> check_dates(const IdentityFiles& files, const CertificateFacts& facts, WallTime now) {
+  const std::string& file = files.certificate;
   if (now >= facts.not_after) {
     return unusable(
         file, fmt::format("expired at {}; renew the certificate", to_rfc3339(facts.not_after)));
   }
-  if (now < facts.not_before) {
-    return unusable(file, fmt::format("is not valid before {}; check this machine's clock, which "
-                                      "says {}",
-                                      to_rfc3339(facts.not_before), to_rfc3339(now)));
+  if (now < facts.not_before && !files.is_ours) {
+    return unusable(file, fmt::format("is not valid before {}; check this machine's clock",
+                                      to_rfc3339(facts.not_before)));
   }
   return {};
 }
@@ -197,17 +197,22 @@ bool restrict_to_modern(SSL_CTX* context) {
 }
 
 // All that a session needs is in the client's ticket: we remember none of them.
-bool set_up_tickets(ServerIdentity& identity, const ServerIdentity* former) {
+bool set_up_tickets(ServerIdentity& identity, const ServerIdentity* former, WallTime now) {
   SSL_CTX* context = identity.context.get();
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   ::SSL_CTX_set_num_tickets(context, 1);
-  if (former != nullptr) {
+  // A clock that was set back makes them new, too.
+  const bool fresh = former != nullptr && now >= former->tickets_since &&
+                     now - former->tickets_since < kTicketKeyLife;
+  if (fresh) {
     identity.ticket_keys = former->ticket_keys;
+    identity.tickets_since = former->tickets_since;
   } else {
     std::string keys(kTicketKeyBytes, '\0');
     auto* bytes = reinterpret_cast<unsigned char*>(keys.data());
     if (::RAND_bytes(bytes, static_cast<int>(keys.size())) != 1) return false;
     identity.ticket_keys = std::make_shared<const std::string>(std::move(keys));
+    identity.tickets_since = now;
   }
   // OpenSSL copies them, though it asks for a pointer to what may change.
   std::string copy = *identity.ticket_keys;
@@ -257,7 +262,7 @@ Result<Credentials> read_credentials(const IdentityFiles& files, WallTime now,
   X509* leaf = chain->front().get();
   identity.facts = facts_of(leaf);
   if (auto pair = check_pair(files, *chain, key->get()); !pair) return std::move(pair).error();
-  if (auto dates = check_dates(files.certificate, identity.facts, now); !dates) {
+  if (auto dates = check_dates(files, identity.facts, now); !dates) {
     return std::move(dates).error();
   }
   if (::X509_check_purpose(leaf, X509_PURPOSE_SSL_SERVER, 0) != 1) {
@@ -308,7 +313,7 @@ Result<std::shared_ptr<const ServerIdentity>> load_identity(
     identity->asks_for_certificates = true;
     trusted = *std::move(text);
   }
-  const bool ready = restrict_to_modern(context) && set_up_tickets(*identity, former.get()) &&
+  const bool ready = restrict_to_modern(context) && set_up_tickets(*identity, former.get(), now) &&
                      separate_tickets(context, trusted);
   if (!ready) return Error{Errc::internal, "OpenSSL cannot be set up: " + openssl_reason()};
   return std::shared_ptr<const ServerIdentity>(std::move(identity));

@@ -132,6 +132,28 @@ TEST_F(LoadIdentity, RefusesWhatHasExpiredOrIsNotYetValid) {
   expect_refused("/tls.crt", "renew the certificate");
 }
 
+TEST_F(LoadIdentity, UsesOurOwnCertificateBeforeItsTime) {
+  const WallTime early = wall_now() - days(10);
+  expect_refused("/tls.crt", "is not valid before", early);
+  ours_.files.is_ours = true;
+  EXPECT_TRUE(load_identity(ours_.files, early));
+  expect_refused("/tls.crt", "expired at", wall_now() + days(397));
+}
+
+TEST_F(LoadIdentity, ReplacesTicketKeysAfterADay) {
+  const WallTime now = wall_now();
+  const auto first = load_identity(ours_.files, now);
+  ASSERT_TRUE(first);
+  const auto keys_at = [&](WallTime later) {
+    const auto next = load_identity(ours_.files, later, *first);
+    EXPECT_TRUE(next);
+    return next ? *(*next)->ticket_keys : "";
+  };
+  EXPECT_EQ(keys_at(now + std::chrono::hours(23)), *(*first)->ticket_keys);
+  EXPECT_NE(keys_at(now + kTicketKeyLife), *(*first)->ticket_keys);
+  EXPECT_NE(keys_at(now - std::chrono::milliseconds(1)), *(*first)->ticket_keys);
+}
+
 TEST_F(LoadIdentity, WarnsOfKeysThatAreSlowAndRefusesThoseThatNobodyTakes) {
   use(TestCertificate(kLocalNames, 3600, EVP_RSA_gen(2048)));
   EXPECT_THAT(ours_.load()->warnings, IsEmpty());

@@ -1,6 +1,12 @@
 #include "http/server.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include <fmt/format.h>
 
 #include "base/log.h"
 #include "http/server_for_tests.h"
@@ -24,6 +30,34 @@ TEST_F(AnyServer, ServesSeveralDoorsAndTellsThemApart) {
     client.receive("hello");
     EXPECT_EQ(last_.peer.listener, directory_.in(name));
   }
+}
+
+TEST_F(AnyServer, ACrowdOfOnePartysRequestsDelaysNoOther) {
+  std::vector<std::string> handled;
+  Server server(loop_, [&](const Request& request, Reply reply) {
+    handled.push_back(request.peer.party);
+    const TimePoint end = BootClock::now() + milliseconds(1);
+    while (BootClock::now() < end) {
+    }
+    reply(Response(200, "text/plain", body_));
+  });
+  const auto tcp = server.listen_tcp("127.0.0.1", 0);
+  ASSERT_TRUE(tcp);
+  ASSERT_TRUE(server.listen_unix(path()));
+  constexpr std::size_t kCrowd = 50;
+  std::vector<std::unique_ptr<RawClient>> crowd;
+  for (std::size_t i = 0; i < kCrowd; ++i) {
+    crowd.push_back(std::make_unique<RawClient>(loop_, Endpoint::tcp("127.0.0.1", tcp->port)));
+  }
+  RawClient other(loop_, on_unix());
+  ASSERT_TRUE(settle([&] { return server.counters().active == kCrowd + 1; }));
+  for (const auto& one : crowd) one->send(kGet);
+  other.send(kGet);
+  other.receive("hello");
+  const auto place =
+      std::ranges::find(handled, fmt::format("uid {}", ::geteuid())) - handled.begin();
+  EXPECT_LE(place, 3);
+  ASSERT_TRUE(settle([&] { return handled.size() == kCrowd + 1; }));
 }
 
 TEST_F(AnyServer, TurnsAwayConnectionsOverItsLimitWhenAllAreBeingAnswered) {

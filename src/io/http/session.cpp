@@ -80,6 +80,12 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       co_return false;
     }
     if (step == Step::have_request) {
+      enter(Phase::handling, site_->limits.handler);
+      // From here on a late answer to the last request is no answer to this one.
+      serial_ = site_->next_request++;
+      // A crowd of one party's requests delays the few of another by a turn, not by the crowd.
+      co_await site_->io.core().turns.next(party());
+      if (gone_) co_return false;
       call_handler();
       if (!response_ && !gone_) co_await answer();
     }
@@ -175,7 +181,6 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void call_handler() {
-    phase_ = Phase::handling;
     keep_alive_ = parser_.keep_alive();
     http_1_0_ = parser_.http_1_0();
     Request request = parser_.take();
@@ -186,7 +191,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       arrival_.peer.process = arrival_.open_process();
     }
     request.peer = arrival_.peer;
-    request.id = serial_ = site_->next_request++;
+    request.id = serial_;
     request.received = site_->time.now();
     ++site_->counters.requests;
     Reply reply([weak = weak_from_this(), serial = serial_](Response response) {

@@ -233,6 +233,19 @@ TEST_F(TlsServerTest, ResumesSessionsAfterANewCertificate) {
   }
 }
 
+TEST_F(TlsServerTest, GreetsInFullAfterItsTicketKeysWereReplaced) {
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    ASSERT_TRUE(talks({.newest = version}));
+    const ClientSession ticket = client_->session();
+    const auto later = load_identity(ours_.files, wall_now() + kTicketKeyLife, identity_);
+    ASSERT_TRUE(later);
+    identity_ = *later;
+    ASSERT_TRUE(talks({.newest = version, .resumes = ticket.get()}));
+    EXPECT_FALSE(server_->resumed());
+    identity_ = ours_.load();
+  }
+}
+
 class TlsServerWithClients : public TlsServerTest {
  protected:
   TlsServerWithClients() {

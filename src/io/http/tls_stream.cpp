@@ -197,6 +197,7 @@ class Greeting final : public Handshake, public std::enable_shared_from_this<Gre
     if (auto shown = tls_.client()) {
       arrival_.peer.certificate_names = std::move(shown->names);
       arrival_.peer.certificate_fingerprint = std::move(shown->fingerprint);
+      arrival_.peer.certificate_ends = shown->not_after;
     }
     if (site_->closing) co_return;
     const Parties::Room room = take_seat(*site_, seats_, arrival_);

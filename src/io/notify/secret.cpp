@@ -19,7 +19,7 @@ namespace gpuyard::notify {
 namespace {
 
 Error bad_secret(std::string what) {
-  return {Errc::invalid, std::move(what)};
+  return {Errc::unavailable, std::move(what)};
 }
 
 Result<void> check_mode(const std::string& path) {
@@ -30,13 +30,13 @@ Result<void> check_mode(const std::string& path) {
   return bad_secret(
       fmt::format("{} holds a secret, and others than its owner and group may read or "
                   "change it; do: chmod o-rwx {}",
-                  path, path));
+                  path, shell_word(path)));
 }
 
 }  // namespace
 
 Result<Secret> read_secret(const std::string& path) {
-  if (!path.starts_with('/')) return bad_secret("must be an absolute path");
+  if (!path.starts_with('/')) return Error{Errc::invalid, "must be an absolute path"};
   if (auto fine = check_mode(path); !fine) return std::move(fine).error();
   const auto text = read_file(path, kMostSecretBytes);
   if (!text) return bad_secret(text.error().message);

@@ -22,10 +22,29 @@ MakeWorker worker_threads(Loop& loop) {
   };
 }
 
+namespace {
+
+// Fails each time, and says why.
+class ClosedSender final : public Sender {
+ public:
+  ClosedSender(Loop& loop, std::string why) : loop_(loop), why_(std::move(why)) {}
+  void send(std::vector<Notice>, Done done) override {
+    loop_.post(here_.guard([this, done = std::move(done)] { done(Outcome::later(why_)); }));
+  }
+
+ private:
+  Loop& loop_;
+  const std::string why_;
+  Lifetime here_;
+};
+
+}  // namespace
+
 MakeSender make_senders(Loop& loop, MakeWorker make_worker) {
   return [&loop,
           make_worker = std::move(make_worker)](const SinkConfig& sink) -> std::unique_ptr<Sender> {
     if (sink.kind == SinkKind::log) return nullptr;  // needs no way: see SinkQueue
+    if (!sink.trouble.empty()) return std::make_unique<ClosedSender>(loop, sink.trouble);
     if (sink.kind == SinkKind::command) return std::make_unique<CommandSender>(loop, sink);
     return std::make_unique<HttpSender>(loop, sink, make_worker(sink.name), fetch_over_network());
   };

@@ -27,6 +27,7 @@ enum class Type : std::uint8_t { text, list, integer };  // which of them, in th
 struct SinkDraft {
   SinkConfig sink;
   std::string ca_file;
+  bool url_of_file = false;
   std::optional<http::Proxy> proxy;
   std::string username;
   Secret password;
@@ -47,6 +48,11 @@ constexpr std::string_view kPagerDuty = "https://events.pagerduty.com/v2/enqueue
 
 Error wrong(std::string what) {
   return {Errc::invalid, std::move(what)};
+}
+
+// Wrong is what a file holds, or that it cannot be read: see SinkConfig::trouble.
+Error unusable(std::string what) {
+  return {Errc::unavailable, std::move(what)};
 }
 
 const std::string& text_of(const Value& value) {
@@ -107,9 +113,11 @@ Result<void> set_url(SinkDraft& draft, const Value& value) {
 Result<void> set_url_file(SinkDraft& draft, const Value& value) {
   const auto text = read_secret(text_of(value));
   if (!text) return text.error();
-  auto taken = take_url(draft, text->reveal());
-  if (!taken) return std::move(taken).error().in(text_of(value));
-  return taken;
+  if (!draft.sink.url.origin.host.empty()) return wrong("there is a url already");
+  draft.url_of_file = true;
+  const auto taken = take_url(draft, text->reveal());
+  if (!taken) return unusable(fmt::format("{}: {}", text_of(value), taken.error().message));
+  return {};
 }
 
 template <auto Place>
@@ -133,9 +141,9 @@ Result<void> set_ca_file(SinkDraft& draft, const Value& value) {
   draft.ca_file = text_of(value);
   if (!draft.ca_file.starts_with('/')) return wrong("must be an absolute path");
   const auto text = read_file(draft.ca_file, kMostCaBytes);
-  if (!text) return wrong(text.error().message);
+  if (!text) return unusable(text.error().message);
   if (text->find("-----BEGIN ") != text->npos) return {};
-  return wrong(draft.ca_file + " holds no certificate in PEM form");
+  return unusable(draft.ca_file + " holds no certificate in PEM form");
 }
 
 Result<void> set_proxy(SinkDraft& draft, const Value& value) {
@@ -322,9 +330,14 @@ class SinkReader {
         return std::move(done).error();
       }
     }
-    auto sink = finished(std::move(draft));
-    if (!sink) return at(where, fmt::format("sink.{}: {}", name, sink.error().message));
-    return sink;
+    // What is left to check needs the files.
+    if (!draft.sink.trouble.empty()) return std::move(draft.sink);
+    auto sink = finished(draft);
+    if (sink) return sink;
+    Error error = at(where, fmt::format("sink.{}: {}", name, sink.error().message));
+    if (!draft.url_of_file) return error;
+    draft.sink.trouble = std::move(error.message);
+    return std::move(draft.sink);
   }
 
   Result<void> read_key(SinkDraft& draft, std::string_view name, const toml::node& node,
@@ -341,8 +354,11 @@ class SinkReader {
     const auto type = static_cast<std::size_t>(key->type);
     const auto value = toml_value<Value>(node, type);
     if (!value) return at(where, fmt::format("{} must be {}", full, kTomlTypes.at(type)));
-    auto done = key->set(draft, *value);
-    if (!done) return at(where, fmt::format("{}: {}", full, done.error().message));
+    const auto done = key->set(draft, *value);
+    if (done) return {};
+    Error error = at(where, fmt::format("{}: {}", full, done.error().message));
+    if (done.error().code != Errc::unavailable) return error;
+    if (draft.sink.trouble.empty()) draft.sink.trouble = std::move(error.message);
     return {};
   }
 
@@ -396,6 +412,7 @@ std::string unused_proxy(const SinkConfig& sink) {
 std::string SinkConfig::where() const {
   if (kind == SinkKind::log) return "stderr";
   if (kind == SinkKind::command) return argv.front();
+  if (url.origin.host.empty()) return "unknown";  // what names it cannot be read
   return url.origin.text();
 }
 

@@ -36,6 +36,9 @@ struct SinkConfig {
   Duration timeout = std::chrono::seconds(10);  // of one try
   unsigned rate_per_minute = 30;
   Duration resend = std::chrono::seconds(60);  // alertmanager
+  // Why it cannot be used now: "FILE:LINE: what is wrong with a file that it needs". Its alerts
+  // wait. "": it can.
+  std::string trouble;
 
   // Where it goes, for people: "hooks.slack.com", "/usr/bin/logger", "stderr". No secret.
   std::string where() const;
@@ -50,8 +53,9 @@ struct SinkConfig {
 std::string unused_proxy(const SinkConfig&);
 
 // The sinks of one file, in the order of their names. The tables `[rule.NAME]` are read elsewhere;
-// anything else at the top is an error. The files that hold secrets are read here. Errc::invalid
-// says "FILE:LINE: what, why, what to do", and never a secret.
+// anything else at the top is an error. Errc::invalid says "FILE:LINE: what, why, what to do", and
+// never a secret. The files that hold secrets are read here; one that is wrong is the trouble of
+// its sink alone, since it may be mended without a change of this text.
 Result<std::vector<SinkConfig>> read_sinks(std::string_view toml, const std::string& file);
 
 }  // namespace gpuyard::notify

@@ -232,7 +232,8 @@ SinkFigures SinkQueue::figures() const {
           .retries_total = retries_,
           .dead_letters_total = dead_.total(),
           .failing_since = failing_since_,
-          .last_error = last_error_};
+          .last_error = config_.trouble.empty() ? last_error_ : config_.trouble,
+          .closed = !config_.trouble.empty()};
 }
 
 Duration back_off(unsigned failures, double random) {
