@@ -9,6 +9,7 @@
 #include "access/guesses.h"
 #include "access/tokens.h"
 #include "api/context.h"
+#include "api/table.h"
 #include "base/text.h"
 
 namespace gpuyard::api {
@@ -16,20 +17,26 @@ namespace {
 
 constexpr std::string_view kField = "Authorization";
 
-// Ends with the token: nothing of another's is told to whom it was taken from.
-class TokensFeed final : public http::Feed {
+// What a call was admitted by, which may end before the answer does.
+struct Credential {
+  std::function<std::optional<http::Response>()> refusal;  // empty while it is good
+  std::function<Subscription(std::function<void()> ended)> on_end;
+};
+
+// Ends with its credential: nothing of another's is told to whom it was taken from.
+class EndingFeed final : public http::Feed {
  public:
-  TokensFeed(access::Tokens& tokens, const std::string& token, std::shared_ptr<http::Feed> feed)
+  EndingFeed(const Credential& credential, std::shared_ptr<http::Feed> feed)
       : feed_(std::move(feed)) {
     feed_->on_more([this] { more(); });
-    end_ = tokens.on_end(token, [this] {
+    end_ = credential.on_end([this] {
       ended_ = true;
       more();
     });
   }
-  ~TokensFeed() override { feed_->on_more(nullptr); }
-  TokensFeed(const TokensFeed&) = delete;
-  TokensFeed& operator=(const TokensFeed&) = delete;
+  ~EndingFeed() override { feed_->on_more(nullptr); }
+  EndingFeed(const EndingFeed&) = delete;
+  EndingFeed& operator=(const EndingFeed&) = delete;
 
   http::Chunk next() override { return ended_ ? http::Chunk() : feed_->next(); }
   bool over() const override { return ended_ || feed_->over(); }
@@ -41,19 +48,39 @@ class TokensFeed final : public http::Feed {
   Subscription end_;
 };
 
-// An answer that waited, as a claim's does, is only for a token that is still good.
-http::Reply for_token(Context& context, const std::string& token, http::Reply reply) {
-  return http::Reply([&context, token, reply = std::make_shared<http::Reply>(std::move(reply))](
-                         http::Response response) {
-    const access::Token* now = context.tokens.find(token);
-    if (now == nullptr || !now->live(context.loop.wall())) {
-      return (*reply)(unauthenticated("the token ended while the request waited"));
-    }
-    if (response.feed) {
-      response.feed = std::make_shared<TokensFeed>(context.tokens, token, std::move(response.feed));
-    }
-    (*reply)(std::move(response));
-  });
+// An answer that waited, as a claim's does, is only for a credential that is still good.
+http::Reply while_good(Credential credential, http::Reply reply) {
+  return http::Reply(
+      [credential = std::move(credential),
+       reply = std::make_shared<http::Reply>(std::move(reply))](http::Response response) {
+        if (auto refusal = credential.refusal()) return (*reply)(*std::move(refusal));
+        if (response.feed) {
+          response.feed = std::make_shared<EndingFeed>(credential, std::move(response.feed));
+        }
+        (*reply)(std::move(response));
+      });
+}
+
+Credential token_credential(Context& context, const std::string& token) {
+  return {[&context, token]() -> std::optional<http::Response> {
+            const access::Token* now = context.tokens.find(token);
+            if (now != nullptr && now->live(context.loop.wall())) return std::nullopt;
+            return unauthenticated("the token ended while the request waited");
+          },
+          [&context, token](std::function<void()> ended) {
+            return context.tokens.on_end(token, std::move(ended));
+          }};
+}
+
+Credential certificate_credential(Context& context, const http::Peer& peer) {
+  return {[&context, peer]() -> std::optional<http::Response> {
+            const auto good = context.certificates.check(peer);
+            if (good) return std::nullopt;
+            return http::error_response(good.error());
+          },
+          [&context, peer](std::function<void()> ended) {
+            return context.certificates.on_end(peer, std::move(ended));
+          }};
 }
 
 // Returns the token in the one Authorization field there may be.
@@ -121,7 +148,7 @@ void Admission::show(const std::shared_ptr<Call>& call, std::string_view text,
   if (!token) return refuse(call, token.error(), 401);
   const std::string id = (*token)->id;
   context_.tokens.used(id, peer.party);
-  call->reply = for_token(context_, id, std::move(call->reply));
+  call->reply = while_good(token_credential(context_, id), std::move(call->reply));
   const auto go_on = [this, id, way, call, admitted](bool member) {
     // To be asked of the group takes a while.
     const access::Token* now = context_.tokens.find(id);
@@ -146,10 +173,7 @@ void Admission::show_certificate(const std::shared_ptr<Call>& call, const Admitt
     note(call, peer.party, why);
     call->reply(http::error_response({Errc::denied, std::move(why)}));
   };
-  if (authority_.revoked_certificates.contains(peer.certificate_fingerprint)) {
-    return refuse(
-        fmt::format("the client certificate {} is in tls.revoked", peer.certificate_fingerprint));
-  }
+  if (auto good = context_.certificates.check(peer); !good) return refuse(good.error().message);
   if (may_be_of_another_page(call->request)) {
     return refuse(
         "a browser sends its certificate along for every page: a change needs "
@@ -159,6 +183,7 @@ void Admission::show_certificate(const std::shared_ptr<Call>& call, const Admitt
     const auto known = authority_.certificates.find(name);
     if (known == authority_.certificates.end()) continue;
     const access::Token& grant = known->second;
+    call->reply = while_good(certificate_credential(context_, peer), std::move(call->reply));
     return when_known(grant, [this, &grant, admitted](bool member) {
       admitted(principal_of(grant, Way::tls, member, authority_));
     });
@@ -172,8 +197,10 @@ void Admission::show_certificate(const std::shared_ptr<Call>& call, const Admitt
 
 void Admission::note(const std::shared_ptr<const Call>& call, const std::string& by,
                      std::string why) const {
+  const http::Peer& peer = call->request.peer;
   control::Asker asker{by, false, call->request_id, call->request.received};
-  asker.over_tcp = true;
+  asker.over_tcp = peer.kind == http::Peer::Kind::tcp;
+  if (asker.over_tcp) asker.person = party_of(peer);
   context_.control.note_refusal(asker, "showing a token", {Errc::denied, std::move(why)});
 }
 
@@ -188,7 +215,7 @@ void Admission::refuse(const std::shared_ptr<Call>& call, const Error& why, int 
     call->reply(status == 401 ? unauthenticated(message)
                               : http::error_response(status, "denied", message));
   };
-  if (context_.guesses.failed(from, noted, answer)) return;
+  if (context_.guesses.failed(party_of(call->request.peer), noted, answer)) return;
   http::Response busy = http::error_response(
       429, "busy", "too many bad tokens were shown lately; ask again in a few seconds");
   busy.headers.push_back({"Retry-After", "5"});

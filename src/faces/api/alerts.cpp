@@ -7,6 +7,7 @@
 #include "api/devices.h"
 #include "api/table.h"
 #include "base/clock.h"
+#include "base/saturated.h"
 #include "base/text.h"
 #include "device/fitness.h"
 
@@ -82,20 +83,15 @@ Result<void> check_rule(const Context& context, const std::string& name) {
 
 Result<andon::Silence> silence_of(const Context& context, const Asked& asked,
                                   const protocol::SilenceWish& wish) {
-  constexpr double kMost = std::chrono::duration<double>(andon::SilenceBook::kLongest).count();
-  if (!(wish.for_s > 0) || wish.for_s > kMost) {
-    return Error{Errc::invalid, "body: /for_s: more than 0, and at most 2592000 (30 days)"};
-  }
   const std::string comment = wish.comment.value_or("");
-  auto fits = protocol::check_length("body: /comment", comment, protocol::kLongestAlertText);
-  if (!fits) return std::move(fits).error();
   const std::string rule = wish.rule.value_or("");
   if (auto known = check_rule(context, rule); !known) return std::move(known).error();
   auto gpu = gpu_named(context, wish.gpu.value_or(""), has_alert);
   if (!gpu) return std::move(gpu).error();
   if (auto may = check_sees(asked.principal, *gpu); !may) return std::move(may).error();
   const WallTime now = context.loop.wall();
-  const auto length = std::chrono::milliseconds(static_cast<std::int64_t>(wish.for_s * 1000));
+  const auto length =
+      std::chrono::duration_cast<std::chrono::milliseconds>(length_of_seconds(wish.for_s));
   return andon::Silence{new_id(), rule, *gpu, asked.principal.name(), comment, now, now + length};
 }
 
@@ -145,6 +141,24 @@ void get_alerts(Context& context, const Asked& asked, const NoParams&,
   respond(std::move(all));
 }
 
+using Told = std::function<void(Result<std::vector<andon::Alert>>)>;
+
+// Asks the disk in the caller's turn. Returns false if too many questions of the caller wait.
+bool ask_history(Context& context, const Asked& asked, const andon::HistoryQuestion& question,
+                 const Told& told) {
+  const auto ask = [&context, question, told](const std::function<void()>& ended) {
+    const bool taken = context.alerts.history(
+        question, [told, ended](const Result<std::vector<andon::Alert>>& alerts) {
+          told(alerts);
+          ended();
+        });
+    if (taken) return;
+    told(Error{Errc::unavailable, "too much waits for the disk; ask again"});
+    ended();
+  };
+  return context.questions.enter(requester_of(asked), ask);
+}
+
 void get_alert_history(Context& context, const Asked& asked,
                        const protocol::AlertHistoryQuery& query,
                        const Responder<protocol::AlertHistory>& respond) {
@@ -158,16 +172,15 @@ void get_alert_history(Context& context, const Asked& asked,
   }
   question.rule = query.rule.value_or("");
   question.before = query.before;
-  const bool taken = context.alerts.history(
-      question, [&context, respond](const Result<std::vector<andon::Alert>>& alerts) {
-        if (!alerts) return respond(Error{Errc::unavailable, alerts.error().message});
-        protocol::AlertHistory history{1, simulated(context), {}};
-        for (const andon::Alert& one : *alerts) {
-          history.alerts.push_back(alert_view(context.alerts, one));
-        }
-        respond(std::move(history));
-      });
-  if (!taken) respond(Error{Errc::unavailable, "too much waits for the disk; ask again"});
+  const auto answer = [&context, respond](const Result<std::vector<andon::Alert>>& alerts) {
+    if (!alerts) return respond(Error{Errc::unavailable, alerts.error().message});
+    protocol::AlertHistory history{1, simulated(context), {}};
+    for (const andon::Alert& one : *alerts) {
+      history.alerts.push_back(alert_view(context.alerts, one));
+    }
+    respond(std::move(history));
+  };
+  if (!ask_history(context, asked, question, answer)) respond(too_many_questions());
 }
 
 void get_alert(Context& context, const Asked& asked, const protocol::AlertName& name,
@@ -180,34 +193,68 @@ void get_alert(Context& context, const Asked& asked, const protocol::AlertName& 
   andon::HistoryQuestion question;
   question.limit = 1;
   question.before = name.alert + 1;
-  const bool taken = context.alerts.history(
-      question, [name, respond, answer](const Result<std::vector<andon::Alert>>& newest) {
-        if (!newest) return respond(Error{Errc::unavailable, newest.error().message});
-        if (!newest->empty() && newest->front().number == name.alert)
-          return answer(newest->front());
-        respond(Error{Errc::not_found, fmt::format("there is no alert {}, or it is so long over "
-                                                   "that it is forgotten",
-                                                   name.alert)});
-      });
-  if (!taken) respond(Error{Errc::unavailable, "too much waits for the disk; ask again"});
+  const auto found = [name, respond, answer](const Result<std::vector<andon::Alert>>& newest) {
+    if (!newest) return respond(Error{Errc::unavailable, newest.error().message});
+    if (!newest->empty() && newest->front().number == name.alert) return answer(newest->front());
+    respond(Error{Errc::not_found, fmt::format("there is no alert {}, or it is so long over that "
+                                               "it is forgotten",
+                                               name.alert)});
+  };
+  if (!ask_history(context, asked, question, found)) respond(too_many_questions());
+}
+
+// What is not kept on the disk is in force all the same.
+template <class T>
+bool in_force(const Result<T>& done) {
+  return done || done.error().code == Errc::unavailable;
+}
+
+// What is done about a GPU, or about none. Empty: nothing is changed.
+using AlertDeed = std::optional<std::pair<std::string, DeviceId>>;
+
+void note_deed(const Asked& asked, const AlertDeed& deed) {
+  if (!deed) return asked.changed_nothing();
+  if (deed->second.empty()) return asked.did(deed->first);
+  asked.did(deed->first, std::vector{deed->second});
+}
+
+std::string with_note(std::string action, const std::string& note) {
+  return note.empty() ? action : fmt::format("{}: {}", action, note);
+}
+
+AlertDeed deed_of_acknowledging(const Asked& asked, const andon::Alert* alert,
+                                const std::string& note) {
+  if (alert == nullptr) return std::nullopt;
+  const auto& already = alert->acknowledged;
+  if (already && already->by == asked.principal.name() && already->note == note) {
+    return std::nullopt;
+  }
+  const auto action = fmt::format("acknowledge alert {} ({})", alert->number, alert->rule);
+  return std::pair(with_note(action, note), alert->gpu);
+}
+
+// "every alert", or "hot".
+std::string silenced_by(const andon::Silence& silence) {
+  return silence.rule.empty() ? "every alert" : silence.rule;
 }
 
 void acknowledge_alert(Context& context, const Asked& asked, const protocol::AlertName& name,
                        const protocol::AcknowledgeWish& body,
                        const Responder<protocol::AlertAnswer>& respond) {
   const std::string note = body.note.value_or("");
-  auto fits = protocol::check_length("body: /note", note, protocol::kLongestAlertText);
-  if (!fits) return respond(std::move(fits).error());
   // What is over can no longer be acknowledged, whosever it was.
   const andon::Alert* known = context.alerts.find(name.alert);
   const auto may = known == nullptr ? Result<void>() : check_sees(asked.principal, known->gpu);
   if (!may) return respond(may.error());
+  const auto deed = deed_of_acknowledging(asked, known, note);
   context.alerts.acknowledge(
       name.alert, {asked.principal.name(), note, context.loop.wall()},
-      [&context, respond](const Result<andon::Alert>& alert) {
+      [&context, asked, deed, respond](const Result<andon::Alert>& alert) {
+        if (in_force(alert)) note_deed(asked, deed);
         if (!alert) return respond(alert.error());
         respond(protocol::AlertAnswer{1, simulated(context), alert_view(context.alerts, *alert)});
-      });
+      },
+      requester_of(asked));
 }
 
 void get_silences(Context& context, const NoParams&, const Responder<protocol::Silences>& respond) {
@@ -218,18 +265,36 @@ void put_silence(Context& context, const Asked& asked, const NoParams&,
                  const protocol::SilenceWish& wish, const Responder<protocol::Silence>& respond) {
   const auto silence = silence_of(context, asked, wish);
   if (!silence) return respond(silence.error());
-  context.alerts.silence(*silence, [respond](const Result<andon::Silence>& put) {
-    if (!put) return respond(put.error());
-    respond(silence_view(*put));
-  });
+  const AlertDeed deed = std::pair(
+      with_note(
+          fmt::format("silence {} until {}", silenced_by(*silence), to_rfc3339(silence->until)),
+          silence->comment),
+      silence->gpu);
+  context.alerts.silence(
+      *silence,
+      [asked, deed, respond](const Result<andon::Silence>& put) {
+        if (in_force(put)) note_deed(asked, deed);
+        if (!put) return respond(put.error());
+        respond(silence_view(*put));
+      },
+      requester_of(asked));
 }
 
-void end_silence(Context& context, const Asked&, const protocol::SilenceName& name,
+void end_silence(Context& context, const Asked& asked, const protocol::SilenceName& name,
                  const Responder<protocol::Silences>& respond) {
-  context.alerts.unsilence(name.silence, [&context, respond](const Result<void>& done) {
-    if (!done) return respond(done.error());
-    respond(silences_of(context));
-  });
+  AlertDeed deed;
+  for (const andon::Silence& one : context.alerts.silences().all()) {
+    if (one.id != name.silence) continue;
+    deed = std::pair(fmt::format("end the silence of {} by {}", silenced_by(one), one.by), one.gpu);
+  }
+  context.alerts.unsilence(
+      name.silence,
+      [&context, asked, deed, respond](const Result<void>& done) {
+        if (in_force(done)) note_deed(asked, deed);
+        if (!done) return respond(done.error());
+        respond(silences_of(context));
+      },
+      requester_of(asked));
 }
 
 void get_rules(Context& context, const NoParams&, const Responder<protocol::Rules>& respond) {
@@ -246,11 +311,14 @@ void get_sinks(Context& context, const NoParams&, const Responder<protocol::Sink
 
 void test_sinks(Context& context, const Asked& asked, const NoParams&,
                 const protocol::SinkTestWish& wish, const Responder<protocol::SinkTests>& respond) {
-  context.alert_sinks.test(wish.sink.value_or(""), asked.principal.name(),
-                           [&context, respond](const Result<std::vector<protocol::SinkTest>>& got) {
-                             if (!got) return respond(got.error());
-                             respond(protocol::SinkTests{1, simulated(context), *got});
-                           });
+  const std::string action = wish.sink ? "test sink " + *wish.sink : "test all sinks";
+  context.alert_sinks.test(
+      wish.sink.value_or(""), asked.principal.name(),
+      [&context, asked, action, respond](const Result<std::vector<protocol::SinkTest>>& got) {
+        if (!got) return respond(got.error());
+        asked.did(action);
+        respond(protocol::SinkTests{1, simulated(context), *got});
+      });
 }
 
 }  // namespace

@@ -9,11 +9,7 @@ using testing::HasSubstr;
 
 class AlertRoutes : public LeaseRoutes {
  protected:
-  AlertRoutes() {
-    messenger_.sinks.clear();
-    board_.start();
-    world_.loop.run_posted();
-  }
+  AlertRoutes() { messenger_.sinks.clear(); }
 
   void make_hot(double celsius = 91) {
     for (int i = 0; i < 12; ++i) {
@@ -98,6 +94,25 @@ TEST_F(AlertRoutes, HistoryIsAskedOfTheDisk) {
   EXPECT_EQ(get("/api/gpu/alerts/history?limit=0")->status(), 400);
   alert_archive_.full = true;
   EXPECT_EQ(get("/api/gpu/alerts/history")->status(), 503);
+}
+
+TEST_F(AlertRoutes, QuestionsToTheDiskAreAskedInTurns) {
+  alert_archive_.silent = true;
+  const auto busy = std::make_shared<int>(0);  // outlives this: unanswered requests end with 503
+  const auto ask = [&](const std::string& party) {
+    http::Request request;
+    request.path = "/api/gpu/alerts/history";
+    request.peer = local_user(1001);
+    request.peer.party = party;
+    router_.handle(std::move(request), http::Reply([busy](const http::Response& sent) {
+                     *busy += sent.status == 503 ? 1 : 0;
+                   }));
+  };
+  for (int i = 0; i < 200; ++i) ask("127.0.0." + std::to_string(i));  // all of this machine
+  EXPECT_EQ(alert_archive_.questions, static_cast<int>(shares::kQuestions));
+  EXPECT_EQ(*busy, 200 - static_cast<int>(shares::kQuestions + shares::kQuestionsOfOne));
+  ask("uid 0");
+  EXPECT_EQ(*busy, 200 - static_cast<int>(shares::kQuestions + shares::kQuestionsOfOne));
 }
 
 TEST_F(AlertRoutes, OneAlertIsFoundByItsNumberWhileItFiresAndThenOnTheDisk) {

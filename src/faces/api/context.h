@@ -14,6 +14,7 @@
 #include "access/tokens.h"
 #include "andon/board.h"
 #include "api/alert_view.h"
+#include "api/client_certificates.h"
 #include "api/event_hub.h"
 #include "api/lease_board.h"
 #include "base/fair_line.h"
@@ -74,6 +75,7 @@ struct Context {
   AlertNews& alert_news;
   access::Tokens& tokens;
   access::Guesses& guesses;
+  ClientCertificates& certificates;
   const Histogram& loop_lag;
   const Histogram& alert_cost;  // of evaluating all rules
   std::string version;
@@ -91,12 +93,16 @@ struct Context {
   std::function<std::uint32_t(std::uint32_t uid)> person_behind = std::identity();
   // The TLS of the daemon; null: it speaks none.
   const metrics::TlsFigures* tls = nullptr;
+  // The addresses and sockets that are closed, and why; null: none can be.
+  const std::map<std::string, std::string>* closed_doors = nullptr;
   // The events that were dropped before the rules; null: they are not counted.
   const EventDrops* event_drops = nullptr;
   // Returns a user's name if it is known by now; never waits.
   std::function<std::optional<std::string>(std::uint32_t uid)> user_name = [](std::uint32_t) {
     return std::nullopt;
   };
+  // Returns whether the name service has said that there is no such user; never waits.
+  std::function<bool(std::uint32_t uid)> user_gone = [](std::uint32_t) { return false; };
   // Returns the use under a lease until now; nothing before the grant.
   std::function<std::optional<protocol::LeaseUse>(const lease::Lease&)> lease_use =
       [](const lease::Lease&) { return std::nullopt; };
@@ -116,8 +122,9 @@ struct Context {
   RenderedOnce openapi = {};
   RenderedOnce front_text = {};
   RenderedOnce front_page = {};
-  // Questions to the history and the usage books, shared fairly between the callers.
-  FairLine<std::string> questions{shares::kQuestions, shares::kQuestionsOfOne};
+  // Questions to the history, the books, the alerts and the audit, shared fairly between those who
+  // ask: see requester_of().
+  FairLine questions{shares::kQuestions, shares::kQuestionsOfOne};
   std::shared_ptr<LeaseBoard> lease_board = {};  // see board_of()
   std::shared_ptr<QueueText> queue_text = {};    // made at the first request
   // The power streams, by GPU, its index and its period; whole milliseconds keep the periods few.

@@ -79,7 +79,10 @@ Result<control::Asker> asker_under(Context& context, const Asked& asked, const U
     return std::move(valid).error();
   }
   asker.principal = std::exchange(asker.owner, lease::owner_of(*under.lease));
-  asker.lessee = fmt::format("uid {}", context.leases.find(*under.lease)->uid);
+  // Not there for a change of no GPU, which is checked against no lease.
+  if (const lease::Lease* lease = context.leases.find(*under.lease)) {
+    asker.lessee = fmt::format("uid {}", lease->uid);
+  }
   return asker;
 }
 
@@ -111,9 +114,7 @@ void change(Context& context, const Asked& asked, const std::string& gpus,
 
 Result<control::Action> put(const Result<Setting>& setting, const protocol::LastingWish& wish) {
   if (!setting) return setting.error();
-  auto lasts = protocol::lasting_of(wish);
-  if (!lasts) return std::move(lasts).error().in("body");
-  return control::Action(control::Put{*setting, *lasts});
+  return control::Action(control::Put{*setting, protocol::lasting_of(wish)});
 }
 
 const DeviceInfo* find(const Snapshot& snapshot, const DeviceId& id) {
@@ -231,16 +232,25 @@ void get_audit(Context& context, const Asked& asked, const protocol::AuditQuery&
     if (!ids) return respond(std::move(ids).error());
     question.gpus = fmt::format("{}", fmt::join(*ids, ","));
   }
-  const bool taken = context.control.archive().audit(
-      std::move(question), [respond](const Result<std::vector<control::AuditEntry>>& entries) {
-        if (!entries) return respond(entries.error());
-        protocol::Audit view;
-        for (const control::AuditEntry& one : *entries) {
-          view.entries.push_back(protocol::audit_line_of(one));
-        }
-        respond(std::move(view));
-      });
-  if (!taken) respond(Error{Errc::busy, "too much waits for the disk already; ask again"});
+  const auto told = [respond](const Result<std::vector<control::AuditEntry>>& entries) {
+    if (!entries) return respond(entries.error());
+    protocol::Audit view;
+    for (const control::AuditEntry& one : *entries) {
+      view.entries.push_back(protocol::audit_line_of(one));
+    }
+    respond(std::move(view));
+  };
+  const auto ask = [&context, question, told](const std::function<void()>& ended) {
+    const bool taken = context.control.archive().audit(
+        question, [told, ended](const Result<std::vector<control::AuditEntry>>& entries) {
+          told(entries);
+          ended();
+        });
+    if (taken) return;
+    told(Error{Errc::busy, "too much waits for the disk already; ask again"});
+    ended();
+  };
+  if (!context.questions.enter(requester_of(asked), ask)) respond(too_many_questions());
 }
 
 }  // namespace
@@ -250,6 +260,7 @@ control::Asker asker_of(const Context& context, const Principal& principal, bool
   control::Asker asker{principal.name(), admin, request_id, received};
   asker.over_tcp = !principal.uid;
   asker.credential = principal.credential;
+  asker.member = !admin && principal.scope >= protocol::Scope::control;
   if (principal.uid) {
     asker.person = fmt::format("uid {}", context.person_behind(*principal.uid));
   }

@@ -44,6 +44,7 @@ void begin_energy_window(Context& context, const Asked& asked, const NoParams&,
   // The route's scope is above TCP's, so the kernel has given a uid.
   auto wish = protocol::window_wish_of(body, asked.principal.uid.value_or(0));
   if (!wish) return respond(std::move(wish).error());
+  wish->privileged = requester_of(asked).privileged;
   if (!asked.principal.gpus.empty()) {
     const std::string names = fmt::format("{}", fmt::join(wish->gpus, ","));
     auto gpus = ids_named(*seen_by(context, asked.principal), names.empty() ? "all" : names);
@@ -68,7 +69,7 @@ void get_energy_windows(Context& context, const NoParams&,
 // The window, unless it measures GPUs that the caller's token is not for.
 Result<const energy::Window*> window_for(const Context& context, const Asked& asked,
                                          const std::string& name) {
-  auto window = context.energy.ledger().find(name);
+  auto window = context.energy.find(name);
   if (!window) return window;
   for (const energy::WindowGpu& gpu : (*window)->gpus) {
     if (!asked.principal.sees(gpu.uuid)) {
@@ -95,6 +96,9 @@ void end_energy_window(Context& context, const Asked& asked, const protocol::Win
         Error{Errc::denied, fmt::format("the window is of uid {}; who began it may end it, or an "
                                         "administrator",
                                         (*window)->owner)});
+  }
+  if (asked.principal.uid != (*window)->owner) {
+    asked.did(fmt::format("end energy window {} of uid {}", name.window, (*window)->owner));
   }
   context.energy.end(name.window, answer_with(context, respond));
 }

@@ -104,7 +104,7 @@ TEST_F(EnergyRoutes, AWrongBodyIsRefusedWithThePathToWhatIsWrong) {
   refuse("[]", "body: /: must be an object");
   refuse(R"({"gpus":["0",true]})", "body: /gpus/1: must be an index, a UUID or a PCI address");
   refuse(R"({"gpu":[]})", "body: /gpu: unknown field");
-  refuse(R"({"gpus":[]})", "/gpus: names no GPU");
+  refuse(R"({"gpus":[]})", "/gpus: must have from 1 to 256 entries");
   refuse(R"({"most_seconds":1e9})", "/most_seconds: ");
   refuse(R"({"most_seconds":999999999})", "/most_seconds: must be from 1");
   refuse(R"({"name":7})", "body: /name: must be a string");

@@ -164,7 +164,7 @@ void get_history(Context& context, const Asked& asked, const protocol::HistoryQu
       respond.as_is({200, "text/csv; charset=utf-8", std::move(body)});
     });
   };
-  if (!context.questions.enter(asked.peer.party, ask)) respond(too_many_questions());
+  if (!context.questions.enter(requester_of(asked), ask)) respond(too_many_questions());
 }
 
 // Four digits are finer than a pixel, and need few bytes. A counter's differences matter.
@@ -281,7 +281,7 @@ void get_columns(Context& context, const Asked& asked, const protocol::HistoryCo
       respond.as_is(std::move(response));
     });
   };
-  if (!context.questions.enter(asked.peer.party, ask)) respond(too_many_questions());
+  if (!context.questions.enter(requester_of(asked), ask)) respond(too_many_questions());
 }
 
 }  // namespace

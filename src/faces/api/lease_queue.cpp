@@ -2,6 +2,8 @@
 #include "api/lease_queue.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,11 +17,28 @@
 namespace gpuyard::api {
 namespace {
 
-// Answers, once the change is done, with the GPUs' state at that time.
-lease::Leases::Done answer_with(Context& context, std::vector<DeviceId> gpus,
+// What is done to those of the named GPUs that it changes.
+struct GpuDeed {
+  std::string action;
+  std::vector<DeviceId> named;
+  std::vector<DeviceId> changed;
+  bool forced = false;
+};
+
+GpuDeed deed_of(std::string action, const std::vector<DeviceId>& named,
+                const std::function<bool(const DeviceId&)>& changes) {
+  GpuDeed deed{std::move(action), named, {}};
+  std::ranges::copy_if(named, std::back_inserter(deed.changed), changes);
+  return deed;
+}
+
+// Answers, once the change is done, with the state of the named GPUs at that time.
+lease::Leases::Done answer_with(Context& context, const Asked& asked, const GpuDeed& deed,
                                 const Responder<protocol::Cordoned>& respond) {
-  return [&context, gpus = std::move(gpus), respond](const Result<void>& done) {
+  return [&context, asked, deed, respond](const Result<void>& done) {
     if (!done) return respond(done.error());
+    asked.did(deed.action, deed.changed, deed.forced);
+    const std::vector<DeviceId>& gpus = deed.named;
     respond(protocol::Cordoned{1, simulated(context), withheld_among(context, gpus)});
   };
 }
@@ -50,39 +69,41 @@ void get_load(Context& context, const NoParams&, const Responder<protocol::Load>
   respond(load_of(context.leases));
 }
 
-// The GPUs of a change that gives its reason.
-Result<std::vector<DeviceId>> ids_for(Context& context, const Asked& asked,
-                                      const protocol::ManagedGpus& named,
-                                      const protocol::CordonWish& body) {
-  if (body.reason.empty()) {
-    return Error{Errc::invalid, "body: /reason: is required; waiting users see it"};
-  }
-  auto fits = protocol::check_length("body: /reason", body.reason, protocol::kLongestReason);
-  if (!fits) return std::move(fits).error();
-  return ids_named(*seen_by(context, asked.principal), named.id);
-}
-
 void cordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
                  const protocol::CordonWish& body, const Responder<protocol::Cordoned>& respond) {
-  const auto gpus = ids_for(context, asked, named, body);
+  const auto gpus = ids_named(*seen_by(context, asked.principal), named.id);
   if (!gpus) return respond(gpus.error());
-  context.leases.cordon(caller_of(asked), *gpus, body.reason, answer_with(context, *gpus, respond));
+  const lease::Caller caller = caller_of(asked);
+  const GpuDeed deed = deed_of("cordon: " + body.reason, *gpus, [&](const DeviceId& gpu) {
+    const auto now = context.leases.gpus().cordon_of(gpu);
+    return !now || now->reason != body.reason || now->by != caller.name();
+  });
+  context.leases.cordon(caller, deed.changed, body.reason,
+                        answer_with(context, asked, deed, respond));
 }
 
 void override_withholding(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
                           const protocol::CordonWish& body,
                           const Responder<protocol::Cordoned>& respond) {
-  const auto gpus = ids_for(context, asked, named, body);
+  const auto gpus = ids_named(*seen_by(context, asked.principal), named.id);
   if (!gpus) return respond(gpus.error());
+  GpuDeed deed =
+      deed_of("lease although withheld: " + body.reason, *gpus,
+              [&](const DeviceId& gpu) { return context.leases.gpus().withheld(gpu).has_value(); });
+  deed.forced = true;
   context.leases.override_withholding(caller_of(asked), *gpus, body.reason,
-                                      answer_with(context, *gpus, respond));
+                                      answer_with(context, asked, deed, respond));
 }
 
 void uncordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
                    const Responder<protocol::Cordoned>& respond) {
   const auto gpus = ids_named(*seen_by(context, asked.principal), named.id);
   if (!gpus) return respond(gpus.error());
-  context.leases.uncordon(caller_of(asked), *gpus, answer_with(context, *gpus, respond));
+  const GpuDeed deed = deed_of("uncordon", *gpus, [&](const DeviceId& gpu) {
+    return context.leases.gpus().cordon_of(gpu).has_value();
+  });
+  context.leases.uncordon(caller_of(asked), deed.changed,
+                          answer_with(context, asked, deed, respond));
 }
 
 }  // namespace

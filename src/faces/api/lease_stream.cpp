@@ -136,6 +136,7 @@ void LeaseNews::on_change(const lease::Lease& now) {
 void LeaseNews::report() {
   start();
   if (context_.events.listeners() == 0) return;
+  if (!context_.leases.were_read()) return;  // it would call every GPU free
   context_.events.report(protocol::kLoadEvent, json::to_json(load_of(context_.leases)));
 }
 

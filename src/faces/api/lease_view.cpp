@@ -114,9 +114,9 @@ std::optional<protocol::Withheld> withheld_of(const Context& context, const Devi
   view.uuid = id;
   view.why = std::move(why->first);
   view.text = std::move(why->second);
-  if (const auto cordon = gpus.cordons().find(id); cordon != gpus.cordons().end()) {
-    view.by = cordon->second.by;
-    view.since = to_rfc3339(cordon->second.since);
+  if (const auto cordon = gpus.cordon_of(id)) {
+    view.by = cordon->by;
+    view.since = to_rfc3339(cordon->since);
   }
   return view;
 }
@@ -180,28 +180,34 @@ Error ambiguous(std::string_view name, const std::vector<std::string>& found) {
                       found.size() > kMostLeasesNamed ? ", ..." : "")};
 }
 
-}  // namespace
-
-Result<std::string> lease_named(const lease::Leases& leases, std::string_view name) {
+// The leases whose ids begin with the name, those that have not ended first.
+std::vector<std::string> beginning_with(const lease::Leases& leases, std::string_view name,
+                                        std::optional<std::uint32_t> owner) {
   std::vector<std::string> live;
   std::vector<std::string> over;
   const auto& all = leases.leases();
+  for (auto one = all.lower_bound(name); one != all.end() && one->first.starts_with(name); ++one) {
+    const auto& [id, lease] = *one;
+    if (owner && lease.uid != *owner) continue;
+    if (id == name) return {id};
+    (lease.state == lease::State::ended ? over : live).push_back(id);
+  }
+  return live.empty() ? over : live;
+}
+
+}  // namespace
+
+Result<std::string> lease_named(const lease::Leases& leases, std::string_view name,
+                                std::optional<std::uint32_t> owner) {
+  std::vector<std::string> meant;
   if (name.size() >= kShortestLeaseId) {
-    for (auto one = all.lower_bound(name); one != all.end() && one->first.starts_with(name);
-         ++one) {
-      (one->second.state == lease::State::ended ? over : live).push_back(one->first);
-    }
+    if (owner) meant = beginning_with(leases, name, owner);
+    if (meant.empty()) meant = beginning_with(leases, name, std::nullopt);
   }
-  // New ids that begin with another id, or are the beginning of one, are refused; among older ones
-  // neither match takes precedence.
-  if (leases.knows(name)) {
-    live.insert(live.end(), over.begin(), over.end());
-    if (live.size() > 1) return ambiguous(name, live);
-    return std::string(name);
-  }
-  const std::vector<std::string>& meant = live.empty() ? over : live;
   if (meant.size() == 1) return meant.front();
   if (meant.size() > 1) return ambiguous(name, meant);
+  // Its claim may not be on the disk yet.
+  if (leases.find_decided(name) != nullptr) return std::string(name);
   return Error{Errc::not_found,
                fmt::format("there is no lease \"{}\"; one that is over is forgotten after a day. "
                            "`gpuyard leases` and `gpuyard queue` list those that are not",

@@ -10,6 +10,7 @@
 #include "api/lease_stream.h"
 #include "api/lease_view.h"
 #include "api/table.h"
+#include "base/saturated.h"
 #include "http/event_stream.h"
 #include "http/server.h"
 #include "protocol/energy.h"
@@ -25,10 +26,13 @@ static_assert(protocol::kLatestAnswer + std::chrono::seconds(10) <= http::Limits
 
 // The id of a lease that the caller names. A token of some GPUs is for no lease of others.
 Result<std::string> lease_for(const Context& context, const Asked& asked, std::string_view name) {
-  auto id = lease_named(context.leases, name);
+  const Viewer viewer = viewer_of(asked.principal);
+  // An administrator names everybody's.
+  auto id = lease_named(context.leases, name, viewer.admin ? std::nullopt : viewer.uid);
   if (!id || asked.principal.gpus.empty()) return id;
-  const lease::Lease& lease = *context.leases.find(*id);
-  const std::vector<DeviceId>& gpus = lease.gpus.empty() ? lease.wish.among : lease.gpus;
+  const lease::Lease* lease = context.leases.find(*id);
+  if (lease == nullptr) return lease::no_such_lease(*id);
+  const std::vector<DeviceId>& gpus = lease->gpus.empty() ? lease->wish.among : lease->gpus;
   if (!gpus.empty() && asked.principal.sees_all(gpus)) return id;
   return Error{Errc::denied, "the lease is of GPUs that this token is not for"};
 }
@@ -68,6 +72,34 @@ lease::Leases::Answer answer_with(Context& context, const Viewer& viewer,
   };
 }
 
+// What an administrator does to another user's lease, or any user by force, has lines in the audit.
+// Empty: what the holder does is in the books.
+using LeaseDeed = std::optional<std::string>;
+
+LeaseDeed deed_to(const Asked& asked, const lease::Lease& lease, std::string_view what,
+                  bool forced = false) {
+  if (asked.principal.uid == lease.uid && !forced) return std::nullopt;
+  return fmt::format("{} lease {} of uid {}", what, lease.id, lease.uid);
+}
+
+void note_deed(const Asked& asked, const LeaseDeed& deed, const std::vector<DeviceId>& gpus,
+               bool forced = false) {
+  if (!deed) return;
+  gpus.empty() ? asked.did(*deed) : asked.did(*deed, gpus, forced);
+}
+
+lease::Leases::Answer noting_answer(Context& context, const Asked& asked,
+                                    const lease::Lease& before, const LeaseDeed& deed,
+                                    const LeaseResponder& respond) {
+  return [&context, asked, before, deed, respond](const Result<lease::Lease>& lease) {
+    if (!lease) return respond(lease.error());
+    const bool changed =
+        lease->until != before.until || lease->processes.size() != before.processes.size();
+    if (changed) note_deed(asked, deed, lease->gpus);
+    respond(answer_of(context, placed_view_of(context, *lease, viewer_of(asked.principal))));
+  };
+}
+
 void answer_claim(Context& context, const lease::Lease& lease, const Viewer& viewer, bool stream,
                   Duration at_most, const std::shared_ptr<http::Presence>& client,
                   const LeaseResponder& respond) {
@@ -90,15 +122,14 @@ void claim_lease(Context& context, const Asked& asked, const NoParams&,
     if (closed && wish.error().code == Errc::not_found) return respond(*closed);
     return respond(std::move(wish).error().in("body"));
   }
-  auto at_most = protocol::answer_within_of(body);
-  if (!at_most) return respond(std::move(at_most).error().in("body"));
-  context.leases.claim(caller_of(asked), body.id.value_or(""), *wish,
-                       [&context, viewer = viewer_of(asked.principal),
-                        stream = body.stream.value_or(false), at_most = *at_most,
-                        client = asked.peer.presence, respond](const Result<lease::Lease>& lease) {
-                         if (!lease) return respond(lease.error());
-                         answer_claim(context, *lease, viewer, stream, at_most, client, respond);
-                       });
+  context.leases.claim(
+      caller_of(asked), body.id.value_or(""), *wish,
+      [&context, viewer = viewer_of(asked.principal), stream = body.stream.value_or(false),
+       at_most = protocol::answer_within_of(body), client = asked.peer.presence,
+       respond](const Result<lease::Lease>& lease) {
+        if (!lease) return respond(lease.error());
+        answer_claim(context, *lease, viewer, stream, at_most, client, respond);
+      });
 }
 
 void adopt_lease(Context& context, const Asked& asked, const NoParams&,
@@ -109,30 +140,29 @@ void adopt_lease(Context& context, const Asked& asked, const NoParams&,
                          "over this socket the daemon cannot know whose process a number is: "
                          "adopt it over gpuyard.sock"});
   }
-  const std::string note = body.note.value_or("");
-  if (auto fits = protocol::check_length("body: /note", note, protocol::kLongestNote); !fits) {
-    return respond(std::move(fits).error());
-  }
-  if (body.pid == 0)
-    return respond(Error{Errc::invalid, "body: /pid: no process has the number 0"});
-  context.leases.adopt(caller_of(asked), body.pid, note,
-                       answer_with(context, viewer_of(asked.principal), respond));
+  const auto answer = answer_with(context, viewer_of(asked.principal), respond);
+  context.leases.adopt(caller_of(asked), body.pid, body.note.value_or(""),
+                       [asked, pid = body.pid, answer](const Result<lease::Lease>& lease) {
+                         if (lease) {
+                           const auto what = fmt::format("adopt pid {} as", pid);
+                           note_deed(asked, deed_to(asked, *lease, what), lease->gpus);
+                         }
+                         answer(lease);
+                       });
 }
 
 void get_lease(Context& context, const Asked& asked, const protocol::LeaseName& name,
                const LeaseResponder& respond) {
   const auto id = lease_for(context, asked, name.lease);
   if (!id) return respond(id.error());
-  respond(answer_of(
-      context, placed_view_of(context, *context.leases.find(*id), viewer_of(asked.principal))));
+  const lease::Lease* lease = context.leases.find(*id);
+  if (lease == nullptr) return respond(lease::no_such_lease(*id));
+  respond(answer_of(context, placed_view_of(context, *lease, viewer_of(asked.principal))));
 }
 
 void release_lease(Context& context, const Asked& asked, const protocol::ReleaseQuery& query,
                    const LeaseResponder& respond) {
   lease::Release how{query.fence, query.force.value_or(false), query.reason.value_or(""), 0};
-  if (auto fits = protocol::check_length("reason", how.reason, protocol::kLongestReason); !fits) {
-    return respond(std::move(fits).error());
-  }
   if (how.force && how.reason.empty()) {
     return respond(Error{Errc::invalid, "force needs a reason, which is kept in the journal"});
   }
@@ -143,29 +173,46 @@ void release_lease(Context& context, const Asked& asked, const protocol::Release
   }
   const auto id = lease_for(context, asked, query.lease);
   if (!id) return respond(id.error());
+  const lease::Lease* const decided = context.leases.find_decided(*id);
+  if (decided == nullptr) return respond(lease::no_such_lease(*id));
+  const lease::Lease before = *decided;
+  const bool ends = before.state == lease::State::waiting || before.state == lease::State::held ||
+                    (before.state == lease::State::draining && how.force);
+  auto deed = ends ? deed_to(asked, before, "release", how.force) : std::nullopt;
+  if (deed && !how.reason.empty()) *deed += ": " + how.reason;
+  const auto answer = answer_with(context, viewer_of(asked.principal), respond);
   context.leases.release(caller_of(asked), *id, how,
-                         answer_with(context, viewer_of(asked.principal), respond));
+                         [asked, deed, gpus = before.gpus, force = how.force,
+                          answer](const Result<lease::Lease>& lease) {
+                           if (lease) note_deed(asked, deed, gpus, force);
+                           answer(lease);
+                         });
 }
 
 void renew_lease(Context& context, const Asked& asked, const protocol::LeaseName& name,
                  const protocol::RenewWish& body, const LeaseResponder& respond) {
-  auto ttl = protocol::ttl_of(body);
-  if (!ttl) return respond(std::move(ttl).error().in("body"));
   const auto id = lease_for(context, asked, name.lease);
   if (!id) return respond(id.error());
-  context.leases.renew(caller_of(asked), *id, *ttl, body.fence,
-                       answer_with(context, viewer_of(asked.principal), respond));
+  const lease::Lease* const decided = context.leases.find_decided(*id);
+  if (decided == nullptr) return respond(lease::no_such_lease(*id));
+  const lease::Lease before = *decided;
+  context.leases.renew(
+      caller_of(asked), *id, length_of_seconds(body.ttl_s), body.fence,
+      noting_answer(context, asked, before, deed_to(asked, before, "renew"), respond));
 }
 
 void add_lease_member(Context& context, const Asked& asked, const protocol::LeaseName& name,
                       const protocol::MemberWish& body, const LeaseResponder& respond) {
   if (auto local = check_local(asked, "this"); !local) return respond(local.error());
-  if (body.pid == 0)
-    return respond(Error{Errc::invalid, "body: /pid: no process has the number 0"});
   const auto id = lease_for(context, asked, name.lease);
   if (!id) return respond(id.error());
-  context.leases.add_member(caller_of(asked), *id, body.pid, body.fence,
-                            answer_with(context, viewer_of(asked.principal), respond));
+  const lease::Lease* const decided = context.leases.find_decided(*id);
+  if (decided == nullptr) return respond(lease::no_such_lease(*id));
+  const lease::Lease before = *decided;
+  const auto what = fmt::format("count pid {} to", body.pid);
+  context.leases.add_member(
+      caller_of(asked), *id, body.pid, body.fence,
+      noting_answer(context, asked, before, deed_to(asked, before, what), respond));
 }
 
 }  // namespace
@@ -239,7 +286,7 @@ void get_usage(Context& context, const Asked& asked, const protocol::UsageQuery&
     };
     context.use.ask(question, told);
   };
-  if (!context.questions.enter(asked.peer.party, ask)) respond(too_many_questions());
+  if (!context.questions.enter(requester_of(asked), ask)) respond(too_many_questions());
 }
 
 }  // namespace

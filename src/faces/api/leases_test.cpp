@@ -41,6 +41,22 @@ TEST_F(LeaseRoutes, AClaimIsAnsweredWithItsGpusAndItsFence) {
   EXPECT_TRUE(lease.granted && lease.until && !lease.ended);
 }
 
+TEST_F(LeaseRoutes, ALeaseThatIsNotOnTheDiskYetCanBeChanged) {
+  world_.disk.slow = true;
+  const std::string lease = std::string(kLeases) + "/train-1-of-many-leases";
+  const auto claim =
+      ask(http::Method::post, kLeases, R"({"id":"train-1-of-many-leases"})", process(10));
+  const auto renewed = ask(http::Method::post, lease + "/renew", R"({"ttl_s":90})", process(10));
+  const auto added = ask(http::Method::post, lease + "/processes", R"({"pid":10})", process(10));
+  const auto released = ask(http::Method::del, lease, "", process(10));
+  EXPECT_FALSE(claim->answered());
+  world_.disk.finish();
+  pass(std::chrono::seconds(1));
+  EXPECT_EQ(claim->status(), 200);
+  EXPECT_EQ(released->status(), 200) << released->text();
+  EXPECT_TRUE(renewed->answered() && added->answered());
+}
+
 TEST_F(LeaseRoutes, OverTcpNobodyClaimsAndEverybodySees) {
   held(R"({"id":"train-1-of-many-leases"})", process(10));
   for (const auto& [method, path] :
@@ -163,10 +179,10 @@ TEST_F(LeaseRoutes, AWrongBodyIsRefusedByName) {
            std::pair("{", "body: not valid JSON"),
            std::pair("[]", "body: /: must be an object"),
            std::pair(R"({"gpus":"2"})", "body: /gpus: must be an integer"),
-           std::pair(R"({"gpus":0})", "body: /gpus: from 1"),
+           std::pair(R"({"gpus":0})", "body: /gpus: must be from 1"),
            std::pair(R"({"wait_s":"long"})", "body: /wait_s: must be a number"),
            std::pair(R"({"wait_s":1e300})", "body: /wait_s"),
-           std::pair(R"({"answer_within_s":61})", "body: /answer_within_s: from 0 to 60"),
+           std::pair(R"({"answer_within_s":61})", "body: /answer_within_s: must be from 0 to 60"),
            std::pair(R"({"stream":1})", "body: /stream: must be true or false"),
            std::pair(R"({"among":"0"})", "body: /among: must be an array"),
            std::pair(R"({"id":{"a":1}})", "body: /id: must be a string"),
@@ -185,19 +201,31 @@ TEST_F(LeaseRoutes, WhatCannotBeGrantedAtAllIsSaidAtOnce) {
   EXPECT_EQ(refused->status(), 400);
 }
 
-TEST_F(LeaseRoutes, NobodyChoosesAnIdThatIsMistakenForAnothers) {
-  held(R"({"id":"train-1-of-many-leases"})", process(10));
-  for (const char* const body :
-       {R"({"id":"train-1-of-many-leases-2"})",  // it begins with the other
-        R"({"id":"train-1-of-many-l"})"}) {      // the other with it
-    const auto refused = claim(body, process(11, kBob));
-    EXPECT_EQ(refused->status(), 409) << body;
-    EXPECT_THAT(refused->message(), HasSubstr("choose another"));
-  }
+TEST_F(LeaseRoutes, AnIdMayBeginLikeAnothers) {
+  held(R"({"id":"train-pipeline-0"})", process(10));
+  held(R"({"id":"train-pipeline-0001"})", process(11, kBob));
   for (const char* const body :
        {R"({"id":"too-short-an-id"})", R"({"id":"--help-is-an-option"})"}) {
     EXPECT_EQ(claim(body, process(11, kBob))->status(), 400) << body;
   }
+  const auto same = claim(R"({"id":"train-pipeline-0"})", process(11, kBob));
+  EXPECT_EQ(same->status(), 409);
+  EXPECT_THAT(same->message(), HasSubstr("somebody else's lease"));
+  EXPECT_EQ(get("/api/gpu/leases/train-pipeline-0")->lease().id, "train-pipeline-0");
+}
+
+TEST_F(LeaseRoutes, AUsersOwnLeaseIsMeantBeforeThoseOfOthers) {
+  held(R"({"id":"train-pipeline-0001"})", process(10));
+  held(R"({"id":"train-pipeline-0"})", process(11, kBob));
+  for (const char* const name : {"train", "train-pipeline-0"}) {
+    const std::string path = std::string("/api/gpu/leases/") + name;
+    EXPECT_EQ(get(path, process(10))->lease().id, "train-pipeline-0001") << name;
+    EXPECT_EQ(get(path, process(11, kBob))->lease().id, "train-pipeline-0") << name;
+  }
+  EXPECT_EQ(get("/api/gpu/leases/train", process(12, 0))->status(), 409) << "root names all";
+  EXPECT_EQ(get("/api/gpu/leases/train-pipeline-0", process(12, 0))->lease().uid, kBob);
+  EXPECT_EQ(del("/api/gpu/leases/train", process(10))->status(), 200);
+  EXPECT_EQ(get("/api/gpu/leases/train-pipeline-0", process(11, kBob))->lease().state, State::held);
 }
 
 TEST_F(LeaseRoutes, ALeaseMayBeNamedByHowItsIdBegins) {

@@ -88,15 +88,32 @@ void get_metrics(Context& context, const Asked& asked, const NoParams&,
   respond.as_is(std::move(response));
 }
 
-void get_health(Context& context, const NoParams&, const Responder<protocol::Health>& respond) {
-  respond(protocol::Health{"ok", context.version});
+void get_health(Context& context, const Asked& asked, const NoParams&,
+                const Responder<protocol::Health>& respond) {
+  respond(protocol::Health{"ok", may_know_machine(asked.principal) ? context.version : ""});
 }
 
-void get_ready(Context& context, const NoParams&, const Responder<protocol::Readiness>& respond) {
+std::vector<std::string> notes_of(const Context& context) {
+  std::vector<std::string> notes;
+  if (context.tls != nullptr && !context.tls->trouble.empty()) {
+    notes.push_back(context.tls->trouble);
+  }
+  for (std::string& note : context.control.notes()) notes.push_back(std::move(note));
+  if (context.closed_doors == nullptr) return notes;
+  for (const auto& [door, why] : *context.closed_doors) {
+    notes.push_back(fmt::format("{} is closed: {}", door, why));
+  }
+  return notes;
+}
+
+void get_ready(Context& context, const Asked& asked, const NoParams&,
+               const Responder<protocol::Readiness>& respond) {
   auto readiness = protocol::readiness_of(*context.telemetry.latest());
   readiness.now = to_rfc3339(context.loop.wall());
-  if (context.tls != nullptr && !context.tls->trouble.empty()) {
-    readiness.notes.push_back(context.tls->trouble);
+  if (may_know_machine(asked.principal)) {
+    readiness.notes = notes_of(context);
+  } else {
+    readiness.reason = readiness.ready ? "ready" : "not ready; a token of scope read tells why";
   }
   respond(readiness, readiness.ready ? 200 : 503);
 }

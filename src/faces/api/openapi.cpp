@@ -10,6 +10,7 @@
 
 #include "api/context.h"
 #include "api/examples.h"
+#include "api/kept.h"
 #include "api/table.h"
 #include "base/json_writer.h"
 #include "base/text.h"
@@ -163,6 +164,7 @@ bj::object responses_of(const BoundRoute& route, Parts& parts) {
   put_failure(responses, route, Errc::invalid, parts);
   if (route.info.scope > protocol::Scope::open) put_failure(responses, route, Errc::denied, parts);
   for (const Errc code : route.info.failures) put_failure(responses, route, code, parts);
+  if (is_about_what_is_kept(route.info)) put_failure(responses, route, Errc::unavailable, parts);
   responses["default"] = response_of(
       "Refused before the route was reached (401, 405, 408, 413, 414, 421, 429, 431) or busy "
       "(503).",

@@ -105,9 +105,10 @@ std::string table_of(const Snapshot& snapshot) {
   return table + "</tbody></table></div>\n";
 }
 
-std::string document(const Context& context, std::string_view content) {
+std::string document(const Context& context, const Principal& reader, std::string_view content) {
   const Assets& assets = page_assets();
-  const std::string host = in_html(host_name());
+  const bool known = may_know_machine(reader);
+  const std::string host = known ? in_html(host_name()) : "";
   const std::string files =
       assets.files.empty() ? "<meta http-equiv=\"refresh\" content=\"5\">"
                            : "<link rel=\"icon\" href=\"/page/icon.svg\">\n"
@@ -127,20 +128,22 @@ std::string document(const Context& context, std::string_view content) {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>{0} - gpuyard</title>
+<title>{7}gpuyard</title>
 {1}
 </head>
-<body data-host="{0}" data-version="{2}" data-simulated="{3}">
+<body data-host="{0}" data-version="{2}" data-simulated="{3}" data-instance="{8}">
 <div id="page">
 <main>
-<h1>gpuyard on {0}</h1>
+<h1>gpuyard{6}</h1>
 {4}{5}<p><a href="/docs">The API</a> - <a href="/metrics">the metrics</a></p>
 </main>
 </div>
 </body>
 </html>
 )",
-                     host, files, context.version, simulated(context), content, missing);
+                     host, files, known ? context.version : "", simulated(context), content,
+                     missing, known ? " on " + host : "", known ? host + " - " : "",
+                     context.instance);
 }
 
 http::Response page_of(std::shared_ptr<const std::string> body) {
@@ -154,7 +157,7 @@ void get_front(Context& context, const Asked& asked, const protocol::View&,
   const bool html = asked.accept.find("text/html") != std::string::npos;
   const auto seen = seen_by(context, asked.principal);
   const auto render = [&] {
-    if (html) return document(context, table_of(*seen));
+    if (html) return document(context, asked.principal, table_of(*seen));
     std::string table = context.device_table(protocol::snapshot_of(*seen, &context.processes));
     return seen->driver.initialised ? table : table + seen->driver.why + "\n";
   };
@@ -169,23 +172,25 @@ void get_front(Context& context, const Asked& asked, const protocol::View&,
 }
 
 // The document of the pages whose values the script asks for.
-void get_empty_page(Context& context, const Responder<Text>& respond) {
+void get_empty_page(Context& context, const Asked& asked, const Responder<Text>& respond) {
   respond.as_is(page_of(std::make_shared<const std::string>(
-      document(context,
+      document(context, asked.principal,
                "<noscript><p>This page needs JavaScript; <a href=\"/\">the table</a> does "
                "not.</p></noscript>\n"))));
 }
 
-void get_page(Context& context, const protocol::View&, const Responder<Text>& respond) {
-  get_empty_page(context, respond);
+void get_page(Context& context, const Asked& asked, const protocol::View&,
+              const Responder<Text>& respond) {
+  get_empty_page(context, asked, respond);
 }
 
-void get_gpu_page(Context& context, const protocol::GpuView& view, const Responder<Text>& respond) {
+void get_gpu_page(Context& context, const Asked& asked, const protocol::GpuView& view,
+                  const Responder<Text>& respond) {
   if (!number_in<std::uint32_t>(view.id)) {
     return respond(
         Error{Errc::not_found, fmt::format("no page is of GPU {}: its index is wanted", view.id)});
   }
-  get_empty_page(context, respond);
+  get_empty_page(context, asked, respond);
 }
 
 void get_page_asset(Context&, const protocol::AssetName& asset, const Responder<Text>& respond) {

@@ -53,7 +53,7 @@ void respond_from_worker(Context& context, const Asked& asked,
       respond.rendered(std::make_shared<const std::string>(*std::move(text)));
     });
   };
-  if (!context.questions.enter(asked.peer.party, ask)) respond(too_many_questions());
+  if (!context.questions.enter(requester_of(asked), ask)) respond(too_many_questions());
 }
 
 // What is asked of the past, and what is known without it.

@@ -7,7 +7,6 @@
 #include <array>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,10 +90,8 @@ struct Authority {
   std::optional<gid_t> control_gid = {};  // empty: this machine has no such group
   std::string lease_socket = {};          // its clients may at most lease; "": there is none
   Scope anonymous = Scope::open;          // of whoever shows no token over TLS
-  // What the names in client certificates stand for: tokens without an id; and the fingerprints of
-  // certificates that are refused.
+  // What the names in client certificates stand for: tokens without an id.
   std::map<std::string, access::Token> certificates = {};
-  std::set<std::string> revoked_certificates = {};
 
   bool is_admin(uid_t uid) const { return uid == 0 || uid == daemon_uid; }
   Scope most_of(Way, Who) const;
@@ -107,6 +104,12 @@ Principal principal_of(const http::Peer&, const Authority&);
 
 // The caller who shows a good token. `member`: whether its user is of the group now.
 Principal principal_of(const access::Token&, Way, bool member, const Authority&);
+
+// Returns whether the principal may be told what the machine is called, what runs on it and what is
+// wrong with it. Strangers are told whether the daemon works, and no more.
+inline bool may_know_machine(const Principal& principal) {
+  return principal.scope >= Scope::read;
+}
 
 // Returns whether the principal may see a process's arguments: only its own user and
 // administrators, never a caller whom the kernel does not name. The user of a process that was

@@ -111,6 +111,7 @@ class Routes : public ::testing::Test {
   access::FakeTokenArchive token_archive_{loop_};
   access::Tokens tokens_{loop_, token_archive_};
   access::Guesses guesses_{loop_};
+  ClientCertificates certificates_{loop_, {}};
   Histogram nothing_measured_;
   Context context_{.telemetry = telemetry_,
                    .events = hub_,
@@ -128,11 +129,21 @@ class Routes : public ::testing::Test {
                    .alert_news = alert_news_,
                    .tokens = tokens_,
                    .guesses = guesses_,
+                   .certificates = certificates_,
                    .loop_lag = nothing_measured_,
                    .alert_cost = nothing_measured_,
                    .version = "1.2.3",
                    .metrics_prefix = "gpuyard"};
-  Router router_{context_, Authority(kDaemon, "gpuyard", 600)};
+  // What a client certificate with this name may do.
+  static Authority authority() {
+    Authority authority(kDaemon, "gpuyard", 600);
+    access::Token grant;
+    grant.name = "DNS:prometheus.lab";
+    grant.scope = Scope::read;
+    authority.certificates.emplace(grant.name, grant);
+    return authority;
+  }
+  Router router_{context_, authority()};
 };
 
 class LeaseRoutes : public Routes {
@@ -163,6 +174,9 @@ class LeaseRoutes : public Routes {
     for (const lease::PoolGpu& gpu : world_.fleet) fleet.devices.push_back(gpu.info);
     telemetry_.on_fleet(fleet);
     tokens_.start();
+    board_.start();
+    meter_.start();
+    energy_archive_.answer_load(energy::Books{});
     pass(std::chrono::milliseconds(300));
     context_.user_name = [](std::uint32_t uid) {
       return uid == kAlice ? std::optional<std::string>("alice") : std::nullopt;

@@ -98,15 +98,30 @@ void get_slurm(Context& context, const NoParams&, const Responder<SlurmNode>& re
   respond(node_of(context));
 }
 
-void check_slurm(Context& context, const Asked&, const NoParams&, const protocol::SlurmCheck& body,
-                 const Responder<SlurmNode>& respond) {
-  if (body.trouble) {
-    auto fits = protocol::check_length("body: /trouble", *body.trouble, protocol::kLongestNote);
-    if (!fits) return respond(std::move(fits).error());
-    context.slurm_trouble = *body.trouble;
-  }
+// The audit has one line of the hook that makes leases observe only, and none of the others.
+void note_observing(const Context& context, const Asked& asked, bool before) {
+  if (before || !context.leases.gpus().observes_only()) return asked.changed_nothing();
+  asked.did("leave the GPUs to Slurm");
+}
+
+void check_slurm(Context& context, const Asked& asked, const NoParams&,
+                 const protocol::SlurmCheck& body, const Responder<SlurmNode>& respond) {
+  if (body.trouble) context.slurm_trouble = *body.trouble;
+  const bool before = context.leases.gpus().observes_only();
   context.leases.observe_only();
+  note_observing(context, asked, before);
   respond(node_of(context));
+}
+
+void forget_slurm(Context& context, const Asked& asked, const NoParams&,
+                  const Responder<SlurmNode>& respond) {
+  const bool before = context.leases.gpus().observes_only();
+  context.leases.stop_observing([&context, asked, before, respond](const Result<void>& done) {
+    if (!done) return respond(done.error());
+    before ? asked.did("lease the GPUs again, without Slurm") : asked.changed_nothing();
+    context.slurm_trouble.clear();
+    respond(node_of(context));
+  });
 }
 
 lease::Leases::Answer answer_with(Context& context, const Asked& asked,
@@ -165,11 +180,9 @@ void begin_job(Context& context, const Asked& asked, const JobName& named,
   const auto name = lease::job_named(named.job);
   if (!name) return respond(name.error());
   const std::string note = body.note.value_or("");
-  if (auto fits = protocol::check_length("body: /note", note, protocol::kLongestNote); !fits) {
-    return respond(std::move(fits).error());
-  }
   auto gpus = gpus_with(context, body.minors);
   if (!gpus) return respond(gpus.error());
+  const bool before = context.leases.gpus().observes_only();
   context.leases.begin_job(caller_of(asked), {*name, body.uid, gpus->ids, note},
                            [&context, viewer = viewer_of(asked.principal), unknown = gpus->unknown,
                             respond](const Result<lease::Lease>& lease) {
@@ -186,6 +199,7 @@ void begin_job(Context& context, const Asked& asked, const JobName& named,
                              }
                              respond(std::move(begun));
                            });
+  note_observing(context, asked, before);
 }
 
 void end_job(Context& context, const Asked& asked, const JobName& named,
@@ -198,9 +212,9 @@ void end_job(Context& context, const Asked& asked, const JobName& named,
 }  // namespace
 
 std::vector<BoundRoute> slurm_routes() {
-  return {bind(protocol::kSlurm, &get_slurm), bind(protocol::kCheckSlurm, &check_slurm),
-          bind(protocol::kSlurmJob, &get_job), bind(protocol::kBeginJob, &begin_job),
-          bind(protocol::kEndJob, &end_job)};
+  return {bind(protocol::kSlurm, &get_slurm),          bind(protocol::kCheckSlurm, &check_slurm),
+          bind(protocol::kForgetSlurm, &forget_slurm), bind(protocol::kSlurmJob, &get_job),
+          bind(protocol::kBeginJob, &begin_job),       bind(protocol::kEndJob, &end_job)};
 }
 
 }  // namespace gpuyard::api

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "api/context.h"
+#include "api/kept.h"
+#include "api/lease_view.h"
 #include "base/json_writer.h"
 #include "base/text.h"
 
@@ -43,12 +45,23 @@ const std::vector<BoundRoute>& table() {
   return routes;
 }
 
+std::string party_of(const http::Peer& peer) {
+  constexpr std::string_view kLoopback = "this machine over TCP";
+  // "::" is the network of ::1.
+  const bool is_loopback = peer.party.starts_with("127.") || peer.party == "::";
+  return is_loopback ? std::string(kLoopback) : peer.party;
+}
+
 http::Response render_error(const protocol::RouteInfo& route, const Error& error) {
   if (route.errors == protocol::ErrorShape::standard) return http::error_response(error);
   std::string body = R"({"detail":)";
   json::put_string(body, error.message);
   body += '}';
-  return {http_status_of(error.code), "application/json", std::move(body)};
+  http::Response response{http_status_of(error.code), "application/json", std::move(body)};
+  if (response.status == 503) {
+    response.headers.push_back({"Retry-After", std::string(http::kRetryAfterSeconds)});
+  }
+  return response;
 }
 
 void reply_json(const protocol::RouteInfo& route, http::Reply& reply, int status,
@@ -108,6 +121,50 @@ void note_refusal(Context& context, const Principal& principal, const http::Requ
   context.control.note_refusal(asker, fmt::format("{} {}", route.method, request.path), why);
 }
 
+// Writes into the audit what a call has changed, right before its answer is sent.
+class AuditedCall {
+ public:
+  AuditedCall(Context& context, const protocol::RouteInfo& route, const http::Request& request,
+              const Asked& asked)
+      : context_(context),
+        route_(route),
+        path_(request.path),
+        principal_(asked.principal),
+        request_id_(asked.request_id),
+        received_(asked.received),
+        deeds_(asked.deeds) {}
+
+  void answered(int status) const {
+    constexpr int kRedirect = 300;
+    const bool unsaid = !deeds_->said && status < kRedirect && route_.is_audited();
+    if (deeds_->done.empty() && !unsaid) return;
+    const bool admin = principal_.scope >= protocol::Scope::admin;
+    const auto asker = asker_of(context_, principal_, admin, request_id_, received_);
+    if (unsaid) context_.control.note_done(asker, fmt::format("{} {}", route_.method, path_));
+    for (control::Deed& deed : deeds_->done) {
+      if (const DeviceInfo* info = info_of(context_, deed.gpu)) deed.index = info->index;
+      context_.control.note_done(asker, deed);
+    }
+  }
+
+ private:
+  Context& context_;
+  const protocol::RouteInfo& route_;
+  std::string path_;
+  Principal principal_;
+  std::string request_id_;
+  TimePoint received_;
+  std::shared_ptr<Deeds> deeds_;
+};
+
+http::Reply audited(AuditedCall call, http::Reply reply) {
+  return http::Reply([call = std::move(call), reply = std::make_shared<http::Reply>(
+                                                  std::move(reply))](http::Response response) {
+    call.answered(response.status);
+    (*reply)(std::move(response));
+  });
+}
+
 http::Response not_found(const http::Request& request) {
   return http::error_response(
       {Errc::not_found,
@@ -131,6 +188,18 @@ http::Response wrong_method(const http::Request& request, const std::string& all
 }
 
 }  // namespace
+
+void Asked::did(const std::string& action) const {
+  if (!deeds) return;
+  deeds->said = true;
+  deeds->done.push_back({.action = action});
+}
+
+void Asked::did(const std::string& action, const std::vector<DeviceId>& gpus, bool forced) const {
+  if (!deeds) return;
+  deeds->said = true;
+  for (const DeviceId& gpu : gpus) deeds->done.push_back({action, gpu, {}, forced});
+}
 
 std::string parameter_of_header(std::string_view field) {
   std::string name = to_lower(field);
@@ -196,6 +265,7 @@ void Router::call(const BoundRoute& route, NamedValues parameters, Admission::Ca
   if (simulated(context_)) {
     call.reply = http::with_field(std::move(call.reply), {"X-Gpuyard-Simulated", "true"});
   }
+  if (auto later = not_read_yet(context_, route.info)) return call.reply(*std::move(later));
   if (!route.info.ignores_query) {
     parameters.insert(parameters.end(), request.query.begin(), request.query.end());
   }
@@ -204,6 +274,10 @@ void Router::call(const BoundRoute& route, NamedValues parameters, Admission::Ca
   Asked asked{std::move(principal), std::move(parameters), std::move(request.body),
               call.request_id,      request.received,      std::move(request.peer)};
   if (!permitted) asked.unless_holder = permitted.error();
+  if (route.info.method != "GET") {
+    asked.deeds = std::make_shared<Deeds>();
+    call.reply = audited(AuditedCall(context_, route.info, request, asked), std::move(call.reply));
+  }
   if (!route.info.also_produces.empty()) asked.accept = request.header("Accept");
   route.call(context_, route.info, asked, std::move(call.reply));
 }

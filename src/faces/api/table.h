@@ -14,6 +14,8 @@
 #include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "base/parameters.h"
+#include "base/requester.h"
+#include "control/audit.h"
 #include "http/message.h"
 #include "protocol/route.h"
 
@@ -22,6 +24,12 @@ namespace gpuyard::api {
 struct Context;  // see context.h
 
 http::Response render_error(const protocol::RouteInfo&, const Error&);
+
+// What a handler says of its change, for the audit.
+struct Deeds {
+  std::vector<control::Deed> done = {};
+  bool said = false;  // false: the method and the path of the request are what was done
+};
 
 // The parts of a call besides its route.
 struct Asked {
@@ -34,8 +42,25 @@ struct Asked {
   // The refusal of a caller whose scope is too low, unless a lease of the GPUs makes up for it:
   // RouteInfo::for_holders.
   std::optional<Error> unless_holder = {};
-  std::string accept = {};  // the Accept field, for routes with also_produces
+  std::string accept = {};            // the Accept field, for routes with also_produces
+  std::shared_ptr<Deeds> deeds = {};  // null: nothing is noted
+
+  // Say, before the call is answered, what was changed: each is a line in the audit. Without any of
+  // them a success of a route that is_audited() has a line of its method and path.
+  void did(const std::string& action) const;  // is about no GPU
+  void did(const std::string& action, const std::vector<DeviceId>& gpus,
+           bool forced = false) const;  // a line for each GPU; no GPU: nothing was changed
+  void changed_nothing() const { did("", {}); }
 };
+
+// The party as which a client shares the daemon's queues, and as which its refusals are counted. A
+// user of this machine has all addresses of its loopback network, which is therefore one party.
+std::string party_of(const http::Peer&);
+
+// Whose share of the daemon's queues the call takes.
+inline Requester requester_of(const Asked& asked) {
+  return {party_of(asked.peer), asked.principal.scope >= Scope::admin};
+}
 
 void reply_json(const protocol::RouteInfo&, http::Reply&, int status, const json::Shape&,
                 const void* answer);

@@ -10,6 +10,7 @@
 #include "api/table.h"
 #include "base/clock.h"
 #include "base/record.h"
+#include "base/saturated.h"
 
 namespace gpuyard::api {
 namespace {
@@ -32,6 +33,8 @@ protocol::Token view_of(const Context& context, const access::Token& token) {
   view.in_clear = rfc3339_of(token.in_clear);
   view.revoked = rfc3339_of(token.revoked);
   view.revoked_by = token.revoked_by;
+  if (context.tokens.owes(token.id)) view.not_kept = true;
+  if (token.uid && context.user_gone(context.person_behind(*token.uid))) view.user_gone = true;
   return view;
 }
 
@@ -49,6 +52,20 @@ protocol::Tokens tokens_for(const Context& context, const Principal& principal) 
 
 Error only_admins(std::string_view what) {
   return {Errc::denied, fmt::format("only an administrator of this machine may {}", what)};
+}
+
+Requester token_requester(const Context& context, const Asked& asked) {
+  return {fmt::format("uid {}", context.person_behind(asked.peer.uid)),
+          asked.principal.scope >= Scope::admin};
+}
+
+Result<void> count_change(const Context& context, const Requester& requester) {
+  const auto wait = context.tokens.count_change(requester);
+  if (!wait) return {};
+  return Error{Errc::busy,
+               fmt::format("one user may make and revoke {} tokens in a minute; ask again in {} s",
+                           shares::kTokenChangesAMinute,
+                           std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }
 
 Result<void> check_name(const std::string& name) {
@@ -86,8 +103,7 @@ Result<access::TokenWish> lasting_wish_of(const Principal& asker, const protocol
     wish.uid = std::nullopt;
   }
   if (!body.for_ever.value_or(false)) {
-    wish.lasts = std::chrono::duration_cast<Duration>(
-        std::chrono::duration<double>(body.lasts_s.value_or(protocol::kUsualToken)));
+    wish.lasts = length_of_seconds(body.lasts_s.value_or(protocol::kUsualToken));
   }
   return wish;
 }
@@ -105,8 +121,11 @@ void note(const Context& context, const Asked& asked, const std::string& action)
 
 void make_token(Context& context, const Asked& asked, const NoParams&,
                 const protocol::TokenWish& body, const Responder<protocol::NewToken>& respond) {
+  Requester requester = token_requester(context, asked);
+  if (auto counted = count_change(context, requester); !counted) return respond(counted.error());
   auto wish = lasting_wish_of(asked.principal, body);
   if (!wish) return respond(std::move(wish).error());
+  wish->party = std::move(requester.party);
   if (wish->scope > asked.principal.scope) {
     return respond(
         Error{Errc::denied, fmt::format("you have the scope \"{}\" yourself, and cannot "
@@ -133,22 +152,26 @@ void make_token(Context& context, const Asked& asked, const NoParams&,
 
 void revoke(Context& context, const Asked& asked, const std::vector<std::string>& ids,
             const Responder<protocol::Tokens>& respond) {
-  context.tokens.revoke(ids, asked.principal.name(),
-                        [&context, asked, ids, respond](const Result<void>& done) {
-                          for (const std::string& id : ids)
-                            note(context, asked, "revoke token " + id);
-                          if (!done) return respond(done.error());
-                          respond(tokens_for(context, asked.principal));
-                        });
+  const auto changed = context.tokens.revoke(
+      ids, asked.principal.name(),
+      [&context, asked, respond](const Result<void>& done) {
+        if (!done) return respond(done.error());
+        respond(tokens_for(context, asked.principal));
+      },
+      token_requester(context, asked));
+  for (const std::string& id : changed) note(context, asked, "revoke token " + id);
 }
 
 // An id is meant before a name, and a good token before one that is over.
 void revoke_token(Context& context, const Asked& asked, const protocol::TokenName& named,
                   const Responder<protocol::Tokens>& respond) {
+  const auto counted = count_change(context, token_requester(context, asked));
+  if (!counted) return respond(counted.error());
   std::vector<std::string> ids;
   for (const access::Token& token : context.tokens.all()) {
     if (!may_manage(asked.principal, token)) continue;
-    const bool named_so = token.name == named.token && token.live(context.loop.wall());
+    const bool open = token.live(context.loop.wall()) || context.tokens.owes(token.id);
+    const bool named_so = token.name == named.token && open;
     if (token.id == named.token) ids = {token.id};
     if (token.id == named.token) break;
     if (named_so) ids.push_back(token.id);
@@ -165,12 +188,15 @@ void revoke_token(Context& context, const Asked& asked, const protocol::TokenNam
 
 void revoke_tokens_of(Context& context, const Asked& asked, const protocol::TokensOf& of,
                       const Responder<protocol::Tokens>& respond) {
+  const auto counted = count_change(context, token_requester(context, asked));
+  if (!counted) return respond(counted.error());
   if (asked.principal.scope < Scope::admin && asked.principal.uid != of.uid) {
     return respond(only_admins("revoke the tokens of another user"));
   }
   std::vector<std::string> ids;
   for (const access::Token& token : context.tokens.all()) {
-    if (token.uid == of.uid && !token.revoked) ids.push_back(token.id);
+    const bool over = token.revoked && !context.tokens.owes(token.id);
+    if (token.uid == of.uid && !over) ids.push_back(token.id);
   }
   revoke(context, asked, ids, respond);
 }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "api/routes_for_tests.h"
 #include "base/record.h"
 #include "base/text.h"
@@ -413,6 +415,111 @@ TEST_F(TokenRoutes, AnAdministratorMakesThemForOthersAndForServices) {
   std::size_t revoked = 0;
   for (const access::Token& token : tokens_.all()) revoked += token.revoked ? 1 : 0;
   EXPECT_EQ(revoked, 2U);
+}
+
+TEST_F(TokenRoutes, RevokingAgainAnswersAndLeavesNoTrace) {
+  const auto one = made({.name = "ci", .uid = kAlice, .made_by = "uid 1000"});
+  const std::string path = "/api/gpu/tokens/" + one.token.id;
+  EXPECT_EQ(del(path, local_user(kAlice))->status(), 200);
+  const int saves = token_archive_.saves;
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(del(path, local_user(kAlice))->status(), 200);
+  EXPECT_EQ(del("/api/gpu/tokens?uid=1000", local_user(kAlice))->status(), 200);
+  EXPECT_EQ(del("/api/gpu/tokens?uid=4321", local_user(0))->status(), 200);
+  EXPECT_EQ(token_archive_.saves, saves);
+  control_.loop.advance(std::chrono::seconds(1));
+  EXPECT_EQ(std::ranges::count(settings_.audit, "revoke token " + one.token.id,
+                               &control::AuditEntry::action),
+            1);
+  EXPECT_EQ(settings_.audit.size(), 1U);
+}
+
+TEST_F(TokenRoutes, AUserChangesSixtyTokensAMinute) {
+  const auto revoke = [&](std::uint32_t uid) {
+    return del("/api/gpu/tokens?uid=" + std::to_string(uid), local_user(uid));
+  };
+  for (int i = 0; i < 59; ++i) ASSERT_EQ(revoke(kAlice)->status(), 200) << i;
+  const std::string wish = R"({"name":"ci","scope":"read"})";
+  EXPECT_EQ(post("/api/gpu/tokens", wish, local_user(kAlice))->status(), 201);
+  for (const Calls& refused : {post("/api/gpu/tokens", wish, local_user(kAlice)),
+                               del("/api/gpu/tokens/ci", local_user(kAlice)), revoke(kAlice)}) {
+    EXPECT_EQ(refused->status(), 503);
+    EXPECT_THAT(refused->message(), HasSubstr("60 tokens in a minute; ask again in 1 s"));
+    EXPECT_EQ(http::find_header(refused->answer->headers, "Retry-After"), "1");
+  }
+  EXPECT_EQ(revoke(kBob)->status(), 200);
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(revoke(0)->status(), 200);
+  pass(std::chrono::seconds(1));
+  EXPECT_EQ(del("/api/gpu/tokens/ci", local_user(kAlice))->status(), 200);
+}
+
+TEST_F(TokenRoutes, ContainersUsersShareTheirPersonsChanges) {
+  context_.person_behind = [](std::uint32_t uid) { return uid >= 100'000 ? kAlice : uid; };
+  for (std::uint32_t i = 0; i < 60; ++i) {
+    const std::uint32_t uid = 100'000 + i;
+    ASSERT_EQ(del("/api/gpu/tokens?uid=" + std::to_string(uid), local_user(uid))->status(), 200);
+  }
+  EXPECT_EQ(del("/api/gpu/tokens?uid=1000", local_user(kAlice))->status(), 503);
+}
+
+TEST_F(TokenRoutes, ChangesAreQueuedForTheUserWhoAsks) {
+  const Requester alice{"uid 1000", false};
+  const std::string wish = R"({"name":"ci","scope":"read"})";
+  post("/api/gpu/tokens", wish, local_user(kAlice));
+  EXPECT_EQ(token_archive_.requesters.back(), alice);
+  del("/api/gpu/tokens/ci", local_user(kAlice));
+  EXPECT_EQ(token_archive_.requesters.back(), alice);
+  post("/api/gpu/tokens", wish, local_user(0));
+  EXPECT_TRUE(token_archive_.requesters.back().privileged);
+}
+
+TEST_F(TokenRoutes, ARevocationThatIsNotKeptIsListedAsSuch) {
+  const auto one = made({.name = "ci", .uid = kAlice, .made_by = "uid 1000"});
+  token_archive_.broken = Error{Errc::unavailable, "the disk is full"};
+  const Calls refused = del("/api/gpu/tokens/ci", local_user(kAlice));
+  EXPECT_EQ(refused->status(), 503);
+  EXPECT_THAT(refused->message(), HasSubstr("refused from now on"));
+  EXPECT_THAT(refused->message(), HasSubstr("gpuyard keeps trying"));
+  EXPECT_FALSE(tokens_.check(one.text));
+  const std::string list = get("/api/gpu/tokens", local_user(kAlice))->text();
+  EXPECT_THAT(list, HasSubstr(R"("not_kept":true)"));
+  EXPECT_EQ(del("/api/gpu/tokens/ci", local_user(kAlice))->status(), 503) << "by its name again";
+  token_archive_.broken.reset();
+  EXPECT_EQ(del("/api/gpu/tokens?uid=1000", local_user(kAlice))->status(), 200);
+  EXPECT_THAT(get("/api/gpu/tokens", local_user(kAlice))->text(), HasSubstr(R"("not_kept":null)"));
+  control_.loop.advance(std::chrono::seconds(1));
+  EXPECT_EQ(settings_.audit.size(), 1U) << "one revocation, one line";
+}
+
+TEST_F(TokenRoutes, TokensLiveFromASecondToTenYears) {
+  const auto wish = [&](const std::string& seconds, std::uint32_t uid = kAlice) {
+    return post("/api/gpu/tokens",
+                R"({"name":")" + seconds + R"(","scope":"read","lasts_s":)" + seconds + "}",
+                local_user(uid));
+  };
+  for (const char* bad : {"0", "-5", "0.9", "315360001", "9.2e9", "9.3e9", "1e18", "1e308"}) {
+    for (const std::uint32_t uid : {kAlice, 0U}) {
+      const Calls refused = wish(bad, uid);
+      EXPECT_EQ(refused->status(), 400) << bad;
+      EXPECT_THAT(refused->message(), HasSubstr("315360000")) << bad;
+    }
+  }
+  EXPECT_TRUE(tokens_.all().empty());
+  EXPECT_EQ(wish("1")->status(), 201);
+  EXPECT_EQ(wish("315360000")->status(), 201);
+}
+
+TEST_F(TokenRoutes, TokensOfAUserWhoIsGoneAreMarked) {
+  made({.name = "ci", .uid = 1234, .made_by = "uid 0"});
+  made({.name = "of a container", .uid = 100'000, .made_by = "uid 0"});
+  EXPECT_THAT(get("/api/gpu/tokens", local_user(0))->text(), Not(HasSubstr(R"("user_gone":true)")));
+  context_.user_gone = [](std::uint32_t uid) { return uid == 1234 || uid == 100'000; };
+  context_.person_behind = [](std::uint32_t uid) { return uid == 100'000 ? kAlice : uid; };
+  const auto list =
+      json::from_json<protocol::Tokens>(get("/api/gpu/tokens", local_user(0))->text());
+  ASSERT_TRUE(list);
+  for (const protocol::Token& one : list->tokens) {
+    EXPECT_EQ(one.user_gone, one.name == "ci" ? std::optional(true) : std::nullopt) << one.name;
+  }
 }
 
 TEST_F(TokenRoutes, WhatIsDoneByTokenIsAuditedAsSuch) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "client/daemon_client.h"
 #include "protocol/routes.h"
@@ -106,8 +105,8 @@ Result<void> ClaimFeed::stream(const std::stop_token& stop) {
     }
     if (*event && (*event)->name == protocol::kAlertEvent) take_alert((*event)->data);
     if (!*event || (*event)->name != protocol::kLeaseEvent) continue;
-    auto lease = json::from_json<protocol::Lease>((*event)->data, json::UnknownFields::ignore);
-    if (!lease) return Error{Errc::internal, "a lease: " + lease.error().message};
+    auto lease = answer_from<protocol::Lease>(daemon_.text(), (*event)->data);
+    if (!lease) return std::move(lease).error();
     if (changed(*std::move(lease))) return {};
   }
   return {};
@@ -115,7 +114,7 @@ Result<void> ClaimFeed::stream(const std::stop_token& stop) {
 
 // Drops an alert that cannot be read: it is a newer daemon's and says nothing of the lease.
 void ClaimFeed::take_alert(std::string_view data) {
-  auto alert = json::from_json<protocol::Alert>(data, json::UnknownFields::ignore);
+  auto alert = answer_from<protocol::Alert>(daemon_.text(), data);
   if (alert) tell({.kind = Kind::alert, .alert = *std::move(alert)});
 }
 
@@ -137,9 +136,7 @@ Result<protocol::LeaseAnswer> ClaimFeed::ask() {
   if (!response) return response.error();
   there_ = true;
   if (response->status != 200) return error_of(*response);
-  auto answer = json::from_json<protocol::LeaseAnswer>(response->body, json::UnknownFields::ignore);
-  if (!answer) return Error{Errc::internal, "a lease: " + answer.error().message};
-  return answer;
+  return answer_from<protocol::LeaseAnswer>(daemon_.text(), response->body);
 }
 
 bool ClaimFeed::changed(protocol::Lease lease) {

@@ -1,11 +1,13 @@
 #include "client/daemon_client.h"
 
 #include <algorithm>
+#include <thread>
 
 #include <fmt/format.h>
 #include <boost/json.hpp>
 
 #include "base/text.h"
+#include "protocol/fields.h"
 
 namespace gpuyard::client {
 namespace {
@@ -62,17 +64,36 @@ std::string target_of(std::string_view pattern, const NamedValues& parameters) {
 
 Result<std::string> exchange(const http::Endpoint& daemon, const protocol::RouteInfo& route,
                              std::string target, std::string body, Duration deadline,
-                             std::size_t max_answer) {
+                             std::size_t max_answer, Patience patience) {
   http::ClientRequest request;
   if (route.method == "POST") request.method = http::Method::post;
   if (route.method == "PUT") request.method = http::Method::put;
   if (route.method == "DELETE") request.method = http::Method::del;
   request.target = std::move(target);
   request.body = std::move(body);
-  auto response = http::fetch(daemon, request, deadline, max_answer);
-  if (!response) return std::move(response).error();
-  if (response->status / 100 == 2) return std::move(response->body);
-  return error_of(*response);
+  const TimePoint began = BootClock::now();
+  for (int again = 0;; ++again) {
+    auto response = http::fetch(daemon, request, deadline, max_answer);
+    if (!response) return std::move(response).error();
+    if (response->status / 100 == 2) return std::move(response->body);
+    const auto wait = patience == Patience::insists
+                          ? wait_after(*response, again, BootClock::now() - began)
+                          : std::nullopt;
+    if (!wait) return error_of(*response);
+    std::this_thread::sleep_for(*wait);
+  }
+}
+
+std::optional<Duration> wait_after(const http::ClientResponse& refusal, int again, Duration taken) {
+  constexpr Duration kLeast = std::chrono::milliseconds(100);
+  constexpr Duration kLongestTurn = std::chrono::seconds(5);
+  constexpr int kMostTurns = 3;
+  const bool reads = !refusal.header(protocol::kReadingField).empty();
+  const bool waits_turn = !reads && again < kMostTurns && error_of(refusal).code == Errc::busy;
+  const auto seconds = number_in<std::uint32_t>(refusal.header("Retry-After"));
+  if ((!reads && !waits_turn) || !seconds) return std::nullopt;
+  const Duration wait = std::max<Duration>(std::chrono::seconds(*seconds), kLeast);
+  return taken + wait <= (reads ? kInsists : kLongestTurn) ? std::optional(wait) : std::nullopt;
 }
 
 namespace {
@@ -110,10 +131,26 @@ std::string in_words(const std::string& message) {
   return of_body && text.starts_with('/') ? message : text;
 }
 
+namespace {
+
+constexpr std::size_t kMostOfBody = 1000;  // of one that is no error of ours
+
+// No daemon answers so: a proxy in front of it does, or the address is another server's.
+Error redirected(const http::ClientResponse& response) {
+  const std::string_view to = response.header("Location");
+  return {Errc::invalid,
+          fmt::format("the answer leads elsewhere: status {}{}{}. No redirect is followed, because "
+                      "it would show the token to another server; name the daemon's own address",
+                      response.status, to.empty() ? "" : ", to ", to.substr(0, kMostOfBody))};
+}
+
+}  // namespace
+
 // Reads {"error": {"code", "message"}} or {"detail": message}, or
 // {"reason": message} of a daemon that is not ready; else the body is the message.
 Error error_of(const http::ClientResponse& response) {
-  Error error{errc_of_status(response.status), response.body};
+  if (response.status / 100 == 3) return redirected(response);
+  Error error{errc_of_status(response.status), response.body.substr(0, kMostOfBody)};
   const auto document = json::parse(response.body);
   const auto* object = document ? document->if_object() : nullptr;
   if (object == nullptr) return error;
@@ -128,13 +165,6 @@ Error error_of(const http::ClientResponse& response) {
   const auto code = text_in(inner->get_object(), "code");
   if (const auto known = code ? enum_from_name<Errc>(*code) : std::nullopt) error.code = *known;
   return error;
-}
-
-Result<void> read_answer(const http::Endpoint& daemon, std::string_view text,
-                         const json::Shape& shape, void* to) {
-  const auto read = json::read(text, shape, to, json::UnknownFields::ignore);
-  if (read) return {};
-  return Error{Errc::internal, "the answer of " + daemon.text() + ": " + read.error().message};
 }
 
 }  // namespace gpuyard::client

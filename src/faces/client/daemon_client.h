@@ -1,27 +1,40 @@
 // Calls routes of a daemon: one function for all of them, typed by the route.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
-#include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "base/parameters.h"
+#include "client/forms.h"
 #include "http/client.h"
 #include "protocol/route.h"
 
 namespace gpuyard::client {
 
 inline constexpr Duration kAnswerDeadline = std::chrono::seconds(2);
+// How long a request is sent again while the daemon still reads what it has kept.
+inline constexpr Duration kInsists = std::chrono::seconds(30);
+
+enum class Patience : std::uint8_t { none, insists };
 
 // Puts `parameters` into the pattern's {fields} and the rest into the query, percent-encoded.
 std::string target_of(std::string_view pattern, const NamedValues& parameters);
 
 // Sends the request and returns the body of a 2xx answer. Any other answer is an error with the
-// daemon's own message.
+// daemon's own message. With Patience::insists the request is sent again as wait_after() says.
 Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, std::string target,
                              std::string body, Duration deadline,
-                             std::size_t max_answer = http::kDefaultMaxBody);
+                             std::size_t max_answer = http::kDefaultMaxBody,
+                             Patience = Patience::none);
+
+// How long to wait before a request is sent again; nothing: it is not. It was sent again `again`
+// times, and has taken so long. Only what was not done, and will be soon, is sent again: while the
+// daemon reads what it has kept, for kInsists, and when the caller is over his share, three times
+// within 5 s. What else is unavailable may stay so, or may have been done.
+std::optional<Duration> wait_after(const http::ClientResponse& refusal, int again, Duration taken);
 
 // Whether the error passes once the daemon is back or ready: then ask again.
 bool passes(const Error&);
@@ -32,25 +45,28 @@ std::string in_words(const std::string& message);
 // Returns the error of a refusal, with the daemon's own code, and its message in words.
 Error error_of(const http::ClientResponse&);
 
-// `to` points to a new value of this shape. Fields that only a newer daemon knows are ignored.
-Result<void> read_answer(const http::Endpoint&, std::string_view text, const json::Shape&,
-                         void* to);
-
 template <class Params, class Answer, class Body>
 Result<Answer> call(const http::Endpoint& daemon,
                     const protocol::Route<Params, Answer, Body>& route,
                     const Params& parameters = {}, const Body& body = {},
                     Duration deadline = kAnswerDeadline,
-                    std::size_t max_answer = http::kDefaultMaxBody) {
+                    std::size_t max_answer = http::kDefaultMaxBody,
+                    Patience patience = Patience::none) {
   std::string sent;
   if constexpr (!std::is_same_v<Body, protocol::NoBody>) sent = json::to_json(body);
   auto received = exchange(daemon, route, target_of(route.pattern, named_values(parameters)),
-                           std::move(sent), deadline, max_answer);
+                           std::move(sent), deadline, max_answer, patience);
   if (!received) return std::move(received).error();
-  Answer answer{};
-  const auto read = read_answer(daemon, *received, json::shape_of<Answer>, &answer);
-  if (!read) return read.error();
-  return answer;
+  return answer_from<Answer>(daemon.text(), *received);
+}
+
+// The same for a caller who has the time: see exchange().
+template <class Params, class Answer, class Body>
+Result<Answer> insist(const http::Endpoint& daemon,
+                      const protocol::Route<Params, Answer, Body>& route,
+                      const Params& parameters = {}, const Body& body = {},
+                      Duration deadline = kAnswerDeadline) {
+  return call(daemon, route, parameters, body, deadline, http::kDefaultMaxBody, Patience::insists);
 }
 
 }  // namespace gpuyard::client

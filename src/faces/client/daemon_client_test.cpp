@@ -32,5 +32,49 @@ TEST(ErrorOf, NamesTheFieldAndNotItsPlace) {
   EXPECT_EQ(error.message, "among: GPU index 99 is out of range");
 }
 
+TEST(ErrorOf, ARedirectSaysWhereItLeadsAndWhatToDo) {
+  http::ClientResponse moved;
+  moved.status = 302;
+  moved.headers = {{"Location", "https://elsewhere/login"}};
+  const Error error = error_of(moved);
+  EXPECT_EQ(error.code, Errc::invalid);
+  EXPECT_FALSE(passes(error));
+  EXPECT_NE(error.message.find("https://elsewhere/login"), std::string::npos) << error.message;
+  EXPECT_NE(error.message.find("name the daemon's own address"), std::string::npos);
+}
+
+constexpr Duration kSecond = std::chrono::seconds(1);
+
+http::ClientResponse refusal(const std::string& code, std::vector<http::Header> fields,
+                             int status = 503) {
+  return {status, std::move(fields), R"({"error":{"code":")" + code + R"(","message":"no"}})"};
+}
+
+TEST(WaitAfter, WhileTheDaemonReadsForHalfAMinute) {
+  const auto reads = refusal("unavailable", {{"Retry-After", "1"}, {"X-Gpuyard-Reading", "true"}});
+  EXPECT_EQ(wait_after(reads, 0, {}), kSecond);
+  EXPECT_EQ(wait_after(reads, 29, 29 * kSecond), kSecond);
+  EXPECT_EQ(wait_after(reads, 30, 30 * kSecond), std::nullopt);
+}
+
+TEST(WaitAfter, OverAShareThreeTimes) {
+  for (const int status : {503, 429}) {
+    const auto over = refusal("busy", {{"Retry-After", "1"}}, status);
+    EXPECT_EQ(wait_after(over, 0, {}), kSecond);
+    EXPECT_EQ(wait_after(over, 2, 2 * kSecond), kSecond);
+    EXPECT_EQ(wait_after(over, 3, 3 * kSecond), std::nullopt);
+    EXPECT_EQ(wait_after(over, 1, 5 * kSecond), std::nullopt);
+  }
+  EXPECT_EQ(wait_after(refusal("busy", {{"Retry-After", "6"}}), 0, {}), std::nullopt);
+  EXPECT_EQ(wait_after(refusal("busy", {{"Retry-After", "0"}}), 0, {}), kSecond / 10);
+  EXPECT_EQ(wait_after(refusal("busy", {}), 0, {}), std::nullopt);
+}
+
+TEST(WaitAfter, NothingElseIsSentAgain) {
+  for (const char* code : {"unavailable", "timed_out", "conflict"}) {
+    EXPECT_EQ(wait_after(refusal(code, {{"Retry-After", "1"}}), 0, {}), std::nullopt) << code;
+  }
+}
+
 }  // namespace
 }  // namespace gpuyard::client

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -147,7 +148,10 @@ Result<http::Origin> parse_https_url(std::string_view url) {
   if (rest.find('@') != rest.npos) return no("a token has no place in it; GPUYARD_TOKEN has");
   const auto host = take_host(rest);
   if (!host) return no("a host has letters, digits, '.', '_' and '-'");
-  http::Origin origin{.host = std::string(*host), .port = kHttpsPort};
+  std::string name = to_lower(*host);
+  if (name.ends_with('.')) name.pop_back();
+  if (name.empty() || name.ends_with('.')) return no("a host has no empty part");
+  http::Origin origin{.host = std::move(name), .port = kHttpsPort};
   if (rest.empty()) return origin;
   const auto port = rest.starts_with(':') ? number_in<std::uint16_t>(rest.substr(1)) : std::nullopt;
   if (!port || *port == 0)
@@ -189,6 +193,7 @@ struct Named {
   std::string name = {};
   std::string url = {};
   std::string pin = {};
+  std::string ca_file = {};
   std::string token_file = {};
 };
 
@@ -200,19 +205,22 @@ Result<Named> named_in(const toml::table& section, const std::string& name,
     std::string* const field = !text                       ? nullptr
                                : key.str() == "url"        ? &found.url
                                : key.str() == "pin"        ? &found.pin
+                               : key.str() == "ca_file"    ? &found.ca_file
                                : key.str() == "token_file" ? &found.token_file
                                                            : nullptr;
     if (field == nullptr) {
       return error_at(file, node.source(),
                       fmt::format("{}.{}: a host has url = \"ssh://...\", or url = \"https://...\" "
-                                  "with a pin and a token_file, and nothing else",
+                                  "with a pin or a ca_file and a token_file, and nothing else",
                                   name, key.str()));
     }
     *field = *text;
   }
   if (found.url.empty()) return error_at(file, section.source(), name + " has no url");
-  if (!found.url.starts_with(kHttps) && (!found.pin.empty() || !found.token_file.empty())) {
-    return error_at(file, section.source(), name + ": only https:// has a pin or a token_file");
+  const bool keyed = !found.pin.empty() || !found.ca_file.empty() || !found.token_file.empty();
+  if (!found.url.starts_with(kHttps) && keyed) {
+    return error_at(file, section.source(),
+                    name + ": only https:// has a pin, a ca_file or a token_file");
   }
   if (!found.pin.empty() && !http::is_pin(found.pin)) {
     return error_at(file, section.source(),
@@ -256,50 +264,98 @@ Result<std::string> token_in(const std::string& file) {
   if (::stat(file.c_str(), &found) != 0) return system_error("reading the token in " + file);
   constexpr mode_t kOthers = 077;
   if ((found.st_mode & kOthers) != 0) {
-    return Error{Errc::denied, fmt::format("{} can be read by others, and so can the token in it: "
-                                           "`chmod 600 {}`, and make a new token",
-                                           file, file)};
+    const std::string mend = S_ISREG(found.st_mode)
+                                 ? fmt::format("`chmod 600 {}`, and make", shell_word(file))
+                                 : "it is no file; keep the token in one, and make";
+    return Error{Errc::denied,
+                 fmt::format("{} can be read by others, and so can the token in it: {} a new token",
+                             file, mend)};
   }
   const auto text = read_file(file, kMostOfToken);
   if (!text) return text.error();
   return std::string(trimmed(*text));
 }
 
-// The token for this host: of the environment, or of the file that hosts.toml names.
-Result<std::string> token_for(const Keys& keys, const Named& host) {
+// A path that stands in hosts.toml; "" stays.
+Result<std::string> path_of(const Keys& keys, const Named& host, std::string_view key,
+                            const std::string& path) {
+  if (path.empty()) return path;
+  auto whole = absolute_path(path, keys.home);
+  if (whole) return whole;
+  return std::move(whole).error().in(fmt::format("{}: {}.{}", keys.hosts_file, host.name, key));
+}
+
+// GPUYARD_TOKEN_FILE with the host's name for each {}.
+std::string file_for(std::string pattern, const http::Origin& origin) {
+  constexpr std::string_view kName = "{}";
+  for (auto at = pattern.find(kName); at != pattern.npos; at = pattern.find(kName, at)) {
+    pattern.replace(at, kName.size(), origin.host);
+    at += origin.host.size();
+  }
+  return pattern;
+}
+
+// The file of the token for this host. Of one host that is named the environment's comes first, of
+// many the host's own, and a file that would be of all of them is of none.
+Result<std::string> token_file_for(const Keys& keys, const Named& host,
+                                   const http::Origin& origin) {
+  auto own = path_of(keys, host, "token_file", host.token_file);
+  std::string usual = file_for(keys.token_file, origin);
+  if (!keys.many) return usual.empty() ? own : Result<std::string>(std::move(usual));
+  const bool of_each = usual != keys.token_file;
+  return host.token_file.empty() ? of_each ? std::move(usual) : std::string() : own;
+}
+
+// The token for this host: of the environment, or of a file.
+Result<std::string> token_for(const Keys& keys, const Named& host, const http::Origin& origin) {
   if (!keys.token.empty() && !keys.token_file.empty()) {
     return Error{Errc::invalid,
                  "GPUYARD_TOKEN and GPUYARD_TOKEN_FILE are both set; leave one of them out"};
   }
-  std::string file = keys.token_file;
-  if (file.empty() && keys.token.empty() && !host.token_file.empty()) {
-    auto path = absolute_path(host.token_file, keys.home);
-    const std::string place = fmt::format("{}: {}.token_file", keys.hosts_file, host.name);
-    if (!path) return std::move(path).error().in(place);
-    file = *std::move(path);
-  }
-  auto token =
-      !keys.token.empty() || file.empty() ? Result<std::string>(keys.token) : token_in(file);
+  const bool of_environment = !keys.many && !keys.token.empty();
+  const auto file = of_environment ? Result<std::string>("") : token_file_for(keys, host, origin);
+  if (!file) return file.error();
+  auto token = of_environment  ? Result<std::string>(keys.token)
+               : file->empty() ? Result<std::string>("")
+                               : token_in(*file);
   if (!token || token->empty()) return token;
   const auto parsed = access::TokenText::parse(*token);
-  if (!parsed) return Error(parsed.error()).in(keys.token.empty() ? file : "GPUYARD_TOKEN");
+  if (!parsed) return Error(parsed.error()).in(of_environment ? "GPUYARD_TOKEN" : *file);
   return token;
+}
+
+// What the file says of this host, under whatever name; nothing if it does not have it. Entries
+// that differ are refused: it could be the one without the pin that counts.
+Result<Named> entry_of(const http::Origin& origin, const std::string& file) {
+  Named found;
+  if (file.empty()) return found;
+  const auto hosts = hosts_in(file);
+  if (!hosts) return hosts.error();
+  const auto keys = [](const Named& one) { return std::tie(one.pin, one.ca_file, one.token_file); };
+  for (const auto& [name, one] : *hosts) {
+    const auto same = parse_https_url(one.url);
+    if (!same || same->text() != origin.text()) continue;
+    if (!found.name.empty() && keys(found) != keys(one)) {
+      return Error{Errc::invalid,
+                   fmt::format("{}: {} and {} are the same host, {}, and differ in pin, ca_file or "
+                               "token_file; make them alike, or leave one of them out",
+                               file, found.name, name, http::TlsPlace{origin}.url())};
+    }
+    found = one;
+  }
+  return found;
 }
 
 Result<http::Endpoint> daemon_over_https(const std::string& url, const Keys& keys) {
   auto origin = parse_https_url(url);
   if (!origin) return std::move(origin).error();
-  Named host;
-  if (!keys.hosts_file.empty()) {
-    const auto hosts = hosts_in(keys.hosts_file);
-    if (!hosts) return hosts.error();
-    for (const auto& [name, one] : *hosts) {
-      const auto same = parse_https_url(one.url);
-      if (same && same->text() == origin->text()) host = one;
-    }
-  }
-  origin->pin = host.pin;
-  auto token = token_for(keys, host);
+  const auto host = entry_of(*origin, keys.hosts_file);
+  if (!host) return host.error();
+  origin->pin = host->pin;
+  auto ca_file = path_of(keys, *host, "ca_file", host->ca_file);
+  if (!ca_file) return std::move(ca_file).error();
+  origin->ca_file = *std::move(ca_file);
+  auto token = token_for(keys, *host, *origin);
   if (!token) return std::move(token).error();
   return http::Endpoint::over_tls({*std::move(origin), *std::move(token)});
 }

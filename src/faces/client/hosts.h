@@ -56,11 +56,15 @@ struct SshManner {
 };
 
 // What the user has to reach a daemon elsewhere: what he shows to one over https, and where
-// hosts.toml has more of it, the pin of the daemon's key and the file of the token.
+// hosts.toml has more of it, the pin of the daemon's key, who signs its certificate, and the file
+// of the token.
 struct Keys {
   std::string hosts_file = {};
   std::string token = {};       // GPUYARD_TOKEN
-  std::string token_file = {};  // GPUYARD_TOKEN_FILE
+  std::string token_file = {};  // GPUYARD_TOKEN_FILE; {} in it is the host of the URL
+  // Many hosts are asked: none is shown GPUYARD_TOKEN, nor a file without {}, which are of one
+  // host.
+  bool many = false;
   SshManner ssh = {};
   std::string home = {};  // what ~ means in hosts.toml; "": nothing
 };
@@ -68,7 +72,8 @@ struct Keys {
 // The port of a URL that names none.
 inline constexpr std::uint16_t kHttpsPort = 9411;
 
-// Errc::invalid if it is no https://host[:port].
+// The host is in lower case, without a dot at its end, so that each has one name. Errc::invalid if
+// it is no https://host[:port].
 Result<http::Origin> parse_https_url(std::string_view url);
 
 // An address of this machine's, as http::parse_endpoint takes it, or an ssh or https URL.

@@ -172,15 +172,22 @@ TEST(Https, AUrlHasAHostAndAPortThatNeedNotBeSaid) {
   }
 }
 
+TEST(Https, AHostHasOneSpelling) {
+  EXPECT_EQ(*address_of("https://LAB.Example.ORG.", "/nowhere"), "https://lab.example.org:9411");
+  for (const char* wrong : {"https://.", "https://lab.."}) {
+    EXPECT_FALSE(address_of(wrong, "/nowhere")) << wrong;
+  }
+}
+
 class HttpsKeysTest : public ::testing::Test {
  protected:
   void write(const std::string& name, const std::string& text, mode_t mode = 0600) {
     std::ofstream(place_.path() + "/" + name) << text;
     ::chmod((place_.path() + "/" + name).c_str(), mode);
   }
-  Result<http::Endpoint> called(Keys keys = {}) {
+  Result<http::Endpoint> called(Keys keys = {}, const std::string& url = "https://lab:9411") {
     keys.hosts_file = place_.path() + "/hosts.toml";
-    return daemon_called("https://lab:9411", keys);
+    return daemon_called(url, keys);
   }
   std::string complaint(const Keys& keys = {}) {
     const auto daemon = called(keys);
@@ -222,6 +229,60 @@ TEST_F(HttpsKeysTest, TheEnvironmentsTokenIsCheckedBeforeItIsSent) {
     EXPECT_THAT(complaint({.token = wrong}), HasSubstr("GPUYARD_TOKEN: the token was mistyped"));
   }
   EXPECT_THAT(complaint({.token = token_, .token_file = "/x"}), HasSubstr("both set"));
+}
+
+TEST_F(HttpsKeysTest, APinIsFoundWhateverTheLetters) {
+  write("hosts.toml", fmt::format("[dgx1]\nurl = \"https://LAB.\"\npin = \"{}\"\n", pin_));
+  for (const char* url : {"https://lab", "https://Lab.:9411", "https://LAB"}) {
+    const auto daemon = called({}, url);
+    ASSERT_TRUE(daemon) << daemon.error().message;
+    EXPECT_EQ(daemon->tls->origin.pin, pin_) << url;
+  }
+}
+
+TEST_F(HttpsKeysTest, TwoEntriesOfAHostAreAlike) {
+  const std::string one = fmt::format("[dgx1]\nurl = \"https://LAB\"\npin = \"{}\"\n", pin_);
+  const std::string other = "[lab]\nurl = \"https://lab.:9411\"\n";
+  write("hosts.toml", one + other + fmt::format("pin = \"{}\"\n", pin_));
+  const auto daemon = called();
+  ASSERT_TRUE(daemon) << daemon.error().message;
+  EXPECT_EQ(daemon->tls->origin.pin, pin_);
+  for (const std::string& differs : {std::string(), std::string("token_file = \"/t\"\n"),
+                                     fmt::format("pin = \"{}\"\nca_file = \"/c\"\n", pin_)}) {
+    write("hosts.toml", one + other + differs);
+    EXPECT_THAT(complaint(), HasSubstr("dgx1 and lab are the same host, https://lab:9411, and "
+                                       "differ in pin"));
+    EXPECT_TRUE(called({}, "https://another"));
+  }
+}
+
+TEST_F(HttpsKeysTest, TheFileNamesWhoSignsACertificate) {
+  write("hosts.toml", "[dgx1]\nurl = \"https://lab\"\nca_file = \"/etc/our-ca.pem\"\n");
+  const auto daemon = called();
+  ASSERT_TRUE(daemon) << daemon.error().message;
+  EXPECT_EQ(daemon->tls->origin.ca_file, "/etc/our-ca.pem");
+}
+
+TEST_F(HttpsKeysTest, ManyHostsAreShownNoTokenOfOne) {
+  const std::string own = access::TokenText::draw()->text();
+  write("own", own);
+  write("shared", token_);
+  write("lab.token", token_);
+  const auto token_of = [&](const Keys& keys) {
+    const auto daemon = called(keys);
+    return daemon ? daemon->tls->token : daemon.error().message;
+  };
+  const std::string shared = place_.path() + "/shared";
+  const std::string each = place_.path() + "/{}.token";
+  EXPECT_EQ(token_of({.token = token_, .many = true}), "");
+  EXPECT_EQ(token_of({.token_file = shared, .many = true}), "");
+  EXPECT_EQ(token_of({.token_file = each, .many = true}), token_);
+  EXPECT_EQ(token_of({.token_file = each}), token_);
+  write("hosts.toml",
+        fmt::format("[dgx1]\nurl = \"https://lab\"\ntoken_file = \"{}/own\"\n", place_.path()));
+  EXPECT_EQ(token_of({.token = token_, .many = true}), own);
+  EXPECT_EQ(token_of({.token_file = shared, .many = true}), own);
+  EXPECT_EQ(token_of({.token = token_}), token_) << "one host that is named";
 }
 
 TEST_F(HttpsKeysTest, ATokenThatOthersCanReadIsNotSent) {

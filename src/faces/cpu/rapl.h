@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/shares.h"
 #include "base/worker.h"
 
 namespace gpuyard::cpu {
@@ -80,7 +81,9 @@ class Watch {
   static constexpr Duration kPatience = std::chrono::seconds(1);
   // How often listeners are called.
   static constexpr Duration kPeriod = std::chrono::milliseconds(100);
-  static constexpr std::size_t kMostCallers = 1024;  // that wait for a reading at the same time
+  // Callers that wait for a reading at the same time: more than one server has connections, of
+  // which each user has a share.
+  static constexpr std::size_t kMostCallers = 4 * (shares::kConnections + shares::kKeptPlaces);
 
   using Answer = std::function<void(const Result<Energies>&)>;
   using Heard = std::function<void(const Energies&)>;

@@ -16,11 +16,25 @@ namespace gpuyard::fleet {
 Result<http::Endpoint> way_to(const Host& host, const Manner& manner) {
   if (!host.problem.empty()) return Error{Errc::unavailable, host.problem};
   client::Keys keys = manner.keys;
+  keys.many = true;
   if (host.from_strangers) {
     keys.token.clear();
     keys.token_file.clear();
   }
   return client::daemon_called(host.url, keys);
+}
+
+Error with_audience(Error error, const http::Endpoint& daemon, const Manner& manner) {
+  const bool asks = error.message.find("token") != std::string::npos;  // of no code of ours
+  const bool without = daemon.tls && daemon.tls->token.empty();
+  const bool shared = !manner.keys.token.empty() || !manner.keys.token_file.empty();
+  if (asks && without && shared) {
+    error.message += fmt::format(
+        "; a token is of one daemon, so many are not shown {}: name the token_file of each in "
+        "hosts.toml, or set GPUYARD_TOKEN_FILE to a path with {{}} for the host's name",
+        manner.keys.token.empty() ? "the one of GPUYARD_TOKEN_FILE" : "GPUYARD_TOKEN");
+  }
+  return error;
 }
 
 Crew::Crew(std::size_t count, std::function<void(std::size_t)> work)

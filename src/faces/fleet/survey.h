@@ -35,8 +35,12 @@ struct Manner {
   Duration answer = std::chrono::seconds(3);  // for each answer, once there is a connection
 };
 
-// The way to a host's daemon. A host that strangers named is not shown the environment's token.
+// The way to a host's daemon, with the host's own token: that of hosts.toml, or of the file that
+// GPUYARD_TOKEN_FILE names with {} for the host. A host that strangers named has only the first.
 Result<http::Endpoint> way_to(const Host&, const Manner&);
+
+// Says what to do instead if the daemon was not shown the environment's token and wants one.
+Error with_audience(Error, const http::Endpoint&, const Manner&);
 
 // Does `count` pieces of work, kAtOnce at a time, on threads of its own.
 class Crew {
@@ -116,7 +120,9 @@ class Survey {
     auto answer = way ? question_(*way) : Result<Answer>(way.error());
     const std::scoped_lock lock(mutex_);
     heard_[i].took = BootClock::now() - begin;
-    heard_[i].problem = answer ? std::nullopt : std::optional(answer.error());
+    heard_[i].problem =
+        answer ? std::nullopt
+               : std::optional(way ? with_audience(answer.error(), *way, manner_) : answer.error());
     if (answer) heard_[i].answer = *std::move(answer);
   }
 

@@ -91,9 +91,21 @@ TEST(Survey, NamesTheProblemOfEachHost) {
 
 TEST(WayTo, AHostThatStrangersNamedGetsNoTokenOfTheEnvironment) {
   Manner manner;
-  manner.keys.token_file = "/nowhere/token";
+  manner.keys.token_file = "/nowhere/{}";
   EXPECT_TRUE(way_to({"n1", "https://n1:9411", true}, manner));
   EXPECT_FALSE(way_to({"n1", "https://n1:9411", false}, manner)) << "whose file would be read";
+}
+
+TEST(WayTo, SaysWhyTheEnvironmentsTokenWasNotShown) {
+  Manner manner;
+  manner.keys.token = "gpy_x";  // of one daemon: it is not even looked at
+  const auto way = way_to({"n1", "https://n1:9411"}, manner);
+  ASSERT_TRUE(way) << way.error().message;
+  EXPECT_EQ(way->tls->token, "");
+  EXPECT_THAT(with_audience({Errc::denied, "a token is needed"}, *way, manner).message,
+              HasSubstr("GPUYARD_TOKEN_FILE to a path with {}"));
+  EXPECT_EQ(with_audience({Errc::denied, "a token is needed"}, *way, {}).message,
+            "a token is needed");
 }
 
 TEST(Watch, AsksEachHostAndKeepsWhatWentWrong) {

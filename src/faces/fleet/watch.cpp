@@ -53,7 +53,9 @@ void Watch::ask(Yard& yard) {
   const std::scoped_lock lock(mutex_);
   const TimePoint now = BootClock::now();
   yard.word.heard.took = now - begin;
-  yard.word.heard.problem = brief ? std::nullopt : std::optional(brief.error());
+  yard.word.heard.problem =
+      brief ? std::nullopt
+            : std::optional(way ? with_audience(brief.error(), *way, manner_) : brief.error());
   if (brief) {
     yard.word.heard.answer = *brief;
     yard.word.came = now;

@@ -8,6 +8,7 @@
 
 #include "base/places.h"
 #include "base/record.h"
+#include "base/text.h"
 #include "client/daemon_client.h"
 #include "client/event_feed.h"
 #include "client/local.h"
@@ -94,13 +95,23 @@ protocol::LeaseWish wish_of(const Client::LeaseRequest& request, Duration wait) 
   return wish;
 }
 
+// The message may go to a terminal or a log, and the daemon may be a stranger's.
+Error shown(const Error& error) {
+  return {error.code, printable(error.message)};
+}
+
+template <class T>
+Result<T> shown(Result<T> answer) {
+  return answer ? std::move(answer) : Result<T>(shown(answer.error()));
+}
+
 // The first GPU that could not be changed says why.
 Result<void> done(const Result<protocol::Changes>& answer) {
-  if (!answer) return answer.error();
+  if (!answer) return shown(answer.error());
   for (const protocol::Change& change : answer->changes) {
     if (!change.error) continue;
-    return Error{enum_from_name<Errc>(change.error->code).value_or(Errc::internal),
-                 change.error->message};
+    return shown(Error{enum_from_name<Errc>(change.error->code).value_or(Errc::internal),
+                       change.error->message});
   }
   return {};
 }
@@ -114,7 +125,13 @@ struct Client::State {
   template <class Params, class Answer, class Body>
   Result<Answer> ask(const protocol::Route<Params, Answer, Body>& route,
                      const Params& parameters = {}, const Body& body = {}) const {
-    return client::call(daemon, route, parameters, body, deadline);
+    return shown(client::call(daemon, route, parameters, body, deadline));
+  }
+  // The same of what the daemon has kept, and may still be reading.
+  template <class Params, class Answer, class Body>
+  Result<Answer> insist(const protocol::Route<Params, Answer, Body>& route,
+                        const Params& parameters = {}, const Body& body = {}) const {
+    return shown(client::insist(daemon, route, parameters, body, deadline));
   }
   template <class Wish>
   Result<void> change(const protocol::Route<protocol::ManagedGpus, protocol::Changes, Wish>& route,
@@ -154,15 +171,16 @@ Result<std::string> Client::request(std::string_view method, std::string_view ta
   }
   protocol::RouteInfo route;
   route.method = method;
-  return client::exchange(state_->daemon, route, std::string(target), std::string(body),
-                          state_->deadline);
+  return shown(client::exchange(state_->daemon, route, std::string(target), std::string(body),
+                                state_->deadline));
 }
 
 Result<std::vector<Device>> Client::inventory() const {
   const auto snapshot = state_->ask(protocol::kSnapshot);
   if (!snapshot) return snapshot.error();
   if (!snapshot->driver_initialised) {
-    return Error{Errc::unavailable, snapshot->driver_error.value_or("the driver is away")};
+    return Error{Errc::unavailable,
+                 printable(snapshot->driver_error.value_or("the driver is away"))};
   }
   std::vector<Device> devices;
   for (const protocol::Device& device : snapshot->devices) {
@@ -188,10 +206,10 @@ Result<Client::Lease> Client::claim(const LeaseRequest& request, milliseconds wa
     const Duration left = std::clamp<Duration>(end - BootClock::now(), Duration::zero(), kOneWait);
     wish.answer_within_s = to_seconds(left);
     const auto answer =
-        client::call(state_->daemon, protocol::kClaim, {}, wish, state_->deadline + left);
+        shown(client::call(state_->daemon, protocol::kClaim, {}, wish, state_->deadline + left));
     if (answer && answer->lease.state == lease::State::held) return public_lease(answer->lease);
     if (answer && answer->lease.state != lease::State::waiting) {
-      return Error{Errc::conflict, answer->lease.why};
+      return shown(Error{Errc::conflict, answer->lease.why});
     }
     if (!answer && (!client::passes(answer.error()) || wish.wait_s)) return answer.error();
     if (answer && answer->lease.place) why = answer->lease.place->text;
@@ -202,17 +220,17 @@ Result<Client::Lease> Client::claim(const LeaseRequest& request, milliseconds wa
   protocol::ReleaseQuery release;
   release.lease = *wish.id;
   static_cast<void>(state_->ask(protocol::kRelease, release).ok());
-  return Error{Errc::timed_out, "the GPUs were not there in time: " + why};
+  return shown(Error{Errc::timed_out, "the GPUs were not there in time: " + why});
 }
 
 Result<Client::Lease> Client::find_lease(const std::string& id) const {
-  const auto answer = state_->ask(protocol::kLease, {id});
+  const auto answer = state_->insist(protocol::kLease, {id});
   if (!answer) return answer.error();
   return public_lease(answer->lease);
 }
 
 Result<std::vector<Client::Lease>> Client::leases() const {
-  const auto answer = state_->ask(protocol::kLeases);
+  const auto answer = state_->insist(protocol::kLeases);
   if (!answer) return answer.error();
   std::vector<Lease> leases;
   std::ranges::transform(answer->leases, std::back_inserter(leases), public_lease);
@@ -221,7 +239,7 @@ Result<std::vector<Client::Lease>> Client::leases() const {
 
 Result<Client::Lease> Client::renew(const Lease& lease, seconds ttl) const {
   const protocol::RenewWish wish{static_cast<double>(ttl.count()), lease.fence};
-  const auto answer = state_->ask(protocol::kRenew, {lease.id}, wish);
+  const auto answer = state_->insist(protocol::kRenew, {lease.id}, wish);
   if (!answer) return answer.error();
   return public_lease(answer->lease);
 }
@@ -230,7 +248,7 @@ Result<Client::Lease> Client::release(const Lease& lease) const {
   protocol::ReleaseQuery query;
   query.lease = lease.id;
   query.fence = lease.fence;
-  const auto answer = state_->ask(protocol::kRelease, query);
+  const auto answer = state_->insist(protocol::kRelease, query);
   if (!answer) return answer.error();
   return public_lease(answer->lease);
 }
@@ -287,25 +305,25 @@ Result<void> Client::restore(const std::string& gpus, SettingKind kind) const {
 Result<std::string> Client::begin_energy_window(const std::vector<std::string>& gpus) const {
   protocol::EnergyWindowWish wish;
   if (!gpus.empty()) wish.gpus = names_of(gpus);
-  auto window = state_->ask(protocol::kBeginEnergyWindow, {}, wish);
+  auto window = state_->insist(protocol::kBeginEnergyWindow, {}, wish);
   if (!window) return std::move(window).error();
   return std::move(window->id);
 }
 
 Result<EnergyMeasurement> Client::measure_energy(const std::string& window) const {
-  const auto measured = state_->ask(protocol::kEnergyWindow, {window});
+  const auto measured = state_->insist(protocol::kEnergyWindow, {window});
   if (!measured) return measured.error();
   return measurement_of(*measured);
 }
 
 Result<EnergyMeasurement> Client::end_energy_window(const std::string& window) const {
-  const auto measured = state_->ask(protocol::kEndEnergyWindow, {window});
+  const auto measured = state_->insist(protocol::kEndEnergyWindow, {window});
   if (!measured) return measured.error();
   return measurement_of(*measured);
 }
 
 Result<std::vector<Client::Alert>> Client::alerts() const {
-  const auto answer = state_->ask(protocol::kAlerts);
+  const auto answer = state_->insist(protocol::kAlerts);
   if (!answer) return answer.error();
   std::vector<Alert> alerts;
   std::ranges::transform(answer->alerts, std::back_inserter(alerts), public_alert);
@@ -315,7 +333,7 @@ Result<std::vector<Client::Alert>> Client::alerts() const {
 Result<void> Client::acknowledge(std::uint64_t alert, const std::string& note) const {
   protocol::AcknowledgeWish wish;
   if (!note.empty()) wish.note = note;
-  const auto answer = state_->ask(protocol::kAcknowledge, {alert}, wish);
+  const auto answer = state_->insist(protocol::kAcknowledge, {alert}, wish);
   return answer ? Result<void>() : answer.error();
 }
 
@@ -339,11 +357,11 @@ Client::Events Client::events(const EventsOptions& options) const {
 
 Result<std::optional<Client::Event>> Client::Events::next(milliseconds wait) {
   auto news = state_->feed.next(wait);
-  if (!news) return std::move(news).error();
+  if (!news) return shown(news.error());
   if (!*news) return std::optional<Event>();
   auto& [kind, event, error] = **news;
   return std::optional(Event{static_cast<Event::Kind>(kind), std::move(event.name),
-                             std::move(event.id), std::move(event.data), std::move(error.message)});
+                             std::move(event.id), std::move(event.data), printable(error.message)});
 }
 
 }  // namespace gpuyard

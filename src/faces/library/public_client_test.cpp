@@ -1,5 +1,12 @@
 // What a program sees of the client without a daemon; test_client.py has it with one.
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -37,6 +44,40 @@ TEST_F(ClientTest, ADaemonThatIsAwayIsAnErrorOfTheRequest) {
   ASSERT_TRUE(client.ok());
   EXPECT_EQ(client->inventory().error().code, Errc::unavailable);
   EXPECT_EQ(client->events().next(std::chrono::seconds(1)).error().code, Errc::unavailable);
+}
+
+TEST_F(ClientTest, NothingThatATerminalObeysIsInAnError) {
+  char directory[] = "/tmp/gpuyard-client-XXXXXX";
+  ASSERT_NE(::mkdtemp(directory), nullptr);
+  const std::string path = std::string(directory) + "/a.sock";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(::listen(listener, 4), 0);
+  std::thread stranger([&] {
+    const std::string body = "{\"error\":{\"code\":\"conflict\",\"message\":\"a\\u001b\\u202eb\"}}";
+    const std::string answer =
+        "HTTP/1.1 409 Conflict\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        "Content-Length: " +
+        std::to_string(body.size()) + "\r\n\r\n" + body;
+    for (int i = 0; i < 3; ++i) {
+      const int one = ::accept(listener, nullptr, nullptr);
+      std::string request(4096, '\0');
+      static_cast<void>(::recv(one, request.data(), request.size(), 0));
+      static_cast<void>(::send(one, answer.data(), answer.size(), MSG_NOSIGNAL));
+      ::close(one);
+    }
+  });
+  const auto client = Client::open({.host = "unix://" + path});
+  EXPECT_EQ(client->inventory().error(), (gpuyard::Error{Errc::conflict, "a??b"}));
+  EXPECT_EQ(client->leases().error(), (gpuyard::Error{Errc::conflict, "a??b"}));
+  EXPECT_EQ(client->request("GET", "/").error(), (gpuyard::Error{Errc::conflict, "a??b"}));
+  stranger.join();
+  ::close(listener);
+  ::unlink(path.c_str());
+  ::rmdir(directory);
 }
 
 TEST_F(ClientTest, ARequestIsNothingButOneRequest) {

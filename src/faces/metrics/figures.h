@@ -54,12 +54,12 @@ struct AlertFigures {
 
 // The certificate that clients on other machines see.
 struct TlsFigures {
-  std::optional<std::int64_t> expires = {};  // Unix time, seconds; none: not loaded yet
+  std::optional<std::int64_t> expires = {};  // Unix time, seconds; empty: there is none
   std::uint64_t reload_failures = 0;
   std::uint64_t handshakes = 0;
   std::uint64_t failed_handshakes = 0;
   std::uint64_t refused_handshakes = 0;  // there was no room for them
-  std::string trouble = {};              // why a newer certificate is not in use; "": it is
+  std::string trouble = {};              // why the files are not what is in use; "": they are
 };
 
 // Events of GPUs that were dropped because too many came at once, since the daemon started.

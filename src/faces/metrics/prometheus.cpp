@@ -158,8 +158,12 @@ void put_tls(Text& text, const TlsFigures& tls) {
                 "When the certificate in use expires, Unix time.");
     text.number("tls_certificate_expiry_timestamp_seconds", static_cast<double>(*tls.expires));
   }
-  text.family("tls_certificate_reload_failures_total", "counter",
-              "Newer certificates that were no good, so that the old one stayed.");
+  text.family("tls_certificate_refused", "gauge",
+              "1 while the files of the certificate are no good.");
+  text.number("tls_certificate_refused", tls.trouble.empty() ? 0 : 1);
+  text.family(
+      "tls_certificate_reload_failures_total", "counter",
+      "Files of a certificate that were no good, so that the old one stayed or none is there.");
   text.number("tls_certificate_reload_failures_total", static_cast<double>(tls.reload_failures));
   text.family("tls_handshakes_total", "counter", "Handshakes over TLS, by how they ended.");
   const auto ended = [&](std::string_view how, std::uint64_t count) {

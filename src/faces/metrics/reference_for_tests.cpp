@@ -51,8 +51,9 @@ is `sink_queued`, `sink_delivered_total`, `sink_retries_total` and `sink_dead_le
 `events_dropped_total{{source}}` counts the events of GPUs that were dropped because too many came at
 once ([andon.md](andon.md)).
 
-Where the daemon speaks TLS, `tls_certificate_expiry_timestamp_seconds`, `tls_handshakes_total{{result}}` and
-`tls_certificate_reload_failures_total` tell of its certificate.
+Where the daemon speaks TLS, `tls_certificate_expiry_timestamp_seconds`, `tls_certificate_refused`,
+`tls_handshakes_total{{result}}` and `tls_certificate_reload_failures_total` tell of its certificate. There is no
+expiry while there is no certificate that can be used.
 
 With `[metrics] dialect` readings are told under DCGM's names and in its units, instead of ours or
 beside them; that is {} more series of a GPU at most. [prometheus.md](prometheus.md) has the rest.

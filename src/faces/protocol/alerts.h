@@ -10,6 +10,7 @@
 #include "andon/rule.h"
 #include "base/json_shape.h"
 #include "base/record.h"
+#include "protocol/bounds.h"
 
 namespace gpuyard::protocol {
 
@@ -17,7 +18,6 @@ namespace gpuyard::protocol {
 // never left out.
 inline constexpr std::string_view kAlertEvent = "alert";
 
-inline constexpr std::size_t kLongestAlertText = 200;  // bytes, of a note or a comment
 inline constexpr std::int64_t kMostAlertHistory = 1000;
 // How long a test of a sink waits for an answer.
 inline constexpr Duration kSinkTestPatience = std::chrono::seconds(15);
@@ -95,9 +95,6 @@ struct Alerts {
 BOOST_DESCRIBE_STRUCT(Alerts, (), (schema, simulated, alerts, pending, notes))
 GPUYARD_ABOUT(Alerts, {"notes", "What a person should look at, and what no rule can judge now."})
 
-// Numbers beyond this are not exact in every reader of JSON.
-inline constexpr std::int64_t kLargestAlert = (std::int64_t{1} << 53U) - 1;
-
 struct AlertHistoryQuery {
   std::optional<std::string> rule;
   std::optional<std::string> gpu;
@@ -107,7 +104,7 @@ struct AlertHistoryQuery {
 BOOST_DESCRIBE_STRUCT(AlertHistoryQuery, (), (rule, gpu, before, limit))
 GPUYARD_ABOUT(AlertHistoryQuery, {"rule", "Only of this rule."},
               {"gpu", "Only of these GPUs: indexes, UUIDs or PCI addresses with commas."},
-              {"before", "Only of lower numbers than this.", 0, kLargestAlert},
+              {"before", "Only of lower numbers than this.", 0, kLargestExact},
               {"limit", "At most so many, 1 to 1000; 100.", 1, kMostAlertHistory})
 
 struct AlertHistory {
@@ -121,13 +118,14 @@ struct AlertName {
   std::uint64_t alert = 0;
 };
 BOOST_DESCRIBE_STRUCT(AlertName, (), (alert))
-GPUYARD_ABOUT(AlertName, {"alert", "The number of an alert.", 0, kLargestAlert})
+GPUYARD_ABOUT(AlertName, {"alert", "The number of an alert.", 0, kLargestExact})
 
 struct AcknowledgeWish {
   std::optional<std::string> note;
 };
 BOOST_DESCRIBE_STRUCT(AcknowledgeWish, (), (note))
-GPUYARD_ABOUT(AcknowledgeWish, {"note", "What is done about it; at most 200 bytes."})
+GPUYARD_ABOUT(AcknowledgeWish,
+              {"note", "What is done about it; at most 200 bytes.", 0, kLongestNote})
 
 struct AlertAnswer {
   int schema = 1;
@@ -143,10 +141,13 @@ struct SilenceWish {
   std::optional<std::string> comment;
 };
 BOOST_DESCRIBE_STRUCT(SilenceWish, (), (for_s, rule, gpu, comment))
-GPUYARD_ABOUT(SilenceWish, {"for_s", "So long, in seconds; at most 30 days."},
-              {"rule", "Of this rule; left out: any."},
-              {"gpu", "Of this GPU: index, UUID or PCI address; left out: any, and the machine."},
-              {"comment", "Why; at most 200 bytes."})
+GPUYARD_ABOUT(SilenceWish,
+              {"for_s", "So long, in seconds; at most 30 days.", kShortestTime,
+               to_seconds(andon::SilenceBook::kLongest)},
+              {"rule", "Of this rule; left out: any.", 0, kLongestName},
+              {"gpu", "Of this GPU: index, UUID or PCI address; left out: any, and the machine.", 0,
+               kLongestGpuName},
+              {"comment", "Why; at most 200 bytes.", 0, kLongestNote})
 
 struct Silence {
   std::string id;
@@ -243,7 +244,7 @@ struct SinkTestWish {
   std::optional<std::string> sink;  // null: all of them
 };
 BOOST_DESCRIBE_STRUCT(SinkTestWish, (), (sink))
-GPUYARD_ABOUT(SinkTestWish, {"sink", "Left out: all of them."})
+GPUYARD_ABOUT(SinkTestWish, {"sink", "Left out: all of them.", 0, kLongestName})
 
 struct SinkTest {
   std::string sink;

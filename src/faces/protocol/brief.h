@@ -12,6 +12,7 @@
 #include "base/json_shape.h"
 #include "base/record.h"
 #include "device/health.h"
+#include "protocol/bounds.h"
 #include "protocol/resources.h"
 
 namespace gpuyard::protocol {
@@ -93,8 +94,8 @@ struct FreeQuery {
 };
 BOOST_DESCRIBE_STRUCT(FreeQuery, (), (gpus, min_free_bytes, model))
 GPUYARD_ABOUT(FreeQuery, {"gpus", "How many GPUs the claim would want. 1.", 1, 256},
-              {"min_free_bytes", "So much memory is to be free on each.", 0},
-              {"model", "Part of the GPU's name, in any case; at most 64 bytes."})
+              {"min_free_bytes", "So much memory is to be free on each.", 0, kLargestExact},
+              {"model", "Part of the GPU's name, in any case; at most 64 bytes.", 0, kLongestModel})
 
 struct FreeGpu {
   std::uint32_t index = 0;

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/saturated.h"
+
 namespace gpuyard::protocol {
 namespace {
 
@@ -33,14 +35,8 @@ Result<EccCounter> counter_of(const ClearEccWish& wish) {
                                           wish.counter)};
 }
 
-Result<std::optional<Duration>> lasting_of(const LastingWish& wish) {
-  if (!wish.for_s) return std::optional<Duration>();
-  constexpr double kYear = 366.0 * 24 * 3600;
-  if (!(*wish.for_s > 0) || *wish.for_s > kYear) {
-    return Error{Errc::invalid, "/for_s: more than 0 and at most 366 days, in seconds"};
-  }
-  const auto lasts = std::chrono::duration<double>(*wish.for_s);
-  return std::optional(std::chrono::duration_cast<Duration>(lasts));
+std::optional<Duration> lasting_of(const LastingWish& wish) {
+  return wish.for_s ? std::optional(length_of_seconds(*wish.for_s)) : std::nullopt;
 }
 
 SettingView view_of(const Setting& setting) {

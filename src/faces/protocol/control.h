@@ -13,6 +13,7 @@
 #include "control/operations.h"
 #include "device/setting.h"
 #include "device/snapshot.h"
+#include "protocol/bounds.h"
 
 namespace gpuyard::protocol {
 
@@ -39,17 +40,31 @@ struct LastingWish : ChangeWish {
   std::optional<std::uint64_t> fence;
 };
 BOOST_DESCRIBE_STRUCT(LastingWish, (ChangeWish), (for_s, lease, fence))
+GPUYARD_ABOUT(LastingWish,
+              {"for_s", "It is put back after so many seconds; left out: when its owner says so.",
+               kShortestTime, kLongestTime},
+              {"lease",
+               "A lease of the caller's that has these GPUs: it is put back when that ends, too.",
+               0, lease::kLongestId},
+              {"fence", "The lease's fence: refused if it is another grant's.", 0, kLargestExact})
+
+// What no board reaches; the GPU's own range is narrower.
+inline constexpr double kMostMilliwatts = 1e9;
+inline constexpr double kMostMegahertz = 1e6;
 
 struct PowerLimitWish : LastingWish {
   std::int64_t power_limit_mw = 0;
 };
 BOOST_DESCRIBE_STRUCT(PowerLimitWish, (LastingWish), (power_limit_mw))
+GPUYARD_ABOUT(PowerLimitWish, {"power_limit_mw", "In milliwatts.", 1, kMostMilliwatts})
 
 struct ClocksWish : LastingWish {
   std::int64_t min_clock_mhz = 0;
   std::int64_t max_clock_mhz = 0;
 };
 BOOST_DESCRIBE_STRUCT(ClocksWish, (LastingWish), (min_clock_mhz, max_clock_mhz))
+GPUYARD_ABOUT(ClocksWish, {"min_clock_mhz", "The lowest clock.", 0, kMostMegahertz},
+              {"max_clock_mhz", "The highest clock.", 0, kMostMegahertz})
 
 struct EnabledWish : LastingWish {
   bool enabled = false;
@@ -61,11 +76,17 @@ struct ComputeModeWish : LastingWish {
   std::string compute_mode;  // "default", "prohibited" or "exclusive_process"
 };
 BOOST_DESCRIBE_STRUCT(ComputeModeWish, (LastingWish), (compute_mode))
+GPUYARD_ABOUT(ComputeModeWish,
+              {"compute_mode", "\"default\", \"prohibited\" or \"exclusive_process\".", 0,
+               kLongestWord})
 
 struct ClearEccWish : ChangeWish {
   std::string counter;  // "volatile" (since the driver was loaded) or "aggregate" (ever)
 };
 BOOST_DESCRIBE_STRUCT(ClearEccWish, (ChangeWish), (counter))
+GPUYARD_ABOUT(ClearEccWish,
+              {"counter", "\"volatile\" (since the driver was loaded) or \"aggregate\" (ever).", 0,
+               kLongestWord})
 
 // The parameters of a DELETE; the same as ChangeWish.
 struct RestoreQuery : ManagedGpus {
@@ -77,6 +98,9 @@ struct RestoreQuery : ManagedGpus {
   std::optional<std::uint64_t> fence;
 };
 BOOST_DESCRIBE_STRUCT(RestoreQuery, (ManagedGpus), (atomic, force, dry_run, wait, lease, fence))
+GPUYARD_ABOUT(RestoreQuery,
+              {"lease", "Restores what was set with this lease.", 0, lease::kLongestId},
+              {"fence", "The lease's fence: refused if it is another grant's.", 0, kLargestExact})
 
 // A setting in words, and the numbers of its kind; the other numbers are null.
 struct SettingView {
@@ -203,7 +227,8 @@ struct AuditQuery {
   std::optional<std::int64_t> before;  // entries older than this number
 };
 BOOST_DESCRIBE_STRUCT(AuditQuery, (), (gpu, limit, before))
-GPUYARD_ABOUT(AuditQuery, {"limit", "The newest so many, 1 to 1000; 100.", 1, 1000})
+GPUYARD_ABOUT(AuditQuery, {"limit", "The newest so many, 1 to 1000; 100.", 1, 1000},
+              {"before", "Only entries of lower numbers than this.", 0, kLargestExact})
 
 struct AuditLine {
   std::int64_t number = 0;  // counts up
@@ -233,7 +258,7 @@ BOOST_DESCRIBE_STRUCT(Audit, (), (schema, entries))
 // Return what a body asks for. Errors: invalid.
 Result<Setting> setting_of(const ComputeModeWish&);
 Result<EccCounter> counter_of(const ClearEccWish&);
-Result<std::optional<Duration>> lasting_of(const LastingWish&);
+std::optional<Duration> lasting_of(const LastingWish&);
 
 SettingView view_of(const Setting&);
 Change change_of(const control::Change&);

@@ -168,17 +168,10 @@ EnergyWindow energy_window_of(const energy::WindowResult& result, const gpuyard:
 
 Result<energy::WindowWish> window_wish_of(const EnergyWindowWish& wish, uid_t owner) {
   energy::WindowWish out{.name = wish.name.value_or(""), .owner = owner};
-  if (wish.gpus && wish.gpus->empty()) {
-    return Error{Errc::invalid, "/gpus: names no GPU; leave it out for all"};
-  }
   for (const GpuName& gpu : wish.gpus.value_or(std::vector<GpuName>{})) {
     out.gpus.push_back(gpu.text);
   }
-  if (wish.most_seconds) {
-    // The clamp keeps the value within a Duration; anything longer is refused anyway.
-    constexpr std::int64_t kBeyond = 1'000'000'000;
-    out.most = std::chrono::seconds(std::clamp<std::int64_t>(*wish.most_seconds, 0, kBeyond));
-  }
+  if (wish.most_seconds) out.most = std::chrono::seconds(*wish.most_seconds);
   return out;
 }
 
@@ -188,7 +181,8 @@ void put_json(std::string& out, const GpuName& name) {
 
 void read_json(const boost::json::value& from, GpuName& to, const std::string& path,
                json::Problems& problems) {
-  if (const auto* text = from.if_string(); text != nullptr && !text->empty()) {
+  if (const auto* text = from.if_string();
+      text != nullptr && !text->empty() && text->size() <= kLongestGpuName) {
     to.text = std::string_view(*text);
   } else if (const auto* index = from.if_int64(); index != nullptr && *index >= 0) {
     to.text = std::to_string(*index);
@@ -198,7 +192,11 @@ void read_json(const boost::json::value& from, GpuName& to, const std::string& p
 }
 
 void schema_of(std::type_identity<GpuName>, boost::json::object& out) {
-  out = {{"type", boost::json::array{"string", "integer"}}};
+  out = {{"type", boost::json::array{"string", "integer"}},
+         {"minimum", 0},
+         {"maximum", INT64_MAX},
+         {"minLength", 1},
+         {"maxLength", kLongestGpuName}};
 }
 
 }  // namespace gpuyard::protocol

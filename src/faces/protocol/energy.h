@@ -11,6 +11,7 @@
 #include "base/json_shape.h"
 #include "device/snapshot.h"
 #include "energy/ledger.h"
+#include "protocol/bounds.h"
 
 namespace gpuyard::protocol {
 
@@ -123,11 +124,15 @@ struct EnergyWindowWish {
   std::optional<std::int64_t> most_seconds;
 };
 BOOST_DESCRIBE_STRUCT(EnergyWindowWish, (), (gpus, name, most_seconds))
-GPUYARD_ABOUT(
-    EnergyWindowWish, {"gpus", "Indexes, UUIDs or PCI addresses; all GPUs if there is none."},
-    {"name", "For people, at most 64 bytes. Whoever may read can see it."},
-    {"most_seconds",
-     "Then the window is ended and forgotten: 1 to 2592000 (30 days); 86400 if not said."})
+GPUYARD_ABOUT(EnergyWindowWish,
+              {"gpus", "Indexes, UUIDs or PCI addresses; all GPUs if there is none.", 1,
+               kMostGpuNames},
+              {"name", "For people, at most 64 bytes. Whoever may read can see it.", 0,
+               energy::Ledger::kLongestName},
+              {"most_seconds",
+               "Then the window is ended and forgotten: 1 to 2592000 (30 days); 86400 if not said.",
+               to_seconds(energy::Ledger::kShortestWindow),
+               to_seconds(energy::Ledger::kLongestWindow)})
 
 struct WindowGpu {
   std::optional<std::uint32_t> index;

@@ -37,7 +37,8 @@ GPUYARD_ABOUT(
      "if left out."},
     {"until", "The same; now if left out."},
     {"step", "Length of time for each point: 10s, 5m, 1h. Excludes points."},
-    {"points", "No more points than this, 1 to 20000; the step follows. 1000 if left out."},
+    {"points", "No more points than this, 1 to 20000; the step follows. 1000 if left out.", 1,
+     20'000},
     {"format", "json or csv; without it Accept decides."})
 
 enum class HistoryResolution : std::uint8_t { reading, ten_seconds, minute };

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "device/snapshot.h"
 #include "lease/lease.h"
+#include "protocol/bounds.h"
 #include "protocol/energy.h"
 #include "protocol/route.h"
 #include "usage/use.h"
@@ -18,6 +19,9 @@
 #include "usage/use_count.h"
 
 namespace gpuyard::protocol {
+
+inline constexpr Duration kUsualAnswer = std::chrono::seconds(30);
+inline constexpr Duration kLatestAnswer = std::chrono::seconds(60);
 
 struct LeaseName {
   std::string lease;
@@ -49,26 +53,32 @@ GPUYARD_ABOUT(
      "same "
      "claim made again with it is the same claim. No id of a lease begins with another's. Left "
      "out: "
-     "a new one."},
-    {"gpus", "How many GPUs: all of them or none. 1."},
-    {"min_free_bytes", "So much memory is to be free on each."},
-    {"model", "Part of the GPU's name, in any case; at most 64 bytes."},
-    {"among", "Only these GPUs: indexes, UUIDs or PCI addresses."},
+     "a new one.",
+     lease::kShortestId, lease::kLongestId},
+    {"gpus", "How many GPUs: all of them or none. 1.", 1, lease::kMostGpus},
+    {"min_free_bytes", "So much memory is to be free on each.", 0, kLargestExact},
+    {"model", "Part of the GPU's name, in any case; at most 64 bytes.", 0, kLongestModel},
+    {"among", "Only these GPUs: indexes, UUIDs or PCI addresses.", 1, kMostGpuNames},
     {"max_time_s",
      "How long the GPUs are held at most, as far as one knows. Who says so may go before others "
-     "where nobody has to wait longer for it."},
-    {"wait_s", "How long to wait for them; 0: not at all; null: for ever."},
+     "where nobody has to wait longer for it.",
+     kShortestTime, kLongestTime},
+    {"wait_s", "How long to wait for them; 0: not at all; null: for ever.", 0, kLongestTime},
     {"binding",
      "What the lease lasts as long as: `process`, the caller's (the default); `run`, the command "
-     "that is counted to it; `detached`, a time that can be renewed."},
-    {"ttl_s", "Of a detached lease: how long it lasts without renewal, from 10 seconds to 7 days."},
+     "that is counted to it; `detached`, a time that can be renewed.",
+     0, kLongestWord},
+    {"ttl_s", "Of a detached lease: how long it lasts without renewal, from 10 seconds to 7 days.",
+     to_seconds(lease::kShortestTtl), to_seconds(lease::kLongestTtl)},
     {"note",
      "For people: the command, the purpose; at most 200 bytes. Only its own user and "
      "administrators "
-     "see it."},
+     "see it.",
+     0, kLongestNote},
     {"answer_within_s",
      "Answer after so long at the latest, with what there is then: up to 60, 30 if left out. Ask "
-     "again with the id to wait on."},
+     "again with the id to wait on.",
+     0, to_seconds(kLatestAnswer)},
     {"stream",
      "Answer with server-sent events `lease`, at each change and when the place is another."})
 
@@ -208,10 +218,11 @@ struct ReleaseQuery : LeaseName {
 };
 BOOST_DESCRIBE_STRUCT(ReleaseQuery, (LeaseName), (fence, force, reason, signal))
 GPUYARD_ABOUT(
-    ReleaseQuery, {"fence", "The lease's fence: refused if it is another grant's."},
+    ReleaseQuery,
+    {"fence", "The lease's fence: refused if it is another grant's.", 0, kLargestExact},
     {"force",
      "Also somebody else's, and one that does not drain. Needs a reason and an administrator."},
-    {"reason", "Why it is forced; at most 200 bytes."},
+    {"reason", "Why it is forced; at most 200 bytes.", 0, kLongestNote},
     {"signal", "To what still runs under the lease: TERM, INT, HUP or KILL."})
 
 struct RenewWish {
@@ -219,7 +230,10 @@ struct RenewWish {
   std::optional<std::uint64_t> fence;
 };
 BOOST_DESCRIBE_STRUCT(RenewWish, (), (ttl_s, fence))
-GPUYARD_ABOUT(RenewWish, {"ttl_s", "From now, in seconds."})
+GPUYARD_ABOUT(RenewWish,
+              {"ttl_s", "From now, in seconds.", to_seconds(lease::kShortestTtl),
+               to_seconds(lease::kLongestTtl)},
+              {"fence", "The lease's fence: refused if it is another grant's.", 0, kLargestExact})
 
 // A process to be counted to a lease: the command of `gpuyard run`.
 struct MemberWish {
@@ -227,6 +241,8 @@ struct MemberWish {
   std::optional<std::uint64_t> fence;
 };
 BOOST_DESCRIBE_STRUCT(MemberWish, (), (pid, fence))
+GPUYARD_ABOUT(MemberWish, {"pid", "The number of a process of the caller's.", 1, kLastPid},
+              {"fence", "The lease's fence: refused if it is another grant's.", 0, kLargestExact})
 
 // A running process that uses GPUs, and is to get a lease of them.
 struct AdoptWish {
@@ -234,11 +250,14 @@ struct AdoptWish {
   std::optional<std::string> note;
 };
 BOOST_DESCRIBE_STRUCT(AdoptWish, (), (pid, note))
+GPUYARD_ABOUT(AdoptWish, {"pid", "The number of a process of the caller's.", 1, kLastPid},
+              {"note", "For people; at most 200 bytes.", 0, kLongestNote})
 
 struct CordonWish {
   std::string reason;
 };
 BOOST_DESCRIBE_STRUCT(CordonWish, (), (reason))
+GPUYARD_ABOUT(CordonWish, {"reason", "Waiting users see it; at most 200 bytes.", 1, kLongestNote})
 
 struct Cordoned {
   int schema = 1;
@@ -308,13 +327,6 @@ BOOST_DESCRIBE_STRUCT(Usage, (),
 inline constexpr const char* kLeaseEvent = "lease";
 inline constexpr const char* kLoadEvent = "load";
 
-// The limits of a claim's fields.
-inline constexpr std::size_t kLongestNote = 200;  // bytes
-inline constexpr std::size_t kLongestModel = 64;
-inline constexpr std::size_t kLongestReason = 200;
-inline constexpr Duration kUsualAnswer = std::chrono::seconds(30);
-inline constexpr Duration kLatestAnswer = std::chrono::seconds(60);
-
 // Returns what a claim's body asks for; it names GPUs as in the snapshot. Errors: invalid,
 // not_found, unavailable.
 // `known`: the claim that already has this id. Its GPUs were named when it was made; one may have
@@ -322,12 +334,9 @@ inline constexpr Duration kLatestAnswer = std::chrono::seconds(60);
 Result<lease::Wish> wish_of(const LeaseWish&, const gpuyard::Snapshot&,
                             const lease::Wish* known = nullptr);
 // Returns how long the answer may take while nothing is granted.
-Result<Duration> answer_within_of(const LeaseWish&);
+Duration answer_within_of(const LeaseWish&);
 // Returns the number of a signal by its name: TERM, INT, HUP or KILL.
 Result<int> signal_of(std::string_view name);
-Result<Duration> ttl_of(const RenewWish&);
-// Errc::invalid, naming the field and the limit.
-Result<void> check_length(std::string_view field, std::string_view text, std::size_t most);
 
 // The use under leases, as the API tells it.
 

@@ -208,8 +208,10 @@ GPUYARD_ABOUT(Readiness,
               {"now",
                "The machine's own clock, RFC 3339; null from a daemon that is too old to say."},
               {"cuda_available", "NVML is initialised and there is at least one GPU."},
+              {"reason", "Why it is so; for whom may not read, the state alone."},
               {"notes",
-               "What is in use though something is wrong with it: an old certificate, say."})
+               "What is wrong besides, for whom may read: an old certificate that is still in use, "
+               "an address where nobody can connect."})
 
 // Convert telemetry's records to the wire's.
 DriverInfo driver_info_of(const gpuyard::DriverInfo&);

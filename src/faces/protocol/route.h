@@ -31,6 +31,13 @@ BOOST_DESCRIBE_ENUM(TextFormat, json, csv)
 // contract fixed that.
 enum class ErrorShape { standard, detail };
 
+// Who writes the line of a change in the audit.
+enum class Audited : std::uint8_t {
+  router,   // the Router after each success, unless the handler says that nothing has changed
+  control,  // control, for each GPU, with the values before and after
+  books,    // no one: the books of leases and jobs have it already
+};
+
 // A row of the one table of authority: what the route needs of its caller (scope), over what it may
 // be called (local), and what becomes of it for a token of some GPUs (gpus). api/principal.h says
 // what each caller has.
@@ -60,6 +67,13 @@ struct RouteInfo {
   // Parameters of the query are no error though the route has none: a Prometheus job may have its
   // own for every target.
   bool ignores_query = false;
+  // For routes of the scope control or more that are no GET. Of the others, the handler says what
+  // is to be noted: what an administrator does to another user's lease.
+  Audited audit = Audited::router;
+
+  bool is_audited() const {
+    return method != "GET" && scope >= Scope::control && audit == Audited::router;
+  }
 };
 
 struct NoBody {};

@@ -207,6 +207,7 @@ constexpr RouteInfo changing(std::string_view method, std::string_view pattern,
   route.failures = kChanges;
   route.also_answers_with = kMultiStatus;
   route.for_holders = for_holders;
+  route.audit = Audited::control;
   return route;
 }
 

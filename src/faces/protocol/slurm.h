@@ -81,7 +81,10 @@ struct SlurmCheck {
 BOOST_DESCRIBE_STRUCT(SlurmCheck, (), (trouble))
 GPUYARD_ABOUT(SlurmCheck, {"trouble",
                            "What keeps the hook from its work, at most 200 bytes; empty: nothing. "
-                           "Left out: as it said last."})
+                           "Left out: as it said last.",
+                           0, kLongestNote})
+
+inline constexpr double kLastMinor = 1'048'575;  // of Linux
 
 struct JobWish {
   std::uint32_t uid = 0;
@@ -89,9 +92,9 @@ struct JobWish {
   std::optional<std::string> note;
 };
 BOOST_DESCRIBE_STRUCT(JobWish, (), (uid, minors, note))
-GPUYARD_ABOUT(JobWish, {"uid", "Whose job it is."},
-              {"minors", "The numbers of its GPUs' device files."},
-              {"note", "For people: the name of the job; at most 200 bytes."})
+GPUYARD_ABOUT(JobWish, {"uid", "Whose job it is.", 0, kLastUid},
+              {"minors", "The numbers of its GPUs' device files.", 1, kMostGpuNames, 0, kLastMinor},
+              {"note", "For people: the name of the job; at most 200 bytes.", 0, kLongestNote})
 
 struct SlurmBegun {
   int schema = kSchemaVersion;
@@ -108,6 +111,7 @@ GPUYARD_ABOUT(SlurmBegun, {"sick", "Those of the job's GPUs that are in quaranti
 
 inline constexpr std::array kBegins = {Errc::not_found, Errc::conflict, Errc::unavailable};
 inline constexpr std::array kNeedsJob = {Errc::not_found, Errc::unavailable};
+inline constexpr std::array kForgets = {Errc::conflict, Errc::unavailable};
 
 inline constexpr Route<NoParams, SlurmNode> kSlurm{
     {"GET", "/api/gpu/slurm", "Slurm", Scope::read, Gpus::whole,
@@ -123,15 +127,31 @@ inline constexpr Route<JobName, LeaseAnswer> kSlurmJob{
     {"GET", "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::read, Gpus::whole,
      "The last lease of a job here, and what was used under it.", kNeedsJob}};
 
-inline constexpr Route<JobName, SlurmBegun, JobWish> kBeginJob{
-    {"PUT", "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::admin, Gpus::whole,
-     "A job begins on GPUs that Slurm gave to it: a lease of them, whatever their condition. A job "
-     "that had one of them is over. Said again, it is the same job.",
-     kBegins}};
+inline constexpr Route<NoParams, SlurmNode> kForgetSlurm{
+    {"DELETE", "/api/gpu/slurm", "Slurm", Scope::admin, Gpus::whole,
+     "gpuyard leases the GPUs again, until a hook of Slurm speaks. Refused while a job of Slurm "
+     "has "
+     "GPUs here, and where [lease] mode says that Slurm leases them. Jobs that are over are "
+     "forgotten; what they used stays in the books.",
+     kForgets}};
 
-inline constexpr Route<JobName, LeaseAnswer> kEndJob{
-    {"DELETE", "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::admin, Gpus::whole,
-     "A job is over. Its lease drains until its processes are seen gone.", kNeedsJob}};
+// A job as its hooks report it: its lease and what it used are in the books.
+constexpr RouteInfo about_job(std::string_view method, std::string_view summary,
+                              std::span<const Errc> failures) {
+  RouteInfo route{method,  "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::admin, Gpus::whole, summary,
+                  failures};
+  route.audit = Audited::books;
+  return route;
+}
+
+inline constexpr Route<JobName, SlurmBegun, JobWish> kBeginJob{about_job(
+    "PUT",
+    "A job begins on GPUs that Slurm gave to it: a lease of them, whatever their condition. A job "
+    "that had one of them is over. Said again, it is the same job.",
+    kBegins)};
+
+inline constexpr Route<JobName, LeaseAnswer> kEndJob{about_job(
+    "DELETE", "A job is over. Its lease drains until its processes are seen gone.", kNeedsJob)};
 
 }  // namespace gpuyard::protocol
 

@@ -14,8 +14,10 @@
 
 namespace gpuyard::protocol {
 
-inline constexpr double kLongestToken = 315'360'000;  // ten years, in seconds
-inline constexpr double kUsualToken = 7'776'000;      // 90 days
+// In seconds.
+inline constexpr double kShortestToken = access::kShortestLife.count();
+inline constexpr double kLongestToken = access::kLongestLife.count();  // ten years
+inline constexpr double kUsualToken = 7'776'000;                       // 90 days
 
 enum class TokenScope : std::uint8_t { metrics, read, lease, control, admin };
 BOOST_DESCRIBE_ENUM(TokenScope, metrics, read, lease, control, admin)
@@ -33,14 +35,17 @@ BOOST_DESCRIBE_STRUCT(TokenWish, (), (name, scope, gpus, lasts_s, for_ever, serv
 GPUYARD_ABOUT(TokenWish,
               {"name",
                "For people: what uses it. 1 to 64 printable characters; no two good tokens "
-               "of one user have the same."},
+               "of one user have the same.",
+               1, kLongestName},
               {"scope", "The most that it may; it never may more than its user may at that time."},
-              {"gpus", "The only GPUs it is for: indexes, UUIDs or PCI addresses. All."},
-              {"lasts_s", "It expires after so many seconds; at most ten years. 90 days.", 1,
-               kLongestToken},
+              {"gpus", "The only GPUs it is for: indexes, UUIDs or PCI addresses. All.", 1,
+               kMostGpuNames},
+              {"lasts_s", "It expires after so many seconds; at most ten years. 90 days.",
+               kShortestToken, kLongestToken},
               {"for_ever", "It never expires. Only administrators."},
               {"service", "It is no user's, and may only read. Only administrators."},
-              {"uid", "The user whose it is. Only administrators name another than themselves."})
+              {"uid", "The user whose it is. Only administrators name another than themselves.", 0,
+               kLastUid})
 
 struct Token {
   std::string id;
@@ -58,16 +63,24 @@ struct Token {
   std::optional<std::string> in_clear;
   std::optional<std::string> revoked;
   std::string revoked_by;
+  std::optional<bool> not_kept;
+  std::optional<bool> user_gone;
 };
 BOOST_DESCRIBE_STRUCT(Token, (),
                       (id, name, uid, user, scope, gpus, state, made, made_by, expires, last_used,
-                       last_from, in_clear, revoked, revoked_by))
+                       last_from, in_clear, revoked, revoked_by, not_kept, user_gone))
 GPUYARD_ABOUT(Token, {"uid", "Whose it is; null: a service's."}, {"gpus", "UUIDs; none: all GPUs."},
               {"state", "\"good\", \"expired\" or \"revoked\"."}, {"expires", "Null: never."},
               {"last_used", "Known to the minute."},
               {"last_from", "The address or user that showed it last."},
               {"in_clear",
-               "When it was last sent without TLS, where others may have read it: make a new one."})
+               "When it was last sent without TLS, where others may have read it: make a new one."},
+              {"not_kept",
+               "True: its last change is not stored yet, and a restart now would undo it. gpuyard "
+               "keeps trying."},
+              {"user_gone",
+               "True: this machine has no user with that number. A new user with the number would "
+               "have the token."})
 
 struct Tokens {
   int schema = 1;

@@ -1,0 +1,109 @@
+// Client certificates at each request, and what strangers are told.
+#include "api/client_certificates.h"
+
+#include "api/routes_for_tests.h"
+#include "base/text.h"
+
+namespace gpuyard::api {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class CertificateRoutes : public LeaseRoutes {
+ protected:
+  // A client of ours whose certificate lasts for a minute.
+  http::Peer certified() {
+    http::Peer peer = over_tls();
+    peer.certificate_names = {"DNS:prometheus.lab"};
+    peer.certificate_fingerprint = "0a1b";
+    peer.certificate_ends = ends_;
+    return peer;
+  }
+
+  const WallTime ends_ = loop_.wall() + seconds(60);
+};
+
+TEST_F(CertificateRoutes, OneThatIsGoodIsAdmitted) {
+  EXPECT_EQ(get("/api/gpu/leases", certified())->status(), 200);
+}
+
+TEST_F(CertificateRoutes, OneThatEndedIsRefusedOnItsOpenConnection) {
+  const http::Peer peer = certified();
+  pass(seconds(60));
+  const auto refused = get("/api/gpu/leases", peer);
+  EXPECT_EQ(refused->status(), 403);
+  EXPECT_THAT(refused->message(), HasSubstr("expired at"));
+}
+
+TEST_F(CertificateRoutes, OneThatIsRevokedIsRefusedUntilItIsNot) {
+  const http::Peer peer = certified();
+  certificates_.revoke({"0a1b"});
+  const auto refused = get("/api/gpu/leases", peer);
+  EXPECT_EQ(refused->status(), 403);
+  EXPECT_THAT(refused->message(), HasSubstr("tls.revoked"));
+  certificates_.revoke({});
+  EXPECT_EQ(get("/api/gpu/leases", peer)->status(), 200);
+}
+
+TEST_F(CertificateRoutes, ItsStreamsEndWithIt) {
+  const auto stream = get("/api/gpu/events", certified());
+  ASSERT_EQ(stream->status(), 200) << stream->text();
+  ASSERT_NE(stream->answer->feed, nullptr);
+  bool told = false;
+  stream->answer->feed->on_more([&] { told = true; });
+  pass(seconds(59));
+  EXPECT_FALSE(stream->answer->feed->over());
+  pass(seconds(1) + ClientCertificates::kLook);
+  EXPECT_TRUE(stream->answer->feed->over());
+  EXPECT_TRUE(told);
+}
+
+TEST_F(CertificateRoutes, ItsStreamsEndWhenItIsRevoked) {
+  const auto stream = get("/api/gpu/events", certified());
+  ASSERT_NE(stream->answer->feed, nullptr);
+  certificates_.revoke({"ffff"});
+  EXPECT_FALSE(stream->answer->feed->over());
+  certificates_.revoke({"0a1b"});
+  EXPECT_TRUE(stream->answer->feed->over());
+}
+
+class Strangers : public LeaseRoutes {
+ protected:
+  Strangers() {
+    tls_.trouble = "the file /etc/secret/place/tls.pem expired";
+    context_.tls = &tls_;
+    context_.closed_doors = &closed_;
+  }
+  metrics::TlsFigures tls_;
+  const std::map<std::string, std::string> closed_{{"tls.listen 192.0.2.9:9411", "is taken"}};
+};
+
+TEST_F(Strangers, AreToldWhetherTheDaemonIsReadyAndNoMore) {
+  const std::string text = get("/ready", over_tls())->text();
+  for (const char* detail : {"/etc/secret", "192.0.2.9"}) EXPECT_THAT(text, Not(HasSubstr(detail)));
+  EXPECT_THAT(text, HasSubstr(R"("notes":[])"));
+  EXPECT_THAT(get("/health", over_tls())->text(), Not(HasSubstr("1.2.3")));
+}
+
+TEST_F(Strangers, AreNotToldTheMachinesNameByItsPages) {
+  for (const char* page : {"/gpu/0", "/queue", "/alerts", "/usage", "/audit", "/login"}) {
+    const auto answer = get(page, over_tls());
+    ASSERT_EQ(answer->status(), 200) << page;
+    EXPECT_THAT(answer->text(), HasSubstr(R"(data-host="" data-version="")")) << page;
+    EXPECT_THAT(answer->text(), HasSubstr("<title>gpuyard</title>")) << page;
+    EXPECT_THAT(answer->text(), Not(HasSubstr("1.2.3"))) << page;
+  }
+}
+
+TEST_F(Strangers, AreThoseWhoMayNotRead) {
+  const std::string ready = get("/ready", local_user(kAlice))->text();
+  EXPECT_THAT(ready, HasSubstr("/etc/secret/place/tls.pem"));
+  EXPECT_THAT(ready, HasSubstr("tls.listen 192.0.2.9:9411 is closed: is taken"));
+  EXPECT_THAT(get("/gpu/0", local_user(kAlice))->text(), HasSubstr(R"(data-version="1.2.3")"));
+  EXPECT_THAT(get("/health", local_user(kAlice))->text(), HasSubstr("1.2.3"));
+}
+
+}  // namespace
+}  // namespace gpuyard::api

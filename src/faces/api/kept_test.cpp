@@ -1,0 +1,107 @@
+// Right after a start what was kept is not read yet: that is never told as "there is none".
+#include "api/kept.h"
+
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/routes_for_tests.h"
+
+namespace gpuyard::api {
+namespace {
+
+using testing::HasSubstr;
+
+class JustStarted : public Routes {
+ protected:
+  JustStarted() : Routes(2) {
+    world_.leases.emplace(loop_, world_.ground, world_.disk, world_.policy, "boot-1");
+    world_.leases->on_gpus(world_.fleet);
+    world_.leases->start();  // it hears of its disk in the loop's next turn
+  }
+  void read_all() {
+    tokens_.start();
+    board_.start();
+    meter_.start();
+    energy_archive_.answer_load(energy::Books{});
+    loop_.run_posted();
+  }
+
+  std::optional<http::Response> ask(const protocol::RouteInfo& route) {
+    http::Request request;
+    request.method = route.method == "GET"    ? http::Method::get
+                     : route.method == "POST" ? http::Method::post
+                     : route.method == "PUT"  ? http::Method::put
+                                              : http::Method::del;
+    // A name in the path: the number 1 is no lease, no token and no alert.
+    std::string path(route.pattern);
+    for (std::size_t at = path.find('{'); at != path.npos; at = path.find('{')) {
+      path.replace(at, path.find('}') - at + 1, "1");
+    }
+    request.path = path;
+    request.body = "{}";
+    request.peer = local_user(0);
+    const auto answer = std::make_shared<std::optional<http::Response>>();
+    router_.handle(std::move(request),
+                   http::Reply([answer](http::Response sent) { *answer = std::move(sent); }));
+    return *answer;
+  }
+};
+
+bool is_put_off(const std::optional<http::Response>& answer) {
+  return answer && answer->status == 503 &&
+         http::find_header(answer->headers, "Retry-After") == "1" &&
+         http::find_header(answer->headers, "X-Gpuyard-Reading") == "true" &&
+         answer->body->find("still being") != std::string::npos;
+}
+
+// Control's tables are read at once in these tests.
+bool is_kept_elsewhere(const protocol::RouteInfo& route) {
+  static const std::set<std::string_view> kOfThisLife = {"/api/gpu/rules", "/api/gpu/sinks",
+                                                         "/api/gpu/alerts/test"};
+  static const std::set<std::string_view> kTags = {"Alerts", "Energy", "Leases", "Slurm", "Tokens"};
+  return route.pattern == "/api/gpu/brief" ||
+         (kTags.contains(route.tag) && !kOfThisLife.contains(route.pattern));
+}
+
+TEST_F(JustStarted, RoutesAboutWhatIsKeptAreAskedLater) {
+  int put_off = 0;
+  for (const BoundRoute& route : table()) {
+    SCOPED_TRACE(std::string(route.info.method) + " " + std::string(route.info.pattern));
+    const auto answer = ask(route.info);
+    EXPECT_EQ(is_put_off(answer), is_kept_elsewhere(route.info));
+    put_off += is_put_off(answer) ? 1 : 0;
+  }
+  EXPECT_GE(put_off, 30);
+  read_all();
+  for (const BoundRoute& route : table()) {
+    EXPECT_FALSE(is_put_off(ask(route.info))) << route.info.pattern;
+  }
+}
+
+TEST_F(JustStarted, ADiskThatFailsIsNotAskedAgainSoon) {
+  world_.disk.fails = Error{Errc::unavailable, "no such disk"};
+  loop_.run_posted();
+  const auto answer = ask(protocol::kLeases);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 503);
+  EXPECT_THAT(*answer->body, HasSubstr("no such disk"));
+  EXPECT_EQ(http::find_header(answer->headers, "X-Gpuyard-Reading"), "");
+}
+
+TEST_F(LeaseRoutes, AHeldLeaseIsThereOnceItWasRead) {
+  held(R"({"id":"train-1-of-many-leases"})", process(10));
+  const http::Peer holder = process(10);
+  world_.leases.emplace(loop_, world_.ground, world_.disk, world_.policy, "boot-1");
+  world_.leases->on_gpus(world_.fleet);
+  world_.leases->start();
+  const std::string path = "/api/gpu/leases/train-1-of-many-leases";
+  const auto early = del(path, holder);  // what it posts runs after its answer
+  EXPECT_EQ(early->status(), 503);
+  EXPECT_THAT(early->message(), HasSubstr("still being looked at"));
+  EXPECT_EQ(del(path, holder)->status(), 200);
+}
+
+}  // namespace
+}  // namespace gpuyard::api

@@ -1,0 +1,138 @@
+#include "client/forms.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include <fmt/format.h>
+#include <boost/json.hpp>
+
+#include "base/log.h"
+
+namespace gpuyard::client {
+namespace {
+
+constexpr std::size_t kLongestWord = 256;
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// Letters and digits, and what joins them in ids, UUIDs, PCI addresses and numbers of jobs.
+bool is_word(std::string_view text) {
+  constexpr std::string_view kJoins = "-_.:/+";
+  const auto fits = [&](char c) {
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           kJoins.find(c) != kJoins.npos;
+  };
+  return text.size() <= kLongestWord && !text.starts_with('-') && std::ranges::all_of(text, fits);
+}
+
+// "2026-01-31T12:00:01.250Z", with any number of decimals, or with an offset for the Z.
+bool is_moment(std::string_view text) {
+  constexpr std::string_view kForm = "0000-00-00T00:00:00";
+  const auto starts_as = [](std::string_view given, std::string_view form) {
+    return given.size() >= form.size() &&
+           std::ranges::equal(given.substr(0, form.size()), form, [](char c, char wanted) {
+             return wanted == '0' ? is_digit(c) : c == wanted;
+           });
+  };
+  if (!starts_as(text, kForm)) return false;
+  text.remove_prefix(kForm.size());
+  if (text.starts_with('.')) {
+    const std::size_t end = std::min(text.find_first_not_of("0123456789", 1), text.size());
+    if (end == 1) return false;
+    text.remove_prefix(end);
+  }
+  const bool offset = starts_as(text, "+00:00") || starts_as(text, "-00:00");
+  return text == "Z" || (offset && text.size() == std::string_view("+00:00").size());
+}
+
+constexpr std::array<std::string_view, 14> kWords = {
+    "id",         "uuid",     "lease",  "pci_address", "operation", "job",   "slurm_job",
+    "slurm_step", "instance", "window", "silence",     "device",    "epoch", "last_event_id"};
+constexpr std::array<std::string_view, 25> kMoments = {
+    "at",         "since",    "until",         "fired",        "resolved",
+    "asked",      "granted",  "ended",         "expires",      "made",
+    "last_used",  "in_clear", "revoked",       "taken_at",     "asked_at",
+    "began_at",   "ends_at",  "began",         "first_seen",   "last_seen",
+    "started_at", "ended_at", "failing_since", "covers_since", "started"};
+
+// An empty text says that there is none.
+bool has_its_form(std::string_view name, std::string_view text) {
+  if (text.empty()) return true;
+  if (std::ranges::find(kWords, name) != kWords.end()) return is_word(text);
+  return std::ranges::find(kMoments, name) == kMoments.end() || is_moment(text);
+}
+
+// Walks an answer; the parser has bounded its depth.
+class Sieve {
+ public:
+  std::size_t dropped = 0;
+  std::string fault;  // the path of the last field with another form
+
+  // Returns whether the value may stay.
+  bool keeps(boost::json::value& value, const std::string& path) {
+    if (auto* list = value.if_array()) {
+      auto end = std::remove_if(list->begin(), list->end(), [&](boost::json::value& entry) {
+        const bool drops = !keeps(entry, path);
+        dropped += drops ? 1 : 0;
+        return drops;
+      });
+      list->erase(end, list->end());
+      return true;
+    }
+    auto* object = value.if_object();
+    if (object == nullptr) return true;
+    return std::ranges::all_of(*object, [&](auto& field) {
+      const std::string_view name = field.key();
+      // Its names are those of readings.
+      if (name == "missing") return true;
+      const std::string place = path + "/" + std::string(name);
+      const auto* text = field.value().if_string();
+      if (text != nullptr ? has_its_form(name, *text) : keeps(field.value(), place)) return true;
+      if (text != nullptr) fault = place;
+      return false;
+    });
+  }
+};
+
+// Once is enough: what asks again and again would say it each time.
+void say_dropped(std::string_view whose, std::size_t count) {
+  static std::atomic<bool> said = false;
+  if (said.exchange(true)) return;
+  log::warning(
+      "{} of the entries in an answer of {} {} left out: an id, a UUID or a time in it has "
+      "another form",
+      count, whose, count == 1 ? "is" : "are");
+}
+
+}  // namespace
+
+Result<std::size_t> drop_malformed(boost::json::value& answer) {
+  Sieve sieve;
+  if (sieve.keeps(answer, "")) return sieve.dropped;
+  return Error{Errc::internal,
+               sieve.fault + ": has not the form of an id, a UUID or a time of gpuyard"};
+}
+
+Result<void> read_answer(std::string_view whose, std::string_view text, const json::Shape& shape,
+                         void* to) {
+  const auto wrong = [&](const Error& error) {
+    return Error{Errc::internal, fmt::format("the answer of {}: {}", whose, error.message)};
+  };
+  auto document = json::parse(text);
+  if (!document) return wrong(document.error());
+  const auto dropped = drop_malformed(*document);
+  if (!dropped) return wrong(dropped.error());
+  std::string kept;
+  if (*dropped > 0) {
+    say_dropped(whose, *dropped);
+    kept = boost::json::serialize(*document);
+    text = kept;
+  }
+  const auto read = json::read(text, shape, to, json::UnknownFields::ignore);
+  return read ? Result<void>() : wrong(read.error());
+}
+
+}  // namespace gpuyard::client
