@@ -67,6 +67,7 @@ void AlertCaps::ask(const Key& key, const Cap& cap) {
   control::Asker asker;
   asker.owner = key.second;
   asker.received = loop_.now();
+  asker.ours = true;
   control_.ask({asker, {key.first}, action}, here_.guard([this, key, cap](const auto& changes) {
     under_way_.erase(key);
     const auto why = error_of(changes);

@@ -53,21 +53,70 @@ AndonFeed::AndonFeed(Loop& loop, Worker& query, store::StateStore& state, contro
       tests_(loop, outlets_),
       caps_(loop, control, board_) {
   if (auto done = outlets_.replace(file_.sinks); !done) log::error("{}", done.error().message);
+  for (const notify::SinkConfig& sink : file_.sinks) {
+    if (!sink.trouble.empty()) log::error("{}; its alerts wait until then", sink.trouble);
+  }
 }
 
 void AndonFeed::start() {
   look_at_disk();
+  watch_closed_sinks();
   board_.start();
 }
 
 Result<void> AndonFeed::replace(AlertsFile file) {
+  for (const notify::SinkConfig& sink : file.sinks) {
+    const auto now = std::ranges::find(file_.sinks, sink.name, &notify::SinkConfig::name);
+    const bool is_closed = now != file_.sinks.end() && !now->trouble.empty();
+    if (!sink.trouble.empty() && !is_closed) return Error{Errc::invalid, sink.trouble};
+  }
   for (notify::SinkConfig& sink : owing(file)) {
     if (file.sinks.size() < notify::kMostSinks) file.sinks.push_back(std::move(sink));
   }
   if (auto done = outlets_.replace(file.sinks); !done) return done;
   file_ = std::move(file);
   board_.replace(file_.rules);
+  watch_closed_sinks();
   return {};
+}
+
+void AndonFeed::watch_closed_sinks() {
+  sinks_timer_.reset();
+  const bool all_open =
+      std::ranges::all_of(file_.sinks, [](const auto& sink) { return sink.trouble.empty(); });
+  if (all_open) return;
+  sinks_timer_ = loop_.call_after(kSinkLook, [this] {
+    const bool asked = ask_worker(
+        query_, [text = file_.text, file = file_.file] { return notify::read_sinks(text, file); },
+        here_.guard(
+            [this, text = file_.text](const Result<std::vector<notify::SinkConfig>>& sinks) {
+              on_sinks_read(text, sinks);
+            }));
+    if (!asked) watch_closed_sinks();
+  });
+}
+
+void AndonFeed::on_sinks_read(const std::string& text,
+                              const Result<std::vector<notify::SinkConfig>>& sinks) {
+  // A reload may have been faster.
+  if (!sinks || text != file_.text) return watch_closed_sinks();
+  bool changed = false;
+  for (notify::SinkConfig& sink : file_.sinks) {
+    if (sink.trouble.empty()) continue;
+    const auto fresh = std::ranges::find(*sinks, sink.name, &notify::SinkConfig::name);
+    if (fresh == sinks->end() || fresh->trouble == sink.trouble) continue;
+    sink = *fresh;
+    changed = true;
+    if (sink.trouble.empty()) {
+      log::info("Sink {} ({}) has its files and is open", sink.name, sink.where());
+    } else {
+      log::error("{}", sink.trouble);
+    }
+  }
+  if (changed) {
+    if (auto done = outlets_.replace(file_.sinks); !done) log::error("{}", done.error().message);
+  }
+  watch_closed_sinks();
 }
 
 // The command of a dropped rule still runs once more, when its alert is over.
@@ -117,24 +166,17 @@ void AndonFeed::note_node(andon::Signals& node) {
   std::map<std::string, TimePoint> failing;
   for (const notify::SinkFigures& one : outlets_.figures()) {
     // The sink's own log tells of refused messages.
-    if (!one.failing_since || one.queued == 0) continue;
+    if (!one.closed && (!one.failing_since || one.queued == 0)) continue;
     const auto since = failing_.try_emplace(one.name, loop_.now()).first->second;
     failing.emplace(one.name, since);
     longest = std::max(longest, std::chrono::duration<double>(loop_.now() - since).count());
   }
   failing_ = std::move(failing);
   node[andon::Signal::sink_failing] = longest;
-  if (slurm_trouble_ != nullptr) {
-    node[andon::Signal::slurm_trouble] = slurm_trouble_->empty() ? 0 : 1;
+  if (access_.slurm_trouble != nullptr) {
+    node[andon::Signal::slurm_trouble] = access_.slurm_trouble->empty() ? 0 : 1;
   }
   note_access(node);
-}
-
-void AndonFeed::look_at_doors(const access::Tokens* tokens, const metrics::TlsFigures* tls,
-                              const std::string* slurm_trouble) {
-  tokens_ = tokens;
-  tls_ = tls;
-  slurm_trouble_ = slurm_trouble;
 }
 
 void AndonFeed::note_access(andon::Signals& node) const {
@@ -143,15 +185,21 @@ void AndonFeed::note_access(andon::Signals& node) const {
     using Days = std::chrono::duration<double, std::chrono::days::period>;
     return std::max(std::ceil(Days(end - now).count()), 0.0);
   };
-  if (tls_ != nullptr && tls_->expires) {
-    node[andon::Signal::certificate_days] =
-        days_until(WallTime(std::chrono::seconds(*tls_->expires)));
-    node[andon::Signal::certificate_refused] = tls_->trouble.empty() ? 0 : 1;
+  const metrics::TlsFigures* const tls = access_.tls;
+  if (tls != nullptr) {
+    if (tls->expires) {
+      node[andon::Signal::certificate_days] =
+          days_until(WallTime(std::chrono::seconds(*tls->expires)));
+    }
+    node[andon::Signal::certificate_refused] = tls->trouble.empty() ? 0 : 1;
+  }
+  if (access_.closed != nullptr) {
+    node[andon::Signal::listeners_closed] = static_cast<double>(access_.closed->size());
   }
   constexpr Duration kLongLived = std::chrono::weeks(4);
   constexpr double kNoneEnds = 36'500;
-  if (tokens_ == nullptr) return;
-  const auto end = tokens_->first_end(kLongLived);
+  if (access_.tokens == nullptr) return;
+  const auto end = access_.tokens->first_end(kLongLived);
   node[andon::Signal::token_days] = end ? days_until(*end) : kNoneEnds;
 }
 

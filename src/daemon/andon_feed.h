@@ -15,6 +15,7 @@
 #include "base/loop.h"
 #include "base/worker.h"
 #include "daemon/alert_caps.h"
+#include "daemon/doors.h"
 #include "daemon/reload.h"
 #include "lease/leases.h"
 #include "metrics/figures.h"
@@ -61,20 +62,26 @@ class SinkTests {
 class AndonFeed final : public api::AlertSinks, private andon::Messenger {
  public:
   static constexpr Duration kDiskLook = std::chrono::seconds(30);
+  static constexpr Duration kSinkLook = std::chrono::seconds(5);  // while one is closed
 
   // The references outlive it. `query` is a worker that may wait for a disk.
   AndonFeed(Loop&, Worker& query, store::StateStore&, control::Control&, const lease::Leases&,
             std::string state_directory, AlertsFile);
 
-  // What opens the daemon to the network; null: nothing does; and what keeps a hook of Slurm from
-  // its work. It is there while snapshots come.
-  void look_at_doors(const access::Tokens*, const metrics::TlsFigures*,
-                     const std::string* slurm_trouble);
+  // What lets others in, or keeps them out. It is there while snapshots come.
+  struct Access {
+    const access::Tokens* tokens = nullptr;
+    const metrics::TlsFigures* tls = nullptr;  // null: nobody listens for TLS
+    const Doors::Closed* closed = nullptr;
+    const std::string* slurm_trouble = nullptr;  // what keeps a hook of Slurm from its work
+  };
+  void look_at_doors(const Access& access) { access_ = access; }
   void start();
   void on_event(const DeviceEvent& event) { board_.on_event(event); }
   void on_echo(const DeviceEvent& event) { board_.on_echo(event); }
   void on_snapshot(const Snapshot&);
-  // Replaces rules and sinks. Errc::invalid: nothing is changed.
+  // Replaces rules and sinks. Errc::invalid: nothing is changed. A sink that is open is not closed
+  // by a file of it that has become wrong.
   Result<void> replace(AlertsFile);
 
   andon::Board& board() { return board_; }
@@ -96,6 +103,9 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
   std::map<DeviceId, andon::LeaseFacts> lease_facts(const Snapshot&) const;
   void note_node(andon::Signals&);
   void look_at_disk();
+  // Reads the files of the sinks again while one of them is wrong.
+  void watch_closed_sinks();
+  void on_sinks_read(const std::string& text, const Result<std::vector<notify::SinkConfig>>&);
   void note_access(andon::Signals&) const;
   void tell_what_fires();
   // Returns the sinks that `next` drops but that still have to be told of an end.
@@ -116,12 +126,11 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
   andon::FactBook facts_;
   Histogram cost_;
   std::optional<double> disk_free_percent_;
-  const access::Tokens* tokens_ = nullptr;
-  const metrics::TlsFigures* tls_ = nullptr;
-  const std::string* slurm_trouble_ = nullptr;
+  Access access_;
   std::map<std::string, TimePoint> failing_;  // failing sinks, since when we have seen it
   bool told_firing_ = false;
   Subscription disk_timer_;
+  Subscription sinks_timer_;
   Lifetime here_;
 };
 

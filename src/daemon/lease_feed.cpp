@@ -55,7 +55,10 @@ LeaseFeed::LeaseFeed(Loop& loop, Worker& query, telemetry::Telemetry& telemetry,
       telemetry_(telemetry),
       journal_(journal),
       observer_(loop, query, telemetry,
-                {.proc_root = config.processes.proc_root, .recorded = recorded}),
+                {.proc_root = config.processes.proc_root,
+                 .recorded = recorded,
+                 .person = [all = std::make_shared<const processes::SubordinateUids>(uids)](
+                               std::uint32_t uid) { return all->person(uid); }}),
       books_(loop, state),
       leases_(loop, observer_, books_, policy_of(config, uids), boot_id()),
       settings_(loop, control, leases_) {
@@ -243,6 +246,9 @@ void LeaseSettings::put_back(const DeviceId& gpu, const std::string& owner) {
   control::Asker asker;
   asker.owner = owner;
   asker.received = loop_.now();
+  if (const lease::Lease* lease = leases_.find(lease::lease_of(owner))) {
+    asker.person = fmt::format("uid {}", leases_.person(lease->uid));
+  }
   control_.ask({asker, {gpu}, control::Restore{}}, here_.guard([this, gpu,
                                                                 owner](const auto& changes) {
     under_way_.erase({gpu, owner});

@@ -23,10 +23,10 @@ Result<lease::Identity> identity_of(std::uint32_t pid) {
 // Sends the signal. Returns why it did not reach living processes; a process that is gone is no
 // failure.
 std::vector<std::string> send(const std::vector<lease::Process>& to, int number,
-                              std::optional<std::uint32_t> only_of) {
+                              const std::function<bool(std::uint32_t uid)>& may_be_of) {
   std::vector<std::string> failures;
   for (const auto& [pid, started] : to) {
-    const auto sent = processes::send_signal({pid, started}, number, only_of);
+    const auto sent = processes::send_signal({pid, started}, number, may_be_of);
     if (!sent && sent.error().code != Errc::not_found) failures.push_back(sent.error().message);
   }
   return failures;
@@ -63,8 +63,8 @@ LeaseObserver::LeaseObserver(Loop& loop, Worker& worker, telemetry::Telemetry& t
       worker_(worker),
       telemetry_(telemetry),
       places_(std::move(places)),
-      reader_(
-          std::make_shared<processes::EvidenceReader>(places_.proc_root, places_.own_proc_root)) {}
+      reader_(std::make_shared<processes::EvidenceReader>(places_.proc_root, places_.own_proc_root,
+                                                          places_.person)) {}
 
 LeaseObserver::~LeaseObserver() = default;
 
@@ -148,7 +148,13 @@ void LeaseObserver::answer(std::uint64_t id, lease::Sight sight) {
 // A signal cannot wait for a worker that one of the lease's processes may hold up.
 void LeaseObserver::signal(std::vector<lease::Process> to, int number,
                            std::optional<std::uint32_t> only_of) {
-  const auto now = [to = std::move(to), number, only_of] { return send(to, number, only_of); };
+  std::function<bool(std::uint32_t uid)> may_be_of;
+  if (only_of) {
+    may_be_of = [whose = *only_of, person = places_.person](std::uint32_t uid) {
+      return uid == whose || (person && person(uid) == person(whose));
+    };
+  }
+  const auto now = [to = std::move(to), number, may_be_of] { return send(to, number, may_be_of); };
   if (!ask(now, tell)) tell(now());
 }
 
@@ -187,12 +193,18 @@ class Judge {
   }
 
   std::vector<lease::Process> alive(std::size_t suspect) const {
-    std::vector<lease::Process> alive;
-    for (const auto& [pid, started] : membership_.alive(suspect)) alive.push_back({pid, started});
-    return alive;
+    return plain(membership_.alive(suspect));
+  }
+  std::vector<lease::Process> alive_by_container(std::size_t suspect) const {
+    return plain(membership_.alive_by_container(suspect));
   }
 
  private:
+  static std::vector<lease::Process> plain(const std::vector<processes::ProcessKey>& processes) {
+    std::vector<lease::Process> all;
+    for (const auto& [pid, started] : processes) all.push_back({pid, started});
+    return all;
+  }
   void judge(const Result<processes::GpuUser>& user, const DeviceId& gpu, Seen& seen) const {
     seen.verdict = Seen::Verdict::outsider;
     for (std::size_t i = 0; i < suspects_.size(); ++i) {
@@ -264,6 +276,7 @@ lease::Sight sight_of(const GpuLists& lists, const std::vector<lease::Suspect>& 
   }
   for (std::size_t i = 0; i < suspects.size(); ++i) {
     sight.alive[suspects[i].lease] = judge.alive(i);
+    sight.by_container[suspects[i].lease] = judge.alive_by_container(i);
   }
   return sight;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,6 +31,8 @@ class LeaseObserver final : public lease::Observer {
     std::string proc_root = std::string(processes::kProcRoot);      // with the driver's numbers
     std::string own_proc_root = std::string(processes::kProcRoot);  // with ours
     bool recorded = false;  // the drivers' lists come from a recording
+    // Returns the user behind a uid; any thread calls it. If empty, each uid is its own user.
+    std::function<std::uint32_t(std::uint32_t uid)> person = {};
   };
 
   // The references outlive it, and run nothing for it afterwards.

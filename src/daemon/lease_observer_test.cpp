@@ -77,7 +77,12 @@ class ObserverTest : public ::testing::Test, protected telemetry::Reader {
   std::vector<ReadRequest> requests_;
   telemetry::Telemetry telemetry_{loop_, *this};
   processes::ProcTree proc_;
-  LeaseObserver observer_{loop_, worker_, telemetry_, {proc_.root(), proc_.root()}};
+  // The user behind uid kSubordinate is the one of this test.
+  static constexpr std::uint32_t kSubordinate = 165'000;
+  LeaseObserver observer_{
+      loop_, worker_, telemetry_, {proc_.root(), proc_.root(), false, [](std::uint32_t uid) {
+                                     return uid == kSubordinate ? ::getuid() : uid;
+                                   }}};
   std::vector<lease::Sight> sights_;
 };
 
@@ -214,6 +219,15 @@ class Signals : public ObserverTest {
 TEST_F(Signals, GoOutFromTheWorker) {
   observer_.signal({process_}, SIGTERM, {});
   EXPECT_EQ(worker_.waiting(), 1U);
+  worker_.run_all();
+  EXPECT_TRUE(ends());
+}
+
+TEST_F(Signals, ReachWhatTheUserBehindRuns) {
+  observer_.signal({process_}, SIGTERM, ::getuid() + 1);
+  worker_.run_all();
+  EXPECT_EQ(::waitpid(child_, nullptr, WNOHANG), 0) << "another user's signal";
+  observer_.signal({process_}, SIGTERM, kSubordinate);
   worker_.run_all();
   EXPECT_TRUE(ends());
 }
@@ -359,6 +373,16 @@ TEST_F(SightTest, HasEveryLivingProcessOfALease) {
   EXPECT_THAT(sight(snapshot_of({})).alive,
               ElementsAre(Pair("a", UnorderedElementsAre(lease::Process{10, kStarted},
                                                          lease::Process{11, kStarted}))));
+}
+
+TEST_F(SightTest, SaysWhoIsItsOwnByAContainerAlone) {
+  const processes::Container container{.group = {"", "/docker/c"}, .maker = 0};
+  evidence_.table->rows.push_back({.process = {30, kStarted}, .parent = 1});
+  evidence_.traces = {
+      {10, {.uid = kAnna, .marked = "a", .container = container, .leads_container = true}},
+      {30, {.uid = kBen, .marked = "a", .container = container}}};
+  EXPECT_THAT(sight(snapshot_of({})).by_container,
+              ElementsAre(Pair("a", ElementsAre(lease::Process{30, kStarted}))));
 }
 
 TEST_F(SightTest, OneThatCannotBeJudgedIsNoOutsider) {

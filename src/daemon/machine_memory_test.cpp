@@ -26,7 +26,7 @@ class MemoryLife : private telemetry::Reader {
  public:
   MemoryLife(ManualLoop& loop, const std::string& path, const std::string& boot = "boot")
       : loop_(loop),
-        store_(worker, path, store::kStateLayout),
+        store_(worker, worker, path, store::kStateLayout),
         memory(loop, store_, telemetry, boot) {
     telemetry.on_published([this](const telemetry::SnapshotPtr& snapshot) {
       for (events::Event& event : memory.on_snapshot(*snapshot)) {

@@ -104,14 +104,15 @@ bool is_sink_of_command(const std::string& sink) {
 }
 
 Result<AlertsFile> read_alerts(const config::Config& config) {
-  AlertsFile alerts{config.alerts.file, andon::built_in_rules(), {}};
+  AlertsFile alerts{config.alerts.file, {}, andon::built_in_rules(), {}};
   if (!alerts.file.empty()) {
     // The file's rules and sinks run commands. Nobody else may write to the file of root's daemon.
     if (auto trusted = check_trusted_by_root(alerts.file); !trusted) {
       return std::move(trusted).error().in("alerts.file");
     }
-    const auto text = read_file(alerts.file, kMostBytes);
+    auto text = read_file(alerts.file, kMostBytes);
     if (!text) return Error{Errc::invalid, "alerts.file: " + text.error().message};
+    alerts.text = *text;
     auto rules = with_rules(std::move(alerts.rules), *text, alerts.file);
     if (!rules) return std::move(rules).error();
     alerts.rules = *std::move(rules);

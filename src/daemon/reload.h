@@ -20,6 +20,7 @@ namespace gpuyard::daemon {
 
 struct AlertsFile {
   std::string file;  // "": there is no file, and all is built in
+  std::string text;  // of the file
   andon::Rules rules;
   // The sinks of the file; "log" if the file has none of that name; and one for the command of each
   // rule, named by sink_of_command().

@@ -56,23 +56,20 @@ Result<void> make_place(const std::string& directory, unsigned mode,
   return make_directories(directory, mode);
 }
 
-Result<std::vector<std::string>> listen_at(http::Server& server,
-                                           const std::vector<std::string>& listen,
-                                           const std::string& socket, std::string_view directory) {
-  std::vector<std::string> places;
-  for (const std::string& text : listen) {
-    const auto endpoint = http::parse_endpoint(text);
-    if (!endpoint) return endpoint.error();
-    const auto bound = server.listen_tcp(endpoint->address, endpoint->port);
-    if (!bound) return bound.error();
-    places.push_back("http://" + http::Endpoint::tcp(bound->address, bound->port).text());
-  }
-  if (socket.empty()) return places;
+Result<std::string> listen_at(http::Server& server, const std::string& address) {
+  const auto endpoint = http::parse_endpoint(address);
+  if (!endpoint) return endpoint.error();
+  const auto bound = server.listen_tcp(endpoint->address, endpoint->port);
+  if (!bound) return bound.error();
+  return "http://" + http::Endpoint::tcp(bound->address, bound->port).text();
+}
+
+Result<std::string> listen_on_socket(http::Server& server, const std::string& socket,
+                                     std::string_view directory) {
   auto made = make_place(parent_directory(socket), kAnybodyMayEnter, Environment::of_process());
   if (!made) return std::move(made).error().in(directory);
   if (auto done = server.listen_unix(socket); !done) return std::move(done).error();
-  places.push_back(socket);
-  return places;
+  return socket;
 }
 
 Result<UniqueFd> lock_state(const std::string& directory) {
@@ -92,8 +89,8 @@ Result<UniqueFd> lock_state(const std::string& directory) {
   if (!lock && lock.error().code == Errc::denied) {
     return std::move(lock).error().in(
         fmt::format("the state directory (whose files must be this user's: if root has served with "
-                    "it, chown -R --reference={0} {0})",
-                    directory));
+                    "it, chown --reference={0} {0}/lock {0}/*.db*)",
+                    shell_word(directory)));
   }
   if (!lock) return lock;
   // The pid is for the error of another daemon. On a full disk that one must do without it.
@@ -230,6 +227,7 @@ Result<void> check(const config::Config& config) {
 Result<void> serve(const ServeOptions& options) {
   if (auto valid = check(options.config); !valid) return valid;
   const rlim_t usual_descriptors = raise_descriptor_limit();
+  if (auto enough = check_descriptors(descriptor_limit()); !enough) return enough;
   // SIGXFSZ: a write over the file size limit fails as it does on a full disk.
   for (const int meaningless : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGXFSZ}) {
     ::signal(meaningless, SIG_IGN);
@@ -260,7 +258,7 @@ constexpr rlim_t kForConnections = 2;  // divisors of the descriptors
 constexpr rlim_t kForHandshakes = 4;   // of those for connections, where TLS is spoken
 constexpr rlim_t kForClaims = 4;
 constexpr rlim_t kOfClaim = 2;       // its process, and what watches the process
-constexpr std::size_t kFewest = 16;  // connections at one listener, whatever is left
+constexpr std::size_t kFewest = 16;  // connections at one listener, if that many can be
 
 // Returns the number of listeners, with the Unix sockets of the API, of leases and of Zeus. Before
 // Linux 6.5 a Unix socket counts twice, because each connection keeps a descriptor of its peer too.
@@ -278,6 +276,14 @@ rlim_t descriptor_limit() {
   return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
+Result<void> check_descriptors(rlim_t descriptors) {
+  if (descriptors >= kFewestDescriptors) return {};
+  return Error{Errc::invalid,
+               fmt::format("the daemon may open only {} files and connections, and needs {} at "
+                           "least: raise `ulimit -n`, or LimitNOFILE of its unit",
+                           descriptors, kFewestDescriptors)};
+}
+
 http::Limits limits_of(const config::Config& config, rlim_t descriptors) {
   http::Limits limits;
   limits.connections_of_one = static_cast<std::size_t>(config.shares.connections);
@@ -289,7 +295,9 @@ http::Limits limits_of(const config::Config& config, rlim_t descriptors) {
   }
   const rlim_t each = for_connections / doors_of(config);
   const rlim_t room = each > limits.kept_places ? each - limits.kept_places : 0;
-  limits.connections = std::clamp<std::size_t>(room, kFewest, limits.connections);
+  // Never so many that the connections of all listeners leave root no descriptor.
+  const rlim_t fewest = std::clamp<rlim_t>(each, 1, kFewest);
+  limits.connections = std::clamp<std::size_t>(room, fewest, limits.connections);
   limits.streams = std::min(limits.streams, limits.connections * 2 / 3);
   return limits;
 }

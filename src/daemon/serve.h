@@ -38,10 +38,12 @@ struct ServeOptions {
 inline constexpr unsigned kAnybodyMayEnter = 0755;
 Result<void> make_place(const std::string& directory, unsigned mode, const Environment&);
 
-// Binds these addresses and, unless it is empty, the socket, whose directory it makes. `directory`
-// names that directory in an error. Returns the URLs and the socket.
-Result<std::vector<std::string>> listen_at(http::Server&, const std::vector<std::string>& listen,
-                                           const std::string& socket, std::string_view directory);
+// Binds an address, and returns its URL.
+Result<std::string> listen_at(http::Server&, const std::string& address);
+// Binds a socket, whose directory it makes, and returns the socket. `directory` names that
+// directory in an error.
+Result<std::string> listen_on_socket(http::Server&, const std::string& socket,
+                                     std::string_view directory);
 
 // Checks everything of a configuration that can be checked without starting: addresses, prefix,
 // socket path.
@@ -60,6 +62,10 @@ Result<void> serve(const ServeOptions&);
 // Divides the descriptors that the daemon may have open: half of them for connections, a quarter
 // for the processes of waiting and held leases. The rest is for files, the driver-host and whatever
 // else must go on when clients have used up their parts.
+
+// With fewer, the connections of one user leave none for root. The daemon does not start then.
+inline constexpr rlim_t kFewestDescriptors = 64;
+Result<void> check_descriptors(rlim_t descriptors);
 
 // Returns how many descriptors this process may have open now.
 rlim_t descriptor_limit();

@@ -162,6 +162,27 @@ TEST(DescriptorBudget, ConnectionsAndClaimsLeaveDescriptorsForTheRest) {
   }
 }
 
+TEST(DescriptorBudget, StrangersTakeHalfOfTheFewestDescriptors) {
+  for (const std::size_t listeners : {1U, 4U, 12U}) {
+    config::Config config;
+    config.server.listen.assign(listeners, "127.0.0.1:0");
+    const auto limits = limits_of(config, kFewestDescriptors);
+    EXPECT_GE(limits.connections, 1U);
+    EXPECT_LE((listeners + 3) * limits.connections, kFewestDescriptors / 2) << listeners;
+  }
+}
+
+TEST(DescriptorBudget, TooFewDescriptorsAreRefusedWithTheWayOut) {
+  EXPECT_TRUE(check_descriptors(kFewestDescriptors).ok());
+  EXPECT_TRUE(check_descriptors(RLIM_INFINITY).ok());
+  const auto few = check_descriptors(kFewestDescriptors - 1);
+  ASSERT_FALSE(few.ok());
+  EXPECT_EQ(few.error().code, Errc::invalid);
+  for (const char* way_out : {"63", "64", "ulimit -n", "LimitNOFILE"}) {
+    EXPECT_NE(few.error().message.find(way_out), std::string::npos) << few.error().message;
+  }
+}
+
 TEST(DescriptorBudget, MoreThanEnoughChangesNothing) {
   const auto limits = limits_of({}, RLIM_INFINITY);
   EXPECT_EQ(limits.connections, http::Limits{}.connections);

@@ -1,8 +1,10 @@
 #include "daemon/tls_feed.h"
 
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <set>
@@ -25,30 +27,50 @@ bool is_due(const http::CertificateFacts& facts, WallTime now) {
   return now >= facts.not_before + (facts.not_after - facts.not_before) / 3 * 2;
 }
 
-Result<void> renew(const http::IdentityFiles& files, WallTime now) {
+Result<void> renew(const http::IdentityFiles& files, const TlsFeed::Dating& dating) {
   const auto old = read_file(files.certificate, kMostOfFile);
   if (!old) return {};  // what is wrong with it is said when it is loaded
   const auto facts = http::facts_in(*old);
-  if (!facts || !is_due(*facts, now)) return {};
+  if (!facts) return {};
+  const bool from_the_future = facts->not_before > dating.now;
+  if (!from_the_future && !is_due(*facts, dating.now)) return {};
+  if (!(from_the_future ? dating.corrections : dating.renewals)) {
+    return Error{Errc::unavailable,
+                 "this machine's clock is far from what it said before; set it right"};
+  }
   const auto key = read_file(files.key, kMostOfFile);
   if (!key) return key.error();
   std::vector<std::string> names;
   for (const std::string& name : facts->names) names.push_back(name.substr(name.find(':') + 1));
-  const auto made = http::make_self_signed(names, now, http::kCertificateLife, *key);
+  const auto made = http::make_self_signed(names, dating.now, http::kCertificateLife, *key);
   if (!made) return made.error();
   auto done = replace_file(files.certificate, made->certificate, 0644);
   if (done) log::info("{} is renewed with the same key", files.certificate);
   return done;
 }
 
-Result<Identity> load(const http::IdentityFiles& files, bool is_ours, const Identity& former) {
-  const WallTime now = wall_now();
-  if (is_ours) {
-    if (auto renewed = renew(files, now); !renewed) {
-      log::warning("{} is not renewed: {}", files.certificate, renewed.error().message);
-    }
+Result<Identity> load(const http::IdentityFiles& files, const TlsFeed::Dating& dating,
+                      const Identity& former) {
+  const auto renewed = files.is_ours ? renew(files, dating) : Result<void>();
+  auto identity = http::load_identity(files, dating.now, former);
+  if (renewed) return identity;
+  const std::string why =
+      fmt::format("{} is not renewed: {}", files.certificate, renewed.error().message);
+  if (!identity) return Error{Errc::invalid, identity.error().message + "; " + why};
+  log::warning("{}", why);
+  return identity;
+}
+
+// When the state was last written to. The daemon has not opened it yet.
+std::optional<WallTime> newest_write(const std::string& state_directory) {
+  std::optional<WallTime> newest;
+  for (const char* name : {"/state.db", "/state.db-wal"}) {
+    struct stat info{};
+    if (::stat((state_directory + name).c_str(), &info) != 0) continue;
+    const WallTime written{std::chrono::seconds(info.st_mtim.tv_sec)};
+    newest = std::max(newest.value_or(written), written);
   }
-  return http::load_identity(files, now, former);
+  return newest;
 }
 
 }  // namespace
@@ -56,25 +78,39 @@ Result<Identity> load(const http::IdentityFiles& files, bool is_ours, const Iden
 TlsFeed::TlsFeed(Loop& loop, Worker& worker, const config::Config& config)
     : loop_(loop),
       worker_(worker),
-      files_{config.certificate_file(), config.key_file(), config.tls.client_ca},
-      is_ours_(config.tls.certificate.empty() && config.tls.key.empty()) {}
+      files_{config.certificate_file(), config.key_file(), config.tls.client_ca,
+             config.tls.certificate.empty() && config.tls.key.empty()} {
+  if (const auto written = newest_write(config.state.directory)) known_ = {*written, loop.now()};
+}
 
-Result<void> TlsFeed::open() {
+void TlsFeed::open(std::function<void()> usable) {
+  usable_ = std::move(usable);
   follow_files();
-  const auto identity = load(files_, is_ours_, nullptr);
-  if (!identity) {
-    Error error = Error(identity.error()).in("tls.listen");
-    if (is_ours_) error.message += "; `gpuyard tls init` makes a certificate";
-    return error;
+  take(load(files_, dating(), nullptr));
+}
+
+TlsFeed::Dating TlsFeed::dating() {
+  Dating dating{.now = loop_.wall()};
+  if (known_) {
+    using std::chrono::milliseconds;
+    const WallTime expected =
+        known_->wall + std::chrono::duration_cast<milliseconds>(loop_.now() - known_->at);
+    dating.corrections = dating.now > expected - kFarOff && dating.now < expected + kFarOff;
+    dating.renewals = dating.corrections && dating.now >= expected - kSetBack;
   }
-  door_ = std::make_shared<http::TlsDoor>(*identity);
-  take(identity);
-  return {};
+  if (dating.renewals) known_ = {dating.now, loop_.now()};
+  return dating;
 }
 
 // Watches the directories: what renews certificates puts new files, or links, in place of the old.
 void TlsFeed::follow_files() {
   changes_ = UniqueFd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  watch_directories();
+  if (changes_) watch_ = loop_.watch(changes_.get(), [this] { on_changes(); });
+}
+
+// Again at each reading: a directory may not have been there before.
+void TlsFeed::watch_directories() {
   std::set<std::string> directories;
   for (const std::string& file : {files_.certificate, files_.key, files_.client_ca}) {
     if (!file.empty()) directories.insert(parent_directory(file));
@@ -83,7 +119,6 @@ void TlsFeed::follow_files() {
     ::inotify_add_watch(changes_.get(), directory.c_str(),
                         IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_ATTRIB);
   }
-  if (changes_) watch_ = loop_.watch(changes_.get(), [this] { on_changes(); });
 }
 
 void TlsFeed::on_changes() {
@@ -97,30 +132,26 @@ void TlsFeed::reload() {
   settled_.reset();
   again_ = reading_;
   if (reading_) return;
+  watch_directories();
   reading_ = ask_worker(
       worker_,
-      [files = files_, ours = is_ours_, former = door_->identity()] {
-        return load(files, ours, former);
+      [files = files_, dating = dating(), former = door_->identity()] {
+        return load(files, dating, former);
       },
       here_.guard([this](const Result<Identity>& identity) {
         reading_ = false;
         take(identity);
         if (std::exchange(again_, false)) reload();
       }));
+  if (!reading_) next_ = loop_.call_after(kAgain, [this] { reload(); });
 }
 
 void TlsFeed::take(const Result<Identity>& identity) {
-  hourly_ = loop_.call_after(kEvery, [this] { reload(); });
-  if (!identity) {
-    ++figures_.reload_failures;
-    const std::string trouble =
-        fmt::format("the certificate stays the one until {}: {}",
-                    to_rfc3339(door_->identity()->facts.not_after), identity.error().message);
-    if (std::exchange(figures_.trouble, trouble) != trouble) log::error("{}", trouble);
-    return;
-  }
+  next_ = loop_.call_after(identity ? kEvery : kAgain, [this] { reload(); });
+  if (!identity) return refuse(identity.error());
   const http::CertificateFacts& facts = (*identity)->facts;
-  if (facts.fingerprint != door_->identity()->facts.fingerprint || !figures_.expires) {
+  const Identity& former = door_->identity();
+  if (former == nullptr || facts.fingerprint != former->facts.fingerprint) {
     log::info("TLS with {}, until {}, pin {}", files_.certificate, to_rfc3339(facts.not_after),
               facts.pin);
     for (const std::string& warning : (*identity)->warnings) log::warning("{}", warning);
@@ -129,6 +160,23 @@ void TlsFeed::take(const Result<Identity>& identity) {
   figures_.expires =
       std::chrono::duration_cast<std::chrono::seconds>(facts.not_after.time_since_epoch()).count();
   door_->show(*identity);
+  if (const auto usable = std::exchange(usable_, nullptr)) usable();
+}
+
+// Counts and logs each trouble once, however often the files are read meanwhile.
+void TlsFeed::refuse(const Error& why) {
+  const Identity& shown = door_->identity();
+  std::string trouble;
+  if (shown != nullptr) {
+    trouble = fmt::format("the certificate stays the one until {}: {}",
+                          to_rfc3339(shown->facts.not_after), why.message);
+  } else {
+    trouble = fmt::format("tls.listen is closed until there is a certificate: {}{}", why.message,
+                          files_.is_ours ? "; `gpuyard tls init` makes one" : "");
+  }
+  if (std::exchange(figures_.trouble, trouble) == trouble) return;
+  ++figures_.reload_failures;
+  log::error("{}", trouble);
 }
 
 void TlsFeed::note(const http::Counters& counters) {

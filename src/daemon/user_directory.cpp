@@ -6,66 +6,110 @@
 namespace gpuyard::daemon {
 
 UserDirectory::UserDirectory(Loop& loop, Worker& worker, processes::UserNames::LookUp look_up)
-    : loop_(loop),
-      worker_(worker),
-      names_(std::make_shared<processes::UserNames>(std::move(look_up))) {}
+    : loop_(loop), worker_(worker), look_up_(std::move(look_up)) {}
 
 // An outdated name is still returned, while it is looked up again.
 std::optional<std::string> UserDirectory::name_of(std::uint32_t uid) {
   const auto found = known_.find(uid);
-  const bool old = found == known_.end() || found->second.until <= loop_.now();
-  if (old && asked_.insert(uid).second && !look_up({uid}, [] {})) asked_.erase(uid);
+  if (found == known_.end() || found->second.until <= loop_.now()) refresh({uid});
   return found == known_.end() ? std::nullopt : found->second.name;
 }
 
-void UserDirectory::learn(const std::vector<std::uint32_t>& uids, std::function<void()> done) {
-  std::vector<std::uint32_t> unknown;
+bool UserDirectory::is_gone(std::uint32_t uid) {
+  name_of(uid);  // looks it up
+  const auto found = known_.find(uid);
+  return found != known_.end() && found->second.gone;
+}
+
+void UserDirectory::follow(const std::function<std::vector<std::uint32_t>()>& users) {
+  follow_ = loop_.call_after(kFollowed, [this, users] {
+    refresh(users());
+    follow(users);
+  });
+}
+
+bool UserDirectory::is_fresh(std::uint32_t uid) const {
+  const auto found = known_.find(uid);
+  return found != known_.end() && loop_.now() < found->second.until;
+}
+
+void UserDirectory::refresh(const std::vector<std::uint32_t>& uids) {
   for (const std::uint32_t uid : uids) {
-    const auto found = known_.find(uid);
-    if (found == known_.end() || found->second.until <= loop_.now()) unknown.push_back(uid);
+    if (!is_fresh(uid)) want(uid, false);
   }
-  struct Waiting {
-    std::function<void()> done;
-    Subscription patience;
-
-    void tell() {
-      patience.reset();
-      if (const auto once = std::exchange(done, nullptr)) once();
-    }
-  };
-  const auto waiting = std::make_shared<Waiting>(Waiting{std::move(done), {}});
-  waiting->patience = loop_.call_after(kPatience, [waiting] { waiting->tell(); });
-  const auto tell = [waiting] { waiting->tell(); };
-  if (unknown.empty() || !look_up(std::move(unknown), tell)) loop_.post(tell);
+  look_up_next();
 }
 
-bool UserDirectory::look_up(std::vector<std::uint32_t> uids, std::function<void()> done) {
-  if (uids.size() > kMost) uids.resize(kMost);
-  return ask_worker(
-      worker_,
-      [names = names_, uids = std::move(uids)] {
-        Names found;
-        for (const std::uint32_t uid : uids) {
-          auto name = names->of(uid, BootClock::now());
-          found.emplace(uid, name ? std::optional(*std::move(name)) : std::nullopt);
-        }
-        return found;
-      },
-      here_.guard([this, done = std::move(done)](const Names& found) {
-        take(found);
-        done();
+void UserDirectory::learn(const std::vector<std::uint32_t>& uids, std::function<void()> done) {
+  const std::uint64_t who = next_waiting_++;
+  Waiting& waiting = waiting_[who];
+  waiting.done = std::move(done);
+  for (const std::uint32_t uid : uids) {
+    if (!is_fresh(uid) && want(uid, true)) waiting.unknown.insert(uid);
+  }
+  waiting.patience = loop_.call_after(kPatience, [this, who] { tell(who); });
+  if (waiting.unknown.empty() || !look_up_next()) {
+    loop_.post(here_.guard([this, who] { tell(who); }));
+  }
+}
+
+// Asks for each once, however long the answer takes. Returns false if too many are asked for.
+// `urgent`: an answer waits for the name.
+bool UserDirectory::want(std::uint32_t uid, bool urgent) {
+  if (asked_.contains(uid)) {
+    if (urgent && std::erase(line_, uid) > 0) line_.push_front(uid);
+    return true;
+  }
+  if (asked_.size() >= kMost) return false;
+  asked_.insert(uid);
+  if (urgent) {
+    line_.push_front(uid);
+  } else {
+    line_.push_back(uid);
+  }
+  return true;
+}
+
+// Returns false if the worker has no room: nothing is under way then.
+bool UserDirectory::look_up_next() {
+  if (looking_ || line_.empty()) return true;
+  const std::uint32_t uid = line_.front();
+  line_.pop_front();
+  looking_ = ask_worker(
+      worker_, [look_up = look_up_, uid] { return look_up(uid); },
+      here_.guard([this, uid](const Result<std::string>& name) {
+        looking_ = false;
+        take(uid, name);
+        look_up_next();
       }));
+  if (looking_) return true;
+  line_.clear();
+  asked_.clear();
+  return false;
 }
 
-void UserDirectory::take(const Names& found) {
-  for (const auto& [uid, name] : found) {
-    asked_.erase(uid);
-    while (known_.size() >= kMost && !known_.contains(uid)) {
-      known_.erase(
-          std::ranges::min_element(known_, {}, [](const auto& one) { return one.second.until; }));
-    }
-    known_[uid] = {name, loop_.now() + kKept};
+void UserDirectory::take(std::uint32_t uid, const Result<std::string>& name) {
+  asked_.erase(uid);
+  while (known_.size() >= kMost && !known_.contains(uid)) {
+    known_.erase(
+        std::ranges::min_element(known_, {}, [](const auto& one) { return one.second.until; }));
   }
+  Known& known = known_[uid];
+  const bool failed = !name && name.error().code != Errc::not_found;
+  known.until = loop_.now() + (failed ? kFailureKept : kKept);
+  if (!failed) {  // else what was known before still holds
+    known.name = name ? std::optional(*name) : std::nullopt;
+    known.gone = !name;
+  }
+  std::vector<std::uint64_t> served;
+  for (auto& [who, waiting] : waiting_) {
+    if (waiting.unknown.erase(uid) > 0 && waiting.unknown.empty()) served.push_back(who);
+  }
+  for (const std::uint64_t who : served) tell(who);
+}
+
+void UserDirectory::tell(std::uint64_t who) {
+  if (auto waiting = waiting_.extract(who)) waiting.mapped().done();
 }
 
 void GroupDirectory::ask(std::uint32_t uid, Told told) {

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,6 +23,10 @@ class UserDirectory {
   // How many names are kept, and for how long; after that they are looked up again.
   static constexpr std::size_t kMost = 1024;
   static constexpr Duration kKept = std::chrono::minutes(10);
+  // A look-up that failed says nothing about a user and is tried again after this time.
+  static constexpr Duration kFailureKept = processes::UserNames::kFailureKept;
+  // How often follow() looks for names that are not known or outdated.
+  static constexpr Duration kFollowed = std::chrono::minutes(1);
   // How long learn() waits for names.
   static constexpr Duration kPatience = std::chrono::milliseconds(300);
 
@@ -33,24 +37,44 @@ class UserDirectory {
   // Returns nothing if the name is not known yet, or if the system has none. It looks up an unknown
   // name.
   std::optional<std::string> name_of(std::uint32_t uid);
+  // Returns whether the system has said that it has no such user. False if that is not known.
+  bool is_gone(std::uint32_t uid);
+  // Looks up the users that `users` returns, from now on and again whenever that is outdated.
+  void follow(const std::function<std::vector<std::uint32_t>()>& users);
   // Calls `done` once all of them were looked up, or kPatience is over; never inside the call.
   void learn(const std::vector<std::uint32_t>& uids, std::function<void()> done);
 
  private:
   struct Known {
     std::optional<std::string> name;
+    bool gone = false;
     TimePoint until;
   };
-  using Names = std::map<std::uint32_t, std::optional<std::string>>;
+  struct Waiting {  // for learn()
+    std::set<std::uint32_t> unknown;
+    std::function<void()> done;
+    Subscription patience;
+  };
 
-  bool look_up(std::vector<std::uint32_t> uids, std::function<void()> done);
-  void take(const Names&);
+  bool is_fresh(std::uint32_t uid) const;
+  void refresh(const std::vector<std::uint32_t>& uids);
+  bool want(std::uint32_t uid, bool urgent);
+  bool look_up_next();
+  void take(std::uint32_t uid, const Result<std::string>& name);
+  void tell(std::uint64_t who);
 
   Loop& loop_;
   Worker& worker_;
-  std::shared_ptr<processes::UserNames> names_;  // the worker's own
+  processes::UserNames::LookUp look_up_;  // called on the worker
   std::map<std::uint32_t, Known> known_;
-  std::set<std::uint32_t> asked_;  // one by one, not answered yet
+  // To be looked up, one in a job: a slow name service then delays what else is asked of the worker
+  // by one look-up.
+  std::deque<std::uint32_t> line_;
+  std::set<std::uint32_t> asked_;  // in the line or under way; at most kMost
+  bool looking_ = false;
+  std::map<std::uint64_t, Waiting> waiting_;
+  std::uint64_t next_waiting_ = 0;
+  Subscription follow_;
   Lifetime here_;
 };
 

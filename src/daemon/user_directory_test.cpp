@@ -13,9 +13,11 @@ class UserDirectoryTest : public ::testing::Test {
   ManualLoop loop_;
   ManualWorker worker_;
   int asked_ = 0;
+  bool fails_ = false;
   UserDirectory directory_{loop_, worker_, [this](uid_t uid) -> Result<std::string> {
                              ++asked_;
                              if (uid == 7) return Error{Errc::not_found, "nobody"};
+                             if (fails_) return Error{Errc::unavailable, "no name service"};
                              return "user" + std::to_string(uid);
                            }};
 };
@@ -49,6 +51,64 @@ TEST_F(UserDirectoryTest, WhoWaitsForNamesHasThemOrWaitsNoLonger) {
   EXPECT_EQ(done, 3) << "the name service hangs";
   worker_.run_all();
   EXPECT_EQ(done, 3);
+}
+
+TEST_F(UserDirectoryTest, OnlyUnknownUsersAreGone) {
+  fails_ = true;
+  for (const std::uint32_t uid : {7U, 1000U}) EXPECT_FALSE(directory_.is_gone(uid)) << "not asked";
+  worker_.run_all();
+  EXPECT_TRUE(directory_.is_gone(7));
+  EXPECT_FALSE(directory_.is_gone(1000)) << "the look-up failed";
+  EXPECT_EQ(worker_.waiting(), 0U);
+}
+
+TEST_F(UserDirectoryTest, AFailureTakesNoNameAway) {
+  directory_.learn({1000}, [] {});
+  worker_.run_all();
+  fails_ = true;
+  loop_.advance(UserDirectory::kKept);
+  EXPECT_EQ(directory_.name_of(1000), "user1000");
+  worker_.run_all();
+  EXPECT_EQ(directory_.name_of(1000), "user1000");
+  EXPECT_FALSE(directory_.is_gone(1000));
+  EXPECT_EQ(worker_.waiting(), 0U);
+  loop_.advance(UserDirectory::kFailureKept);
+  directory_.name_of(1000);
+  EXPECT_EQ(worker_.waiting(), 1U) << "asked again sooner than a name";
+}
+
+TEST_F(UserDirectoryTest, FollowedUsersAreLookedUpInTheBackground) {
+  std::vector<std::uint32_t> users = {7};
+  directory_.follow([&] { return users; });
+  loop_.advance(UserDirectory::kFollowed);
+  users.push_back(1000);
+  loop_.advance(10 * UserDirectory::kFollowed);
+  EXPECT_EQ(worker_.waiting(), 1U) << "one at a time, while the name service hangs";
+  worker_.run_all();
+  EXPECT_EQ(asked_, 2);
+  EXPECT_TRUE(directory_.is_gone(7));
+  EXPECT_EQ(directory_.name_of(1000), "user1000");
+  EXPECT_EQ(asked_, 2);
+}
+
+TEST_F(UserDirectoryTest, EachJobIsOneLookUpAndTheUrgentGoFirst) {
+  std::vector<std::uint32_t> many;
+  for (std::uint32_t uid = 1; uid < 2 * UserDirectory::kMost; ++uid) many.push_back(uid);
+  directory_.follow([&] { return many; });
+  loop_.advance(UserDirectory::kFollowed);
+  EXPECT_EQ(worker_.waiting(), 1U);
+  int done = 0;
+  directory_.learn({900}, [&] { ++done; });
+  directory_.learn({5000}, [&] { ++done; });
+  loop_.run_posted();
+  EXPECT_EQ(done, 1) << "5000 is one too many";
+  worker_.run_one();
+  EXPECT_EQ(asked_, 1);
+  EXPECT_EQ(worker_.waiting(), 1U);
+  worker_.run_one();
+  EXPECT_EQ(done, 2);
+  EXPECT_EQ(directory_.name_of(900), "user900");
+  EXPECT_EQ(asked_, 2);
 }
 
 TEST_F(UserDirectoryTest, AFullWorkerIsNoReasonToWait) {

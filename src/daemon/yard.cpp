@@ -1,6 +1,7 @@
 #include "daemon/yard.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -66,11 +67,14 @@ void add_certificates(api::Authority& authority, const config::Config::Tls& tls)
     grant.scope = enum_from_name<api::Scope>(client->scope).value_or(api::Scope::open);
     authority.certificates.emplace(client->name, std::move(grant));
   }
+}
+
+std::set<std::string> revoked_of(const config::Config::Tls& tls) {
+  std::set<std::string> revoked;
   for (const std::string& text : tls.revoked) {
-    if (auto fingerprint = http::to_fingerprint(text)) {
-      authority.revoked_certificates.insert(*std::move(fingerprint));
-    }
+    if (auto fingerprint = http::to_fingerprint(text)) revoked.insert(*std::move(fingerprint));
   }
+  return revoked;
 }
 
 // Looked up once, before the loop turns: a name service may be slow.
@@ -109,7 +113,8 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
           *this),
       telemetry_(loop, *this, health_policy(options.config.health)),
       query_(loop, "query"),
-      owners_(query_, options.config.processes.proc_root,
+      names_(loop, "names"),
+      owners_(names_, options.config.processes.proc_root,
               options.driver.replay ? processes::OwnerWatch::Listed::in_a_recording
                                     : processes::OwnerWatch::Listed::now),
       intake_(loop, journal_,
@@ -130,7 +135,7 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
       stays_(query_, history_books_, boot_id()),
       spells_(query_, history_books_),
       store_(loop, "store"),
-      state_(store_, options.config.state.directory + "/state.db", store::kStateLayout),
+      state_(store_, query_, options.config.state.directory + "/state.db", store::kStateLayout),
       memory_(loop, state_, telemetry_, boot_id()),
       energy_(loop, telemetry_, state_),
       control_(loop, host_, telemetry_, state_, options.config, journal_.epoch()),
@@ -138,19 +143,21 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
       leases_(loop, lease_looks_, telemetry_, control_.control(), journal_, state_, options.config,
               subordinate_uids_, options.driver.replay.has_value()),
       usage_(loop, "usage"),
-      usage_books_(usage_, options.config.state.directory + "/usage.db", store::kUsageLayout),
+      usage_books_(usage_, usage_, options.config.state.directory + "/usage.db",
+                   store::kUsageLayout),
       use_(loop, telemetry_, energy_.meter(), usage_books_, leases_.leases()),
       andon_(loop, query_, state_, control_.control(), leases_.leases(),
              options.config.state.directory, std::move(alerts)),
       reload_(query_, options.reread, options.config.control,
               [this](Result<Reload::Fresh> fresh) { on_reread(std::move(fresh)); }),
-      users_(loop, query_),
+      users_(loop, names_),
       token_books_(state_),
       tokens_(loop, token_books_),
       guesses_(loop),
+      certificates_(loop, revoked_of(options.config.tls)),
       alert_news_(event_hub_, andon_.board()),
       authority_(authority_of(options.config)),
-      group_(loop, query_,
+      group_(loop, names_,
              [gid = authority_.control_gid](uid_t uid) {
                return gid ? processes::look_up_membership(uid, *gid) : Result<bool>(false);
              }),
@@ -162,7 +169,8 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
           [this](http::Request request, http::Reply reply) {
             router_.handle(std::move(request), std::move(reply));
           },
-          limits_of(options.config, descriptor_limit())) {
+          limits_of(options.config, descriptor_limit())),
+      doors_(loop, [this](const std::string& place) { on_opened(place); }) {
   if (options.config.zeus.on()) {
     zeus_.emplace(loop, query_, telemetry_, control_.control(), authority_, options.config,
                   subordinate_uids_, options.version);
@@ -187,6 +195,7 @@ api::Context Yard::api_context() {
       .alert_news = alert_news_,
       .tokens = tokens_,
       .guesses = guesses_,
+      .certificates = certificates_,
       .loop_lag = loop_lag_.histogram(),
       .alert_cost = andon_.cost(),
       .version = options_.version,
@@ -199,6 +208,7 @@ api::Context Yard::api_context() {
       .holders_may_control = options_.config.lease.may_control,
       .person_behind = [this](std::uint32_t uid) { return subordinate_uids_.person(uid); },
       .user_name = [this](std::uint32_t uid) { return users_.name_of(uid); },
+      .user_gone = [this](std::uint32_t uid) { return users_.is_gone(uid); },
       .lease_use =
           [this](const lease::Lease& lease) {
             const auto use = use_.book().of(lease.id);
@@ -223,32 +233,51 @@ Result<void> Yard::listen() {
                    [this](const http::Peer& peer) {
                      return api::principal_of(peer, authority_).scope == protocol::Scope::admin;
                    });
-  const auto add = [this](const Result<std::vector<std::string>>& places) -> Result<void> {
-    if (!places) return places.error();
-    places_.insert(places_.end(), places->begin(), places->end());
-    return {};
-  };
-  auto done = add(listen_at(server_, server.listen, server.socket, "the socket's directory"));
-  if (done) {
-    done = add(listen_at(server_, {}, authority_.lease_socket, "the leases' socket's directory"));
+  for (const std::string& address : server.listen) {
+    const auto place = listen_at(server_, address);
+    if (place) {
+      on_opened(*place);
+    } else if (place.error().code == Errc::unavailable) {
+      // The address may come with its interface. One that is taken is another daemon's.
+      doors_.add("server.listen " + address,
+                 [this, address] { return listen_at(server_, address); });
+    } else {
+      return place.error();
+    }
   }
-  if (done) done = listen_tls();
-  return done && zeus_ ? add(zeus_->listen()) : done;
+  const auto main = listen_on_socket(server_, server.socket, "the socket's directory");
+  if (!main) return main.error();
+  on_opened(*main);
+  if (const std::string& socket = authority_.lease_socket; !socket.empty()) {
+    doors_.add("server.lease_socket " + socket, [this, socket] {
+      return listen_on_socket(server_, socket, "the leases' socket's directory");
+    });
+  }
+  listen_tls();
+  if (zeus_) zeus_->listen(doors_);
+  return {};
 }
 
-Result<void> Yard::listen_tls() {
-  if (options_.config.tls.listen.empty()) return {};
+void Yard::listen_tls() {
+  if (options_.config.tls.listen.empty()) return;
   tls_.emplace(loop_, query_, options_.config);
-  if (auto opened = tls_->open(); !opened) return opened;
   context_.tls = &tls_->figures();
-  for (const std::string& text : options_.config.tls.listen) {
-    const auto endpoint = http::parse_endpoint(text);
-    if (!endpoint) return endpoint.error();
-    const auto bound = server_.listen_tls(endpoint->address, endpoint->port, tls_->door());
-    if (!bound) return bound.error();
-    places_.push_back("https://" + http::Endpoint::tcp(bound->address, bound->port).text());
-  }
-  return {};
+  tls_->open([this] {
+    for (const std::string& text : options_.config.tls.listen) {
+      doors_.add("tls.listen " + text, [this, text]() -> Result<std::string> {
+        const auto endpoint = http::parse_endpoint(text);
+        if (!endpoint) return endpoint.error();
+        const auto bound = server_.listen_tls(endpoint->address, endpoint->port, tls_->door());
+        if (!bound) return bound.error();
+        return "https://" + http::Endpoint::tcp(bound->address, bound->port).text();
+      });
+    }
+  });
+}
+
+void Yard::on_opened(const std::string& place) {
+  places_.push_back(place);
+  if (started_) log::info("listening on {}", place);
 }
 
 void Yard::reload() {
@@ -257,6 +286,8 @@ void Yard::reload() {
 }
 
 void Yard::start() {
+  started_ = true;
+  context_.closed_doors = &doors_.closed();
   context_.event_drops = &intake_.drops();
   journal_.on_added([this](const events::Event& event) { on_added(event); });
   telemetry_.before_published([this](Snapshot& snapshot) {
@@ -281,7 +312,16 @@ void Yard::start() {
     users_.learn({now.uid}, [] {});
   });
   tokens_.start();
-  andon_.look_at_doors(&tokens_, tls_ ? &tls_->figures() : nullptr, &context_.slurm_trouble);
+  users_.follow([this] {
+    std::vector<std::uint32_t> persons;
+    for (const std::uint32_t uid : tokens_.users())
+      persons.push_back(subordinate_uids_.person(uid));
+    return persons;
+  });
+  andon_.look_at_doors({.tokens = &tokens_,
+                        .tls = tls_ ? &tls_->figures() : nullptr,
+                        .closed = &doors_.closed(),
+                        .slurm_trouble = &context_.slurm_trouble});
   leases_.start();
   news_.start();
   andon_.board().on_acknowledged(
@@ -433,11 +473,13 @@ void Yard::on_reread(Result<Reload::Fresh> fresh) {
     log::warning("{} has changed, and takes effect at the next start", key);
   }
   log::set_level(fresh->config.log.level);
+  certificates_.revoke(revoked_of(fresh->config.tls));
   log::info("read again: {}", what);
 }
 
 void Yard::stop(std::function<void()> done) {
   manager_.stopping();
+  doors_.stop();
   memory_.put_away();
   history_.put_away();
   stays_.put_away();

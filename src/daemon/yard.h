@@ -9,6 +9,7 @@
 #include "access/guesses.h"
 #include "access/tokens.h"
 #include "api/alert_view.h"
+#include "api/client_certificates.h"
 #include "api/devices.h"
 #include "api/lease_stream.h"
 #include "api/table.h"
@@ -18,6 +19,7 @@
 #include "bottleneck/watch.h"
 #include "daemon/andon_feed.h"
 #include "daemon/control_feed.h"
+#include "daemon/doors.h"
 #include "daemon/driver_renewal.h"
 #include "daemon/energy_feed.h"
 #include "daemon/lease_feed.h"
@@ -57,7 +59,8 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   const std::vector<std::string>& places() const { return places_; }
 
  private:
-  Result<void> listen_tls();
+  void listen_tls();
+  void on_opened(const std::string& place);
   void on_fleet(const Fleet&) override;
   void on_no_driver(const Error&) override;
   void on_reply(const ReadReply& reply) override { telemetry_.on_reply(reply); }
@@ -83,6 +86,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   DriverRenewal renewal_;
   telemetry::Telemetry telemetry_;
   ThreadWorker query_;
+  ThreadWorker names_;  // apart, so that no slow name service delays an answer from the disk
   processes::OwnerWatch owners_;
   events::Journal journal_;
   events::Intake intake_;
@@ -116,6 +120,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   store::TokenDb token_books_;
   access::Tokens tokens_;
   access::Guesses guesses_;
+  api::ClientCertificates certificates_;
   api::AlertNews alert_news_;
   const api::Authority authority_;
   GroupDirectory group_;
@@ -126,6 +131,8 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   std::optional<TlsFeed> tls_;
   std::optional<ZeusFeed> zeus_;
   std::vector<std::string> places_;
+  Doors doors_;
+  bool started_ = false;
   bool told_ready_ = false;
   Lifetime here_;
 };

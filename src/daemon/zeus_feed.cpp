@@ -54,15 +54,22 @@ ZeusFeed::ZeusFeed(http::IoLoop& loop, Worker& query, telemetry::Telemetry& tele
           },
           limits(config)) {}
 
-Result<std::vector<std::string>> ZeusFeed::listen() {
+void ZeusFeed::listen(Doors& doors) {
   server_.allow_hosts(config_.server.allowed_hosts);
   server_.ask_process_of([](const http::Request&) { return false; });
   server_.share_by([this](uid_t uid) { return uids_.person(uid); });
-  auto places =
-      listen_at(server_, config_.zeus.listen, config_.zeus.socket, "the directory of zeus.socket");
-  if (!places) return places;
-  for (std::string& place : *places) place += " for Zeus";
-  return places;
+  const auto for_zeus = [](Result<std::string> place) {
+    if (place) *place += " for Zeus";
+    return place;
+  };
+  for (const std::string& address : config_.zeus.listen) {
+    doors.add("zeus.listen " + address,
+              [this, address, for_zeus] { return for_zeus(listen_at(server_, address)); });
+  }
+  if (config_.zeus.socket.empty()) return;
+  doors.add("zeus.socket " + config_.zeus.socket, [this, for_zeus] {
+    return for_zeus(listen_on_socket(server_, config_.zeus.socket, "the directory of zeus.socket"));
+  });
 }
 
 void ZeusFeed::stop(Duration grace, std::function<void()> done) {
@@ -94,8 +101,11 @@ Result<void> ZeusFeed::permits(const http::Request& request) {
   const api::Principal principal = api::principal_of(request.peer, authority_);
   auto permitted = api::authorise(principal, route, authority_);
   if (!permitted) {
-    control_.note_refusal({principal.name(), false, std::to_string(request.id), request.received},
-                          fmt::format("{} {}", route.method, route.pattern), permitted.error());
+    control::Asker asker{principal.name(), false, std::to_string(request.id), request.received};
+    asker.over_tcp = !principal.uid;
+    if (principal.uid) asker.person = fmt::format("uid {}", uids_.person(*principal.uid));
+    control_.note_refusal(asker, fmt::format("{} {}", route.method, route.pattern),
+                          permitted.error());
   }
   return permitted;
 }
@@ -108,6 +118,7 @@ void ZeusFeed::order(zeus::Order order,
   request.asker = {fmt::format("zeus:{}", order.uid), false, std::to_string(order.request),
                    order.received};
   request.asker.person = fmt::format("uid {}", uids_.person(order.uid));
+  request.asker.member = true;  // see permits()
   for (const DeviceInfo& gpu : order.gpus) request.gpus.push_back(gpu.id);
   request.exclusive = true;
   if (order.setting) {

@@ -10,6 +10,7 @@
 #include "control/control.h"
 #include "cpu/rapl.h"
 #include "daemon/config/config.h"
+#include "daemon/doors.h"
 #include "http/loop.h"
 #include "http/server.h"
 #include "processes/users.h"
@@ -25,8 +26,8 @@ class ZeusFeed final : private zeus::Gpus, private zeus::Setter {
            const api::Authority&, const config::Config&, const processes::SubordinateUids&,
            const std::string& version);
 
-  // Returns the places where it listens.
-  Result<std::vector<std::string>> listen();
+  // Its address and its socket are doors of their own.
+  void listen(Doors&);
   void start() { cpus_.start(); }
   void stop(Duration grace, std::function<void()> done);
 

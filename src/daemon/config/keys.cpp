@@ -215,6 +215,11 @@ Result<void> set_tls_clients(Config& config, const Value& value) {
   return {};
 }
 
+constexpr Key live(Key key) {
+  key.live = true;
+  return key;
+}
+
 constexpr std::array kKeys = {
     member<&Config::server, &Config::Server::listen>(
         "server", "listen", "TCP addresses to listen on. TCP is read-only. [] for none."),
@@ -252,8 +257,8 @@ constexpr std::array kKeys = {
                                                 "\"DNS:prometheus.lab = metrics\", or as a user: "
                                                 "\"URI:spiffe://lab/ci = lease uid 1000\".",
                                                 &set_tls_clients),
-    member<&Config::tls, &Config::Tls::revoked>(
-        "tls", "revoked", "SHA-256 fingerprints of client certificates that are refused."),
+    live(member<&Config::tls, &Config::Tls::revoked>(
+        "tls", "revoked", "SHA-256 fingerprints of client certificates that are refused.")),
     path<&Config::state, &Config::State::directory>("state", "directory",
                                                     "Where the daemon keeps what must survive it."),
     path<&Config::driver, &Config::Driver::nvml>(

@@ -1,0 +1,131 @@
+// The table of queues in docs/fairness.md is written from the limits in the code.
+#include <array>
+#include <string>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "access/guesses.h"
+#include "access/tokens.h"
+#include "andon/board.h"
+#include "base/golden_for_tests.h"
+#include "base/shares.h"
+#include "base/worker.h"
+#include "control/gpu_queue.h"
+#include "daemon/andon_feed.h"
+#include "daemon/lease_observer.h"
+#include "energy/meter.h"
+#include "events/intake.h"
+#include "http/origin.h"
+#include "http/server.h"
+#include "notify/sink_queue.h"
+#include "store/control_db.h"
+#include "store/state_db.h"
+
+namespace gpuyard::daemon {
+namespace {
+
+struct QueueRow {
+  std::string what;
+  std::string all;
+  std::string one;   // user or address
+  std::string kept;  // for root and the daemon
+  std::string beyond;
+};
+
+// 20000 as "20,000".
+std::string grouped(std::uint64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
+std::vector<QueueRow> queue_rows() {
+  const http::Limits http;
+  const Shares each;
+  constexpr SharedRoom::Limits kState = store::StateStore::kRoom;
+  constexpr SharedRoom::Limits kControl = store::ControlDb::kRoom;
+  const auto more = [](std::size_t places) { return grouped(places) + " more"; };
+  const auto a_minute = [](std::int64_t times) {
+    return grouped(static_cast<std::uint64_t>(times)) + " a minute";
+  };
+  return {
+      {"connections of a listener", grouped(http.connections), grouped(http.connections_of_one),
+       more(http.kept_places), "an idle one of the same user is closed; else 503"},
+      {"streams of a listener", grouped(http.streams), grouped(http.streams_of_one),
+       more(http.kept_places), "503"},
+      {"handshakes over TLS", grouped(http.handshakes), grouped(http.handshakes_of_one),
+       "none: the Unix socket has no handshake", "turned away"},
+      {"answers to wrong tokens", grouped(access::Guesses::kWaiting),
+       grouped(access::Guesses::kFree) + " at once, then one after the other",
+       "all: a good token waits for none", "429"},
+      {"tokens made and revoked", "", a_minute(shares::kTokenChangesAMinute), "no limit", "503"},
+      {"good tokens", grouped(access::Tokens::kMost), grouped(access::Tokens::kMostOfOne),
+       grouped(access::Tokens::kKeptForAdmins), "503"},
+      {"claims that wait", grouped(shares::kWaitingClaims),
+       grouped(static_cast<std::uint64_t>(each.waiting_claims)), more(shares::kKeptPlaces), "503"},
+      {"new claims", "", a_minute(each.claims_a_minute), "no limit", "503"},
+      {"processes being adopted", "one look at a time", grouped(shares::kAdopting), "no limit",
+       "503"},
+      {"looks at the processes of leases", grouped(LeaseObserver::kMostAsked),
+       "as many as its claims", "", "looked at later"},
+      {"changes of settings", "", a_minute(each.changes_a_minute), "no limit", "503"},
+      {"changes that wait for one GPU", grouped(control::GpuQueue::kMostWaiting),
+       "its changes a minute", "what puts a setting back is never refused", "503"},
+      {"work for state.db", grouped(kState.most), grouped(kState.most_of_one),
+       grouped(kState.kept) + " of them, also for leases and settings", "503"},
+      {"settings and audit lines that wait 100 ms for their write", grouped(kControl.most),
+       grouped(kControl.most_of_one),
+       grouped(kControl.kept) + " of them; settings are the daemon's",
+       "the line is lost; the log says so once a minute"},
+      {"refusals written into the audit", "",
+       a_minute(shares::kRefusalsAMinute) + "; over TCP, addresses beyond " +
+           grouped(shares::kRefusedAddresses) + " share one count",
+       "no limit", "counted in the next line"},
+      {"other deeds of a member written into the audit", "", a_minute(shares::kMembersDeedsAMinute),
+       "no limit", "counted in the next line"},
+      {"questions to the history, the books, the alerts and the audit",
+       grouped(shares::kQuestions) + " at a time", grouped(shares::kQuestionsOfOne),
+       "every second turn", "503"},
+      {"windows of energy", grouped(energy::Ledger::kMostWindows),
+       grouped(energy::Ledger::kMostWindowsOfOne), more(energy::Ledger::kKeptWindows), "503"},
+      {"answers that wait for the books of energy", grouped(energy::Meter::kMostWaiting), "", "",
+       "answered before it is kept"},
+      {"silences", grouped(andon::SilenceBook::kMost), "",
+       grouped(andon::SilenceBook::kKeptForAdmins) + " of them", "503"},
+      {"notices about alerts on the disk", grouped(andon::Board::kMostOutgoing), "", "",
+       "sent, but not kept"},
+      {"notices that wait for one sink", grouped(notify::kMostQueued), "", "", "the oldest goes"},
+      {"tests of sinks", grouped(SinkTests::kMost), "", "", "503"},
+      {"events that are remembered", grouped(events::Journal::kKept), "", "", "the oldest goes"},
+      {"commands being started", grouped(shares::kStarting), "", "", "not started"},
+      {"look-ups of names for sinks", grouped(http::kMostLookUps), "", "", "tried again later"},
+      {"work of one of the daemon's threads", grouped(ThreadWorker::kMaxQueued), "", "",
+       "refused, and asked for again"},
+  };
+}
+
+constexpr std::string_view kQueueHead =
+    "| queue | in all | one user or address | kept for root and the daemon | beyond it |\n"
+    "|---|---|---|---|---|\n";
+
+std::string queue_table() {
+  std::string text(kQueueHead);
+  for (const QueueRow& row : queue_rows()) {
+    text += fmt::format("| {} | {} | {} | {} | {} |\n", row.what, row.all, row.one, row.kept,
+                        row.beyond);
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST(Queues, TheirTableSaysWhatTheCodeHas) {
+  std::string page = document("fairness.md");
+  const std::size_t begin = page.find(kQueueHead);
+  ASSERT_NE(begin, std::string::npos) << "docs/fairness.md has no table of queues";
+  page.replace(begin, page.find("\n\n", begin) + 1 - begin, queue_table());
+  expect_document("fairness.md", page);
+}
+
+}  // namespace gpuyard::daemon
