@@ -88,7 +88,7 @@ Options add_version(Options program, VersionVerb& verb) {
 }
 
 int run(const VersionVerb& verb) {
-  print(verb.json ? json::to_json(VersionAnswer{}) + "\n" : fmt::format("gpuyard {}\n", kVersion));
+  print(verb.json ? json_line(VersionAnswer{}) : formatted("gpuyard {}\n", kVersion));
   return 0;
 }
 

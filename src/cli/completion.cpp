@@ -130,7 +130,7 @@ Options add_completion(Options program, CompletionVerb& verb) {
 
 int run(const CompletionVerb& verb) {
   if (verb.manual.empty()) {
-    print(completion_script(verb.shell, verb.program));
+    print(Printable::lines(completion_script(verb.shell, verb.program)));
     return 0;
   }
   for (const ManualPage& page : manual_of(verb.program)) {

@@ -343,8 +343,13 @@ Option Option::range(int least, int most) const {
 }
 
 Option Option::range(double least, double most) const {
-  return Option(option_->check(
-      saying(CLI::Range(least, most), fmt::format("a number from {} to {}", least, most))));
+  // Not a number is neither below nor above a bound, so that CLI11 would take "nan".
+  const CLI::Validator range = CLI::Range(least, most);
+  const auto within = [range](std::string& text) {
+    return text.find_first_of("nN") == text.npos ? range(text) : std::string("no number");
+  };
+  return Option(option_->check(saying({within, range.get_description(), ""},
+                                      fmt::format("a number from {} to {}", least, most))));
 }
 
 Option Option::positive() const {

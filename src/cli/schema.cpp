@@ -152,7 +152,7 @@ Options add_schema(Options program, SchemaVerb& verb) {
 int run(const SchemaVerb& verb) {
   if (verb.name.empty()) {
     for (const Schema& schema : kSchemas)
-      print(fmt::format("{:<16}{}\n", schema.name, schema.describes));
+      print(formatted("{:<16}{}\n", schema.name, schema.describes));
     return 0;
   }
   const auto schema = std::ranges::find(kSchemas, verb.name, &Schema::name);
@@ -161,7 +161,7 @@ int run(const SchemaVerb& verb) {
                                                   "names all",
                                                   verb.name)});
   }
-  print(text_of(*schema));
+  print(Printable::lines(text_of(*schema)));
   return 0;
 }
 

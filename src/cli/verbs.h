@@ -339,7 +339,7 @@ struct FleetVerb {
 
 // The hooks of Slurm on a node, and what belongs to them.
 struct SlurmVerb {
-  enum class Action : std::uint8_t { status, health, begin, end, epilog_ctld, install };
+  enum class Action : std::uint8_t { status, health, begin, end, epilog_ctld, install, forget };
   Action action = Action::status;
   std::string socket;                        // empty: this machine's
   std::string spool = "/run/gpuyard-slurm";  // what hooks leave for the next one

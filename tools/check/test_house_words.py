@@ -36,6 +36,17 @@ def test_ordinary_text_passes(tree, text):
     assert main(tree) == 0
 
 
+@pytest.mark.parametrize("text", [
+    'fmt::print("{}", x);\n', "std::cout << x;\n", "std::fputs(x, stderr);\n", "::write(STDERR_FILENO, x, 1);\n"])
+def test_a_verb_writes_to_a_terminal_one_way(tree, text):
+    folder = tree / "src/cli/screen"
+    folder.mkdir(parents=True)
+    (folder / "terminal.cpp").write_text(text)
+    assert main(tree) == 0
+    (folder / "other.cpp").write_text(text)
+    assert main(tree) == 1
+
+
 def test_ignored_and_binary_files_are_left_alone(tree):
     (tree / "build").mkdir()
     (tree / "build/log").write_text(PATH)

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# ./yard attack [tls|http] [--short] - what a hostile network does to gpuyard, on loopback. --short
+# ./yard attack [tls|http|floods] [--short] - what a hostile network and hostile users do to gpuyard, on loopback. --short
 # judges what can be counted; without it the bars in milliseconds and megabytes are judged as well.
 
 # shellcheck source=tools/yard/stages.sh

@@ -25,7 +25,7 @@ template <class Answer, class Text>
 int show(const AlertsVerb& verb, const Result<Answer>& answer, Text&& text) {
   if (!answer) return complain_about_daemon(answer.error());
   print(verb.json
-            ? json::to_json(*answer) + "\n"
+            ? json_line(*answer)
             : place_text(verb.socket) + text(*answer, wall_now(), Screen::of_stdout(verb.color)));
   return 0;
 }
@@ -134,7 +134,7 @@ Options add_alerts(Options program, AlertsVerb& verb) {
 
 int run(const AlertsVerb& verb) {
   if (verb.toml) {
-    print(andon::built_in_text());
+    print(Printable::lines(andon::built_in_text()));
     return 0;
   }
   const auto daemon =
@@ -149,7 +149,7 @@ int run(const AlertsVerb& verb) {
       return show(
           verb, client::call(*daemon, protocol::kAcknowledge, {verb.number}, {if_given(verb.note)}),
           [](const protocol::AlertAnswer& answer, auto&&...) {
-            return "Acknowledged: " + name_text(answer.alert) + ".\n";
+            return formatted("Acknowledged: {}.\n", name_text(answer.alert));
           });
     case AlertsAction::silence:
       return silence(verb, *daemon);

@@ -26,27 +26,23 @@ Tone tone_of(AlertLevel level) {
 
 std::string gpu_text(const std::optional<protocol::AlertGpu>& gpu) {
   if (!gpu) return std::string(kNothing);
-  return gpu->index ? std::to_string(*gpu->index) : printable(gpu->uuid);
+  return gpu->index ? std::to_string(*gpu->index) : gpu->uuid;
 }
 
 // Says what is special about a firing alert.
 std::string standing_text(const Alert& alert) {
   std::vector<std::string> words;
   if (alert.quarantines) words.emplace_back("quarantined");
-  if (alert.acknowledged) words.push_back("acknowledged by " + printable(alert.acknowledged->by));
+  if (alert.acknowledged) words.push_back("acknowledged by " + alert.acknowledged->by);
   if (alert.silenced) words.emplace_back("silenced");
-  if (alert.inhibited_by) words.push_back("kept as it was by " + printable(*alert.inhibited_by));
+  if (alert.inhibited_by) words.push_back("kept as it was by " + *alert.inhibited_by);
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-std::string simulated_text(bool simulated) {
-  return simulated ? "These GPUs are simulated.\n" : "";
-}
-
-std::string pending_text(const protocol::PendingAlert& one) {
-  return fmt::format("Not yet: {}{}, for {} of {}\n", printable(one.rule),
-                     one.gpu ? " on GPU " + gpu_text(one.gpu) : "", length_text(one.for_s),
-                     length_text(one.hold_s));
+Printable pending_text(const protocol::PendingAlert& one) {
+  return formatted("Not yet: {}{}, for {} of {}\n", one.rule,
+                   one.gpu ? " on GPU " + gpu_text(one.gpu) : "", length_text(one.for_s),
+                   length_text(one.hold_s));
 }
 
 std::string number_text(double value) {
@@ -58,18 +54,18 @@ std::string actions_text(const protocol::Rule& rule) {
   if (rule.notify) actions.emplace_back("notify");
   if (rule.quarantine) actions.emplace_back("quarantine");
   if (rule.cap_w) actions.push_back(fmt::format("cap to {} W", *rule.cap_w));
-  if (rule.command) actions.push_back("run " + printable(*rule.command));
+  if (rule.command) actions.push_back("run " + *rule.command);
   return fmt::format("{}", fmt::join(actions, ", "));
 }
 
 }  // namespace
 
 std::string name_text(const Alert& alert) {
-  return fmt::format("{} {}{}", alert.number, printable(alert.rule),
+  return fmt::format("{} {}{}", alert.number, alert.rule,
                      alert.gpu ? " on GPU " + gpu_text(alert.gpu) : "");
 }
 
-std::string alerts_text(const protocol::Alerts& alerts, WallTime now, const Screen& screen) {
+Printable alerts_text(const protocol::Alerts& alerts, WallTime now, const Screen& screen) {
   FittedTable table{{{"NO", true},
                      {"LEVEL"},
                      {"SEVERITY", true},
@@ -84,27 +80,26 @@ std::string alerts_text(const protocol::Alerts& alerts, WallTime now, const Scre
                {std::to_string(alert.severity), tone},
                {gpu_text(alert.gpu)},
                {local_moment(alert.fired, now)},
-               {printable(alert.rule)},
-               {printable(alert.message)}});
+               {alert.rule},
+               {alert.message}});
   }
   const bool all_is_known = alerts.notes.empty();
-  std::string text = !alerts.alerts.empty() ? table.text(screen)
-                     : all_is_known         ? "Nothing is wrong.\n"
-                                            : "No alert is firing.\n";
+  Printable text = !alerts.alerts.empty() ? table.text(screen)
+                   : all_is_known         ? Printable("Nothing is wrong.\n")
+                                          : "No alert is firing.\n";
   for (const Alert& alert : alerts.alerts) {
     const std::string standing = standing_text(alert);
-    if (!standing.empty()) text += fmt::format("{}: {}\n", alert.number, standing);
+    if (!standing.empty()) text += formatted("{}: {}\n", alert.number, standing);
     if (!alert.advice.empty() && !alert.acknowledged) {
-      text += fmt::format("{}: {}\n", alert.number, printable(alert.advice));
+      text += formatted("{}: {}\n", alert.number, alert.advice);
     }
   }
   for (const protocol::PendingAlert& one : alerts.pending) text += pending_text(one);
-  for (const std::string& note : alerts.notes) text += printable(note) + "\n";
+  for (const std::string& note : alerts.notes) text += formatted("{}\n", note);
   return text + simulated_text(alerts.simulated);
 }
 
-std::string history_text(const protocol::AlertHistory& history, WallTime now,
-                         const Screen& screen) {
+Printable history_text(const protocol::AlertHistory& history, WallTime now, const Screen& screen) {
   FittedTable table{{{"NO", true},
                      {"LEVEL"},
                      {"GPU", true},
@@ -119,15 +114,16 @@ std::string history_text(const protocol::AlertHistory& history, WallTime now,
                {gpu_text(alert.gpu)},
                {local_moment(alert.fired, now)},
                {alert.resolved ? local_moment(*alert.resolved, now) : "firing"},
-               {printable(alert.rule)},
-               {printable(alert.message)},
-               {printable(alert.ending)}});
+               {alert.rule},
+               {alert.message},
+               {alert.ending}});
   }
-  if (history.alerts.empty()) return "No alert was kept.\n" + simulated_text(history.simulated);
+  if (history.alerts.empty())
+    return Printable("No alert was kept.\n") + simulated_text(history.simulated);
   return table.text(screen) + simulated_text(history.simulated);
 }
 
-std::string silences_text(const protocol::Silences& silences, WallTime now, const Screen& screen) {
+Printable silences_text(const protocol::Silences& silences, WallTime now, const Screen& screen) {
   if (silences.silences.empty()) return "Nothing is silenced.\n";
   FittedTable table{{{"ID"},
                      {"RULE"},
@@ -136,17 +132,17 @@ std::string silences_text(const protocol::Silences& silences, WallTime now, cons
                      {"BY", false, AlertColumn::since},
                      {"COMMENT"}}};
   for (const protocol::Silence& one : silences.silences) {
-    table.add({{printable(one.id)},
-               {one.rule ? printable(*one.rule) : "any"},
-               {one.gpu ? printable(*one.gpu) : "any"},
+    table.add({{one.id},
+               {one.rule ? *one.rule : "any"},
+               {one.gpu ? *one.gpu : "any"},
                {local_moment(one.until, now)},
-               {printable(one.by)},
-               {printable(one.comment)}});
+               {one.by},
+               {one.comment}});
   }
   return table.text(screen);
 }
 
-std::string rules_text(const protocol::Rules& rules, const Screen& screen) {
+Printable rules_text(const protocol::Rules& rules, const Screen& screen) {
   FittedTable table{{{"RULE"},
                      {"LOOKS AT"},
                      {"TRIPS", true},
@@ -158,9 +154,8 @@ std::string rules_text(const protocol::Rules& rules, const Screen& screen) {
   for (const protocol::Rule& rule : rules.rules) {
     const double clear = rule.clear_at.value_or(rule.at);
     table.add(
-        {{printable(rule.name) + (rule.enabled ? "" : " (off)"),
-          rule.enabled ? Tone::plain : Tone::faint},
-         {printable(rule.on)},
+        {{rule.name + (rule.enabled ? "" : " (off)"), rule.enabled ? Tone::plain : Tone::faint},
+         {rule.on},
          {(rule.below ? "<= " : ">= ") + number_text(rule.at)},
          {length_text(rule.hold_s)},
          {(rule.below ? "> " : "< ") + number_text(clear)},
@@ -168,14 +163,16 @@ std::string rules_text(const protocol::Rules& rules, const Screen& screen) {
          {rule.severity ? std::to_string(*rule.severity) : std::string(enum_name(rule.curve))},
          {actions_text(rule)}});
   }
-  std::string text = table.text(screen);
-  text += rules.file.empty() ? "All of them are built in; alerts.file in the configuration names "
-                               "a file that changes them.\n"
-                             : "Built in, and as " + printable(rules.file) + " says.\n";
+  Printable text = table.text(screen);
+  text += rules.file.empty()
+              ? Printable(
+                    "All of them are built in; alerts.file in the configuration names a file "
+                    "that changes them.\n")
+              : formatted("Built in, and as {} says.\n", rules.file);
   return text;
 }
 
-std::string sinks_text(const protocol::Sinks& sinks, WallTime now, const Screen& screen) {
+Printable sinks_text(const protocol::Sinks& sinks, WallTime now, const Screen& screen) {
   FittedTable table{{{"SINK"},
                      {"KIND"},
                      {"WHERE", false, AlertColumn::rule_names},
@@ -184,31 +181,29 @@ std::string sinks_text(const protocol::Sinks& sinks, WallTime now, const Screen&
                      {"DELIVERED", true},
                      {"RETRIES", true, AlertColumn::endings},
                      {"GIVEN UP", true}}};
-  std::string troubles;
+  Printable troubles;
   for (const protocol::Sink& sink : sinks.sinks) {
-    table.add({{printable(sink.name), sink.failing_since ? Tone::bad : Tone::plain},
-               {printable(sink.kind)},
-               {printable(sink.where)},
-               {printable(sink.min_level)},
+    table.add({{sink.name, sink.failing_since ? Tone::bad : Tone::plain},
+               {sink.kind},
+               {sink.where},
+               {sink.min_level},
                {std::to_string(sink.queued)},
                {std::to_string(sink.delivered_total)},
                {std::to_string(sink.retries_total)},
                {std::to_string(sink.dead_letters_total)}});
     if (!sink.failing_since) continue;
-    troubles += fmt::format("{} has taken nothing since {} {}: {}\n", printable(sink.name),
-                            local_moment(*sink.failing_since, now), zone_name(now),
-                            printable(sink.last_error.value_or("")));
+    troubles += formatted("{} has taken nothing since {} {}: {}\n", sink.name,
+                          local_moment(*sink.failing_since, now), zone_name(now),
+                          sink.last_error.value_or(""));
   }
   return table.text(screen) + troubles;
 }
 
-std::string sink_tests_text(const protocol::SinkTests& tests) {
-  std::string text;
+Printable sink_tests_text(const protocol::SinkTests& tests) {
+  Printable text;
   for (const protocol::SinkTest& one : tests.sinks) {
-    text += one.delivered
-                ? fmt::format("{}: delivered in {:.2f} s\n", printable(one.sink), one.seconds)
-                : fmt::format("{}: not delivered: {}\n", printable(one.sink),
-                              printable(one.why.value_or("")));
+    text += one.delivered ? formatted("{}: delivered in {:.2f} s\n", one.sink, one.seconds)
+                          : formatted("{}: not delivered: {}\n", one.sink, one.why.value_or(""));
   }
   return text;
 }

@@ -10,12 +10,12 @@
 namespace gpuyard::cli {
 
 // Returns the firing alerts, each with its advice; then the pending ones.
-std::string alerts_text(const protocol::Alerts&, WallTime now, const Screen&);
-std::string history_text(const protocol::AlertHistory&, WallTime now, const Screen&);
-std::string silences_text(const protocol::Silences&, WallTime now, const Screen&);
-std::string rules_text(const protocol::Rules&, const Screen&);
-std::string sinks_text(const protocol::Sinks&, WallTime now, const Screen&);
-std::string sink_tests_text(const protocol::SinkTests&);
+Printable alerts_text(const protocol::Alerts&, WallTime now, const Screen&);
+Printable history_text(const protocol::AlertHistory&, WallTime now, const Screen&);
+Printable silences_text(const protocol::Silences&, WallTime now, const Screen&);
+Printable rules_text(const protocol::Rules&, const Screen&);
+Printable sinks_text(const protocol::Sinks&, WallTime now, const Screen&);
+Printable sink_tests_text(const protocol::SinkTests&);
 
 // "42 thermal on GPU 3"
 std::string name_text(const protocol::Alert&);

@@ -40,11 +40,12 @@ TEST(AlertsTable, SaysWhatIsSpecialAboutOne) {
   alerts.alerts[0].quarantines = true;
   alerts.alerts[0].silenced = true;
   alerts.alerts[0].inhibited_by = "gpu-lost";
-  EXPECT_NE(
-      alerts_text(alerts, kNow, {}).find("42: quarantined, silenced, kept as it was by gpu-lost\n"),
-      std::string::npos);
+  EXPECT_NE(alerts_text(alerts, kNow, {})
+                .str()
+                .find("42: quarantined, silenced, kept as it was by gpu-lost\n"),
+            std::string::npos);
   alerts.alerts[0].acknowledged = {"uid 0", "", ""};
-  EXPECT_EQ(alerts_text(alerts, kNow, {}).find("Cool it"), std::string::npos);
+  EXPECT_EQ(alerts_text(alerts, kNow, {}).str().find("Cool it"), std::string::npos);
 }
 
 TEST(AlertsTable, SaysWhatIsAboutToBeAnAlert) {
@@ -58,7 +59,7 @@ TEST(AlertsTable, WhatStrangersSentCannotMoveTheCursor) {
   protocol::Alerts alerts;
   alerts.alerts = {hot()};
   alerts.alerts[0].message = "\x1b[2Jboo";
-  EXPECT_EQ(alerts_text(alerts, kNow, {}).find('\x1b'), std::string::npos);
+  EXPECT_EQ(alerts_text(alerts, kNow, {}).str().find('\x1b'), std::string::npos);
 }
 
 TEST(AlertsTable, ASinkThatFailsSaysWhy) {
@@ -68,7 +69,8 @@ TEST(AlertsTable, ASinkThatFailsSaysWhy) {
   sink.failing_since = to_rfc3339(kNow);
   sink.last_error = "hooks.example: status 500";
   sinks.sinks = {sink};
-  EXPECT_NE(sinks_text(sinks, kNow, {}).find("ops has taken nothing since"), std::string::npos);
+  EXPECT_NE(sinks_text(sinks, kNow, {}).str().find("ops has taken nothing since"),
+            std::string::npos);
 }
 
 }  // namespace

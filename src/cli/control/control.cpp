@@ -79,7 +79,7 @@ int show(const ControlVerb& verb) {
   auto management = management_of(*daemon, verb.gpus);
   if (!management) return complain_about_control(management.error(), *daemon);
   keep_only(*management, settings_of(verb.subject));
-  if (verb.json) print(json::to_json(*management) + "\n");
+  if (verb.json) print(json_line(*management));
   for (const std::string& note : management->notes) say("note: " + note);
   if (management->gpus.empty()) {
     return complain({Errc::unavailable, "the daemon has no GPU; `gpuyard doctor` looks closer"});
@@ -127,15 +127,16 @@ Names names_of(const http::Endpoint& daemon, const std::string& gpus) {
   return names;
 }
 
-std::string plan_text(const Answers& answers, const ControlReader& reader,
-                      const http::Endpoint& daemon, const std::string& gpus) {
+Printable plan_text(const Answers& answers, const ControlReader& reader,
+                    const http::Endpoint& daemon, const std::string& gpus) {
   const Names names = names_of(daemon, gpus);
-  std::string text;
+  Printable text;
   answers.each(true, [&](const Answer& answer, const Change& change) {
     const auto name = names.find(change.uuid);
-    text += plan_line(change, answer.what, name != names.end() ? name->second : "", reader) + "\n";
+    text += formatted(
+        "{}\n", plan_line(change, answer.what, name != names.end() ? name->second : "", reader));
   });
-  if (!text.empty()) text.insert(0, place_text(daemon.text()));
+  if (!text.empty()) text = place_text(daemon.text()) + text;
   if (answers.together().simulated) text += "These GPUs are simulated.\n";
   return text;
 }
@@ -145,7 +146,7 @@ int plan(const ControlVerb& verb, const Requests& requests, const http::Endpoint
   const auto reader = reader_of(daemon);
   const Answers answers = ask_all(requests, daemon, true);
   if (verb.json) {
-    if (!answers.given.empty()) print(json::to_json(answers.together()) + "\n");
+    if (!answers.given.empty()) print(json_line(answers.together()));
   } else {
     print(plan_text(answers, reader, daemon, verb.gpus));
   }
@@ -164,12 +165,12 @@ std::optional<int> not_agreed(const ControlVerb& verb, const Requests& requests,
     say(all.changes.empty() && code == 0 ? "there is nothing to change" : "nothing was changed");
     return code;
   }
-  std::string text = plan_text(answers, reader, daemon, verb.gpus);
+  Printable text = plan_text(answers, reader, daemon, verb.gpus);
   if (verb.subject == ControlVerb::Subject::reset) {
-    text += fmt::format("While it is reset, all GPUs of {} machine are away for a moment.\n",
-                        place_text(daemon.text()).empty() ? "this" : "that");
+    text += formatted("While it is reset, all GPUs of {} machine are away for a moment.\n",
+                      place_text(daemon.text()).empty() ? "this" : "that");
   }
-  static_cast<void>(write_all(STDERR_FILENO, text).ok());
+  print_error(text);
   if (consents("Change it?")) return std::nullopt;
   say("nothing was changed");
   return exit_code_of(Errc::internal);
@@ -179,11 +180,11 @@ int carry_out(const ControlVerb& verb, const Requests& requests, const http::End
   const Answers answers = ask_all(requests, daemon, false);
   const auto reader = reader_of(daemon);
   const Changes all = answers.together();
-  if (verb.json && !answers.given.empty()) print(json::to_json(all) + "\n");
+  if (verb.json && !answers.given.empty()) print(json_line(all));
   if (!verb.json) {
     if (std::ranges::any_of(all.changes, succeeded)) print(place_text(daemon.text()));
     answers.each(true, [&](const Answer& answer, const Change& change) {
-      print(result_line(change, answer.what, reader) + "\n");
+      print(formatted("{}\n", result_line(change, answer.what, reader)));
     });
     if (all.changes.empty() && !answers.refused) say("there was nothing to change");
     if (all.simulated && std::ranges::any_of(all.changes, succeeded)) {
@@ -248,8 +249,7 @@ int run(const AuditVerb& verb) {
   query.limit = verb.limit;
   const auto audit = client::call(*daemon, protocol::kAudit, query);
   if (!audit) return complain_about_control(audit.error(), *daemon);
-  print(verb.json ? json::to_json(*audit) + "\n"
-                  : audit_table(*audit, Screen::of_stdout(verb.color)));
+  print(verb.json ? json_line(*audit) : audit_table(*audit, Screen::of_stdout(verb.color)));
   return 0;
 }
 
@@ -266,7 +266,7 @@ int run(const OperationsVerb& verb) {
     if (!one) return complain_about_control(one.error(), *daemon);
     operations.operations.push_back(*std::move(one));
   }
-  print(verb.json ? json::to_json(operations) + "\n"
+  print(verb.json ? json_line(operations)
                   : operations_table(operations, Screen::of_stdout(verb.color)));
   return 0;
 }

@@ -173,7 +173,7 @@ std::string answer_from_stdin() {
   std::string answer(line.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
   std::erase_if(answer, [](char c) { return c == ' ' || c == '\n' || c == '\r'; });
   // At the end of the input no Enter has ended the line of the question.
-  if (count <= 0) static_cast<void>(write_all(STDERR_FILENO, "\n").ok());
+  if (count <= 0) print_error("\n");
   return to_lower(answer);
 }
 
@@ -184,7 +184,7 @@ bool can_be_asked() {
 }
 
 bool consents(std::string_view question) {
-  if (!write_all(STDERR_FILENO, fmt::format("{} [y/N] ", question))) return false;
+  print_error(formatted("{} [y/N] ", question));
   const std::string answer = answer_from_stdin();
   return answer == "y" || answer == "yes";
 }

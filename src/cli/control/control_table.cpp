@@ -29,7 +29,7 @@ constexpr const char* kRange = "RANGE";
 constexpr const char* kDefault = "DEFAULT";
 
 std::string view_text(const std::optional<SettingView>& view) {
-  return view ? printable(view->text) : std::string(kNothing);
+  return view ? view->text : std::string(kNothing);
 }
 
 std::optional<std::int64_t> number_of(const std::optional<SettingView>& view) {
@@ -46,8 +46,8 @@ std::string range_of(const ManagedSetting& setting) {
 }
 
 std::string wish_text(const protocol::ClaimView& claim, const ControlReader& reader) {
-  std::string text = fmt::format("{} by {}", printable(claim.wanted.text),
-                                 claim.owner == reader.name ? "you" : printable(claim.owner));
+  std::string text =
+      fmt::format("{} by {}", claim.wanted.text, claim.owner == reader.name ? "you" : claim.owner);
   if (claim.until) text += " until " + local_moment(*claim.until, reader.now);
   return text;
 }
@@ -71,7 +71,7 @@ std::string_view remark_on(Standing standing) {
 
 std::string words_for(const std::string& setting) {
   const auto kind = enum_from_name<SettingKind>(setting);
-  return kind ? std::string(words_of(*kind)) : printable(setting);
+  return kind ? std::string(words_of(*kind)) : setting;
 }
 
 class Rows {
@@ -102,7 +102,7 @@ class Rows {
   }
 
   // Leaves out the columns for ranges and defaults if they are empty.
-  std::string text(const Screen& screen) {
+  Printable text(const Screen& screen) {
     std::erase_if(table_.columns, [](const Column& column) {
       return (column.heading == kRange || column.heading == kDefault) &&
              std::ranges::all_of(column.cells, [](const Cell& cell) {
@@ -125,17 +125,17 @@ class Rows {
 };
 
 // Says why values are missing, each reason once.
-std::string reasons(const Management& management) {
+Printable reasons(const Management& management) {
   std::map<std::string, std::set<std::string>> settings_by_reason;
   for (const protocol::ManagedGpu& gpu : management.gpus) {
     for (const ManagedSetting& setting : gpu.settings) {
       if (setting.now || !setting.why) continue;
-      settings_by_reason[printable(*setting.why)].insert(words_for(setting.setting));
+      settings_by_reason[*setting.why].insert(words_for(setting.setting));
     }
   }
-  std::string text;
+  Printable text;
   for (const auto& [reason, settings] : settings_by_reason) {
-    text += fmt::format("{}: {}\n", fmt::join(settings, ", "), reason);
+    text += formatted("{}: {}\n", fmt::join(settings, ", "), reason);
   }
   return text;
 }
@@ -151,15 +151,15 @@ void keep_only(Management& management, const std::vector<SettingKind>& kinds) {
   }
 }
 
-std::string control_table(const Management& management, const ControlReader& reader,
-                          const Screen& screen) {
+Printable control_table(const Management& management, const ControlReader& reader,
+                        const Screen& screen) {
   const bool several = std::ranges::any_of(
       management.gpus, [](const protocol::ManagedGpu& gpu) { return gpu.settings.size() > 1; });
   Rows rows(reader, several);
   for (const protocol::ManagedGpu& gpu : management.gpus) {
     for (const ManagedSetting& setting : gpu.settings) rows.add(gpu, setting);
   }
-  std::string text = rows.text(screen) + reasons(management);
+  Printable text = rows.text(screen) + reasons(management);
   if (management.simulated) text += "These GPUs are simulated.\n";
   return text;
 }
@@ -174,20 +174,20 @@ struct LogColumn {
 // "2026-01-31 12:00:03" of "2026-01-31T12:00:03.250Z", in local time.
 std::string second_of(std::string_view rfc3339) {
   const auto at = from_rfc3339(rfc3339);
-  return at ? local_time(*at, TimeDetail::second) : printable(rfc3339);
+  return at ? local_time(*at, TimeDetail::second) : std::string(rfc3339);
 }
 
 std::string gpu_text(const std::optional<std::uint32_t>& index, std::string_view uuid) {
   if (index) return std::to_string(*index);
-  return uuid.empty() ? std::string(kNothing) : printable(uuid);
+  return uuid.empty() ? std::string(kNothing) : std::string(uuid);
 }
 
 std::string or_nothing(const std::optional<std::string>& text) {
-  return text ? printable(*text) : std::string(kNothing);
+  return text ? *text : std::string(kNothing);
 }
 
 std::string words(std::string_view name) {
-  std::string text = printable(name);
+  std::string text(name);
   std::ranges::replace(text, '_', ' ');
   return text;
 }
@@ -196,7 +196,7 @@ std::string outcome_text(std::string_view outcome, const std::optional<std::stri
                          bool forced) {
   std::string text = words(outcome);
   if (forced) text += ", forced";
-  if (error) text += ": " + printable(*error);
+  if (error) text += ": " + *error;
   return text;
 }
 
@@ -219,11 +219,11 @@ std::vector<Column> log_columns() {
 
 }  // namespace
 
-std::string audit_table(const protocol::Audit& audit, const Screen& screen) {
+Printable audit_table(const protocol::Audit& audit, const Screen& screen) {
   FittedTable table{log_columns()};
   for (const protocol::AuditLine& line : audit.entries) {
     table.add({{second_of(line.at)},
-               {printable(line.by)},
+               {line.by},
                {gpu_text(line.index, line.uuid.value_or(""))},
                {action_text(line.action)},
                {or_nothing(line.before)},
@@ -234,16 +234,16 @@ std::string audit_table(const protocol::Audit& audit, const Screen& screen) {
   return table.text(screen);
 }
 
-std::string operations_table(const protocol::Operations& operations, const Screen& screen) {
+Printable operations_table(const protocol::Operations& operations, const Screen& screen) {
   FittedTable table{{{"ID", true}, {"STATE"}}};
   std::ranges::move(log_columns(), std::back_inserter(table.columns));
   for (const protocol::Operation& one : operations.operations) {
     const protocol::Change& change = one.change;
     const auto error = change.error ? std::optional(change.error->message) : std::nullopt;
-    table.add({{printable(change.operation)},
+    table.add({{change.operation},
                {std::string(enum_name(one.state))},
                {second_of(one.asked_at)},
-               {printable(one.asked_by)},
+               {one.asked_by},
                {gpu_text(change.index, change.uuid)},
                {action_text(one.action)},
                {view_text(change.before)},

@@ -15,11 +15,11 @@ namespace gpuyard::cli {
 void keep_only(protocol::Management&, const std::vector<SettingKind>&);
 
 // Returns a row for each setting, and one for each further wish that waits behind the first.
-std::string control_table(const protocol::Management&, const ControlReader&, const Screen&);
+Printable control_table(const protocol::Management&, const ControlReader&, const Screen&);
 
 // Changes and refusals as tables, the newest last.
 
-std::string audit_table(const protocol::Audit&, const Screen&);
-std::string operations_table(const protocol::Operations&, const Screen&);
+Printable audit_table(const protocol::Audit&, const Screen&);
+Printable operations_table(const protocol::Operations&, const Screen&);
 
 }  // namespace gpuyard::cli

@@ -39,7 +39,8 @@ TEST(ControlTable, SaysWhatIsNotAsItSeems) {
        {std::pair{protocol::Standing::drifted, "changed by somebody else"},
         std::pair{protocol::Standing::owed, "still to be written"},
         std::pair{protocol::Standing::pending_reboot, "from the next reset or reboot on"}}) {
-    EXPECT_NE(control_table(management({power(standing)}), kMe, {}).find(words), std::string::npos);
+    EXPECT_NE(control_table(management({power(standing)}), kMe, {}).str().find(words),
+              std::string::npos);
   }
 }
 
@@ -60,7 +61,7 @@ TEST(ControlTable, WhatCannotBeReadHasItsReasonOnce) {
 TEST(ControlTable, SaysThatGpusAreSimulated) {
   auto simulated = management({power(protocol::Standing::free)});
   simulated.simulated = true;
-  EXPECT_TRUE(control_table(simulated, kMe, {}).ends_with("\nThese GPUs are simulated.\n"));
+  EXPECT_TRUE(control_table(simulated, kMe, {}).str().ends_with("\nThese GPUs are simulated.\n"));
 }
 
 TEST(KeepOnly, LeavesTheSettingsOfOneVerb) {

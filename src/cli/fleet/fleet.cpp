@@ -68,7 +68,7 @@ std::string waiting_text(const fleet::Survey<Answer>& survey, std::size_t done, 
   const auto names = survey.waited_for(kMostNamed);
   const std::size_t more = all - done - std::min(names.size(), all - done);
   return fmt::format("{} of {} have answered; waiting for {}{}. Ctrl-C shows what is there", done,
-                     all, printable(fmt::format("{}", fmt::join(names, ", "))),
+                     all, fmt::join(names, ", "),
                      more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
@@ -116,11 +116,10 @@ bool any_answered(const fleet::FleetAnswer& answer) {
 
 // Prints a view as JSON or as `text`, and who did not answer; returns the exit code.
 template <class View>
-int show(const FleetVerb& verb, const View& view, const std::string& text,
+int show(const FleetVerb& verb, const View& view, const Printable& text,
          const std::optional<JobSignal>& ended_by) {
-  print(verb.json ? json::to_json(view) + "\n" : any_answered(view) ? text : "");
-  const std::string problems = problems_text(view);
-  if (!verb.json) static_cast<void>(write_all(STDERR_FILENO, problems).ok());
+  print(verb.json ? json_line(view) : any_answered(view) ? text : Printable());
+  if (!verb.json) print_error(problems_text(view));
   if (ended_by) return end_by(*ended_by);
   return any_answered(view) ? 0 : exit_code_of(Errc::unavailable);
 }
@@ -151,7 +150,7 @@ Gathered<WithBrief<Answer>> gather_also(const Yards& yards,
 // How to take the best offer.
 std::string advice_on(const fleet::FleetOffer& best, const LeaseFilters& wanted) {
   std::string claim = fmt::format("-n {}", wanted.gpus);
-  if (!wanted.model.empty()) claim += fmt::format(" --model '{}'", printable(wanted.model));
+  if (!wanted.model.empty()) claim += fmt::format(" --model '{}'", wanted.model);
   if (!wanted.min_free.empty()) claim += fmt::format(" --min-free '{}'", wanted.min_free);
   if (const auto host = client::parse_ssh_url(best.url)) {
     return fmt::format("`ssh {} {} run {} -- COMMAND`", host->for_people(),
@@ -209,7 +208,7 @@ int show_diagnosis(const FleetVerb& verb, const Yards& yards, const Screen& scre
   const auto got = gather<WithBrief<fleet::Examined>>(
       yards, [&](const auto& daemon) { return examine(daemon, yards.manner); });
   const auto view = fleet::diagnosis_of(got.heard);
-  print(verb.json ? json::to_json(view) + "\n" : diagnosis_text(view, screen));
+  print(verb.json ? json_line(view) : diagnosis_text(view, screen));
   if (got.ended_by) return end_by(*got.ended_by);
   return view.healthy ? 0 : exit_code_of(Errc::unavailable);
 }
@@ -221,7 +220,7 @@ int hang_up() {
     done.ended += here.ended;
     done.left.insert(done.left.end(), here.left.begin(), here.left.end());
   }
-  print(fmt::format("{} connection{} ended.\n", done.ended, done.ended == 1 ? "" : "s"));
+  print(formatted("{} connection{} ended.\n", done.ended, done.ended == 1 ? "" : "s"));
   if (done.left.empty()) return 0;
   return complain({Errc::timed_out,
                    fmt::format("{} did not end: is its ssh stopped? `pkill -KILL -f {}` ends "

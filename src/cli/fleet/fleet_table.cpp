@@ -56,7 +56,7 @@ Cell count_cell(std::int64_t count, Tone tone = Tone::plain) {
 std::string fleet_models_text(const std::vector<FleetModel>& models) {
   std::vector<std::string> parts;
   for (const FleetModel& model : models) {
-    const std::string name = short_name(printable(model.name));
+    const std::string name = short_name(model.name);
     parts.push_back(models.size() == 1 ? name : fmt::format("{} {}", model.gpus, name));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
@@ -77,7 +77,7 @@ Tone tone_of(const std::optional<AlertLevel>& worst) {
 // What a person should look at.
 Cell remarks_on(const FleetNode& node) {
   std::vector<std::string> parts;
-  if (node.driver_error) parts.push_back(printable(*node.driver_error));
+  if (node.driver_error) parts.push_back(*node.driver_error);
   if (node.unwell > 0) parts.push_back(fmt::format("{} unwell", node.unwell));
   if (node.withheld > 0) parts.push_back(fmt::format("{} not handed out", node.withheld));
   if (node.outside > 0) parts.push_back(fmt::format("{} used outside leases", node.outside));
@@ -87,14 +87,14 @@ Cell remarks_on(const FleetNode& node) {
 
 void add_silent(FittedTable& table, const FleetHost& host) {
   std::vector<Cell> row(table.columns.size(), kNotKnown);
-  row.front() = {printable(host.host)};
-  row.back() = {host.same_as ? "the same as " + printable(*host.same_as) : "no answer",
+  row.front() = {host.host};
+  row.back() = {host.same_as ? "the same as " + *host.same_as : "no answer",
                 host.same_as ? Tone::faint : Tone::bad};
   table.add(std::move(row));
 }
 
-std::string simulated_text(const FleetAnswer& answer) {
-  return answer.simulated ? "Simulated GPUs are among them.\n" : "";
+Printable simulated_text(const FleetAnswer& answer) {
+  return answer.simulated ? "Simulated GPUs are among them.\n" : Printable();
 }
 
 std::string indexes_text(const std::vector<std::uint32_t>& indexes) {
@@ -103,7 +103,7 @@ std::string indexes_text(const std::vector<std::uint32_t>& indexes) {
 
 Cell use_cell(const FleetGpu& gpu) {
   if (gpu.use == GpuUse::free) return {"free", Tone::good};
-  if (gpu.use == GpuUse::withheld) return {printable(gpu.why.value_or("withheld")), Tone::warning};
+  if (gpu.use == GpuUse::withheld) return {gpu.why.value_or("withheld"), Tone::warning};
   const Tone tone = gpu.use == GpuUse::leased ? Tone::plain : Tone::warning;
   return {std::string(enum_name(gpu.use)), tone};
 }
@@ -117,7 +117,7 @@ Cell health_cell(const std::optional<Health>& health) {
 }
 
 // "97 machines, 776 GPUs, 312 free, 41.2 kW; 3 did not answer"
-std::string totals_text(const FleetNodes& view) {
+Printable totals_text(const FleetNodes& view) {
   const auto silent = std::ranges::count_if(
       view.hosts, [](const FleetHost& host) { return host.problem.has_value(); });
   constexpr double kKilo = 1000;
@@ -125,20 +125,20 @@ std::string totals_text(const FleetNodes& view) {
       view.power_w ? fmt::format("{:.1f}{} kW", static_cast<double>(*view.power_w) / kKilo,
                                  view.power_unknown > 0 ? "+" : "")
                    : std::string("power not known");
-  return fmt::format("{} machine{}, {} GPUs, {} free, {}{}", view.nodes.size(),
-                     view.nodes.size() == 1 ? "" : "s", view.gpus, view.free, power,
-                     silent == 0 ? "" : fmt::format("; {} did not answer", silent));
+  return formatted("{} machine{}, {} GPUs, {} free, {}{}", view.nodes.size(),
+                   view.nodes.size() == 1 ? "" : "s", view.gpus, view.free, power,
+                   silent == 0 ? "" : fmt::format("; {} did not answer", silent));
 }
 
 // The UUID names a GPU whose index another one has.
 Cell alert_gpu_cell(const protocol::Alert& alert) {
   if (!alert.gpu) return kNotKnown;
-  return {alert.gpu->index ? std::to_string(*alert.gpu->index) : printable(alert.gpu->uuid)};
+  return {alert.gpu->index ? std::to_string(*alert.gpu->index) : alert.gpu->uuid};
 }
 
 }  // namespace
 
-std::string nodes_text(const FleetNodes& view, const Screen& screen) {
+Printable nodes_text(const FleetNodes& view, const Screen& screen) {
   FittedTable table{{{"NODE"},
                      {"GPUS", true},
                      {"FREE", true},
@@ -156,7 +156,7 @@ std::string nodes_text(const FleetNodes& view, const Screen& screen) {
       add_silent(table, host);
       continue;
     }
-    table.add({{printable(node->host)},
+    table.add({{node->host},
                {std::to_string(node->gpus)},
                {std::to_string(node->free), node->free > 0 ? Tone::good : Tone::faint},
                number_cell(node->utilization_percent, "%"),
@@ -172,7 +172,7 @@ std::string nodes_text(const FleetNodes& view, const Screen& screen) {
   return table.text(screen) + totals_text(view) + "\n" + simulated_text(view);
 }
 
-std::string gpus_text(const FleetGpus& view, const Screen& screen) {
+Printable gpus_text(const FleetGpus& view, const Screen& screen) {
   FittedTable table{{{"NODE"},
                      {"GPU", true},
                      {"NAME", false, FleetColumn::models},
@@ -185,31 +185,31 @@ std::string gpus_text(const FleetGpus& view, const Screen& screen) {
                      {"HEALTH"},
                      {"UUID", false, FleetColumn::uuids}}};
   for (const FleetGpu& gpu : view.gpus) {
-    table.add({{printable(gpu.host)},
+    table.add({{gpu.host},
                {std::to_string(gpu.index)},
-               {short_name(printable(gpu.name))},
+               {short_name(gpu.name)},
                use_cell(gpu),
-               {printable(gpu.user.value_or(""))},
+               {gpu.user.value_or("")},
                number_cell(gpu.utilization_percent, "%"),
                memory_cell(gpu.memory_free_mib),
                temperature_cell(gpu.temperature_c, screen),
                number_cell(gpu.power_w, "W"),
                health_cell(gpu.health),
-               {printable(gpu.uuid)}});
+               {gpu.uuid}});
   }
   return table.text(screen) + simulated_text(view);
 }
 
-std::string users_text(const FleetUsers& view, const Screen& screen) {
+Printable users_text(const FleetUsers& view, const Screen& screen) {
   if (view.users.empty()) return "Nobody has a GPU.\n";
   FittedTable table{
       {{"USER"}, {"GPUS", true}, {"UTIL", true}, {"OUTSIDE LEASES", true}, {"WHERE"}}};
   for (const FleetUser& user : view.users) {
     std::vector<std::string> places;
     for (const FleetPlace& place : user.places) {
-      places.push_back(printable(place.host) + ":" + indexes_text(place.indexes));
+      places.push_back(place.host + ":" + indexes_text(place.indexes));
     }
-    table.add({{printable(user.user)},
+    table.add({{user.user},
                {std::to_string(user.gpus)},
                number_cell(user.utilization_percent, "%"),
                count_cell(user.outside, Tone::warning),
@@ -218,7 +218,7 @@ std::string users_text(const FleetUsers& view, const Screen& screen) {
   return table.text(screen) + simulated_text(view);
 }
 
-std::string offers_text(const FleetOffers& view, const Screen& screen) {
+Printable offers_text(const FleetOffers& view, const Screen& screen) {
   if (view.offers.empty()) return "";
   FittedTable table{{{"NODE"},
                      {"GPUS"},
@@ -240,7 +240,7 @@ std::string offers_text(const FleetOffers& view, const Screen& screen) {
       }
       if (gpu.temperature_c) hottest = std::max(hottest.value_or(INT64_MIN), *gpu.temperature_c);
     }
-    table.add({{printable(offer.host)},
+    table.add({{offer.host},
                {indexes_text(indexes)},
                {std::to_string(offer.free)},
                memory_cell(least),
@@ -251,7 +251,7 @@ std::string offers_text(const FleetOffers& view, const Screen& screen) {
   return table.text(screen);
 }
 
-std::string claims_text(const FleetQueue& view, WallTime now, const Screen& screen) {
+Printable claims_text(const FleetQueue& view, WallTime now, const Screen& screen) {
   if (view.waiting.empty()) return "Nobody waits.\n";
   FittedTable table{{{"NODE"},
                      {"PLACE", true},
@@ -263,57 +263,56 @@ std::string claims_text(const FleetQueue& view, WallTime now, const Screen& scre
   for (const FleetClaim& claim : view.waiting) {
     const protocol::Lease& lease = claim.lease;
     const auto& place = lease.place;
-    table.add({{printable(claim.host)},
+    table.add({{claim.host},
                place ? Cell{std::to_string(place->position)} : kNotKnown,
-               {lease.user ? printable(*lease.user) : fmt::format("uid {}", lease.uid)},
+               {lease.user ? *lease.user : fmt::format("uid {}", lease.uid)},
                {std::to_string(lease.wanted_gpus)},
                {local_moment(lease.asked, now)},
                place && place->expected_s ? Cell{length_text(*place->expected_s)} : kNotKnown,
-               {place ? printable(place->text) : ""}});
+               {place ? place->text : ""}});
   }
   return table.text(screen) + simulated_text(view);
 }
 
-std::string firing_text(const FleetAlerts& view, WallTime now, const Screen& screen) {
+Printable firing_text(const FleetAlerts& view, WallTime now, const Screen& screen) {
   if (view.alerts.empty()) return "No alert fires.\n";
   FittedTable table{
       {{"NODE"}, {"NO", true}, {"LEVEL"}, {"GPU", true}, {with_zone("SINCE", now)}, {"WHAT"}}};
   for (const FleetAlert& one : view.alerts) {
     const protocol::Alert& alert = one.alert;
-    table.add({{printable(one.host)},
+    table.add({{one.host},
                {std::to_string(alert.number)},
                {std::string(name_of(alert.level)), tone_of(alert.level)},
                alert_gpu_cell(alert),
                {local_moment(alert.fired, now)},
-               {printable(alert.message)}});
+               {alert.message}});
   }
   return table.text(screen) + simulated_text(view);
 }
 
-std::string diagnosis_text(const FleetDiagnosis& view, const Screen& screen) {
+Printable diagnosis_text(const FleetDiagnosis& view, const Screen& screen) {
   if (view.healthy) {
-    return fmt::format(
+    return formatted(
         "{} machines answer and are alike: versions, drivers, clocks and "
         "configuration; no GPU is listed twice.\n",
         view.hosts.size());
   }
-  std::string text;
+  Printable text;
   for (const FleetFinding& finding : view.findings) {
     const bool bad =
         finding.what == "unreachable" || finding.what == "not_ready" || finding.what == "gpu_twice";
-    text += paragraph(screen, bad ? Tone::bad : Tone::warning, printable(finding.text));
+    text += paragraph(screen, bad ? Tone::bad : Tone::warning, finding.text);
   }
   return text;
 }
 
-std::string problems_text(const FleetAnswer& answer) {
-  std::string text;
+Printable problems_text(const FleetAnswer& answer) {
+  Printable text;
   for (const FleetHost& host : answer.hosts) {
     if (host.problem) {
-      text += fmt::format("{}: {}\n", printable(host.host), printable(*host.problem));
+      text += formatted("{}: {}\n", host.host, *host.problem);
     } else if (host.same_as) {
-      text += fmt::format("{}: the same daemon as {}; it counts once\n", printable(host.host),
-                          printable(*host.same_as));
+      text += formatted("{}: the same daemon as {}; it counts once\n", host.host, *host.same_as);
     }
   }
   return text;

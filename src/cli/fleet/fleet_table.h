@@ -13,16 +13,16 @@
 namespace gpuyard::cli {
 
 // A line a machine, those that did not answer included, and a last line about all.
-std::string nodes_text(const fleet::FleetNodes&, const Screen&);
-std::string gpus_text(const fleet::FleetGpus&, const Screen&);
-std::string users_text(const fleet::FleetUsers&, const Screen&);
-std::string offers_text(const fleet::FleetOffers&, const Screen&);
-std::string claims_text(const fleet::FleetQueue&, WallTime now, const Screen&);
-std::string firing_text(const fleet::FleetAlerts&, WallTime now, const Screen&);
-std::string diagnosis_text(const fleet::FleetDiagnosis&, const Screen&);
+Printable nodes_text(const fleet::FleetNodes&, const Screen&);
+Printable gpus_text(const fleet::FleetGpus&, const Screen&);
+Printable users_text(const fleet::FleetUsers&, const Screen&);
+Printable offers_text(const fleet::FleetOffers&, const Screen&);
+Printable claims_text(const fleet::FleetQueue&, WallTime now, const Screen&);
+Printable firing_text(const fleet::FleetAlerts&, WallTime now, const Screen&);
+Printable diagnosis_text(const fleet::FleetDiagnosis&, const Screen&);
 
 // "n7: ..." for each machine that did not answer, and for a second name of one that did.
-std::string problems_text(const fleet::FleetAnswer&);
+Printable problems_text(const fleet::FleetAnswer&);
 
 // What the user of `fleet top` has chosen to see.
 struct FleetLook {
@@ -38,7 +38,7 @@ bool press(FleetLook&, std::string_view key, std::size_t page);
 
 // The screen: the machines as they were last heard of, and below it who does not answer and since
 // when. Scrolls no further than to the last line.
-std::string fleet_screen(std::vector<fleet::LastWord>, FleetLook&, TimePoint now, const Screen&);
+Printable fleet_screen(std::vector<fleet::LastWord>, FleetLook&, TimePoint now, const Screen&);
 
 // Shows it until the user leaves; returns the exit code.
 int fleet_top(const std::vector<fleet::Host>&, const fleet::Manner&, ColorWish);

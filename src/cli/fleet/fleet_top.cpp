@@ -63,7 +63,7 @@ void put_in_order(std::vector<LastWord>& words, Order order) {
   words = std::move(sorted);
 }
 
-std::string text_of(const fleet::HeardAll<fleet::Brief>& heard, Pane pane, const Screen& screen) {
+Printable text_of(const fleet::HeardAll<fleet::Brief>& heard, Pane pane, const Screen& screen) {
   if (pane == Pane::nodes) return nodes_text(fleet::nodes_of(heard), screen);
   const auto gpus = fleet::gpus_of(heard);
   return pane == Pane::gpus ? gpus_text(gpus, screen) : users_text(fleet::users_of(gpus), screen);
@@ -86,8 +86,8 @@ std::vector<std::string> silences_in(const std::vector<LastWord>& words, TimePoi
                   "last heard of {} ago",
                   short_length(
                       std::chrono::duration_cast<std::chrono::seconds>(now - *word.came).count()));
-    lines.push_back(fmt::format("{}: {}{}", printable(word.heard.host.name), since,
-                                asked ? ": " + printable(word.heard.problem->message) : ""));
+    lines.push_back(fmt::format("{}: {}{}", word.heard.host.name, since,
+                                asked ? ": " + word.heard.problem->message : ""));
   }
   return lines;
 }
@@ -119,12 +119,6 @@ bool press_all(FleetLook& look, std::size_t page) {
   return true;
 }
 
-std::vector<std::string> lines_of(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) lines.emplace_back(take_until('\n', text));
-  return lines;
-}
-
 }  // namespace
 
 bool press(FleetLook& look, std::string_view key, std::size_t page) {
@@ -146,8 +140,8 @@ bool press(FleetLook& look, std::string_view key, std::size_t page) {
   return true;
 }
 
-std::string fleet_screen(std::vector<LastWord> words, FleetLook& look, TimePoint now,
-                         const Screen& screen) {
+Printable fleet_screen(std::vector<LastWord> words, FleetLook& look, TimePoint now,
+                       const Screen& screen) {
   put_in_order(words, look.order);
   std::vector<std::string> silent = silences_in(words, now);
   fleet::HeardAll<fleet::Brief> heard;
@@ -156,7 +150,7 @@ std::string fleet_screen(std::vector<LastWord> words, FleetLook& look, TimePoint
     if (word.came) word.heard.problem.reset();  // the last word counts, and its age is said below
     heard.push_back(std::move(word.heard));
   }
-  std::vector<std::string> lines = lines_of(text_of(heard, look.pane, screen));
+  const std::vector<Printable> lines = text_of(heard, look.pane, screen).split();
   const std::string head =
       fmt::format("gpuyard fleet  {}, {}  tab: {}  s: order  j k: scroll  q: leave",
                   kPaneNames.at(static_cast<std::size_t>(look.pane)),
@@ -173,13 +167,13 @@ std::string fleet_screen(std::vector<LastWord> words, FleetLook& look, TimePoint
   const std::size_t room = screen.rows > fixed ? screen.rows - fixed : 1;
   const std::size_t rows = lines.empty() ? 0 : lines.size() - 1;
   look.scrolled = std::min(look.scrolled, rows > room ? rows - room : 0);
-  std::string text = painted(screen, Tone::faint, cut_to(head, screen.columns, screen.utf8)) + "\n";
+  Printable text = painted(screen, Tone::faint, cut_to(head, screen.columns, screen.utf8)) + "\n";
   if (!lines.empty()) text += lines.front() + "\n";
   for (std::size_t i = 0; i < std::min(room, rows); ++i) {
     text += lines[1 + look.scrolled + i] + "\n";
   }
   for (const std::string& line : silent) {
-    text += painted(screen, Tone::bad, cut_to(line, screen.columns, screen.utf8)) + "\n";
+    text += painted(screen, Tone::bad, cut_to(printable(line), screen.columns, screen.utf8)) + "\n";
   }
   return text;
 }

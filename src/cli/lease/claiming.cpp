@@ -22,11 +22,7 @@ using NewsKind = client::ClaimNews::Kind;
 
 constexpr Duration kSayAfter = std::chrono::seconds(10);  // until the one line without a terminal
 constexpr Duration kLook = std::chrono::seconds(1);       // between looks at the clock
-constexpr std::string_view kBeginOfLine = "\r\x1b[K";
-
-void write_error(const std::string& text) {
-  static_cast<void>(write_all(STDERR_FILENO, text).ok());
-}
+constexpr char kBeginOfLine[] = "\r\x1b[K";
 
 std::size_t columns_of_stderr() {
   constexpr std::size_t kUsual = 80;
@@ -50,8 +46,8 @@ void WaitingLine::show(const std::string& text) {
   if (has_terminal()) {
     const bool utf8 = Screen::of_stdout().utf8;
     // The last column stays free: a character there would begin a new line.
-    write_error(std::string(kBeginOfLine) +
-                cut_to("gpuyard: " + text, columns_of_stderr() - 1, utf8));
+    print_error(kBeginOfLine +
+                Printable(cut_to(printable("gpuyard: " + text), columns_of_stderr() - 1, utf8)));
     shown_ = true;
   } else if (!terminal_ && !shown_ && BootClock::now() - began_ >= kSayAfter) {
     say(text);
@@ -60,7 +56,7 @@ void WaitingLine::show(const std::string& text) {
 }
 
 void WaitingLine::clear() {
-  if (has_terminal() && std::exchange(shown_, false)) write_error(std::string(kBeginOfLine));
+  if (has_terminal() && std::exchange(shown_, false)) print_error(kBeginOfLine);
 }
 
 std::optional<TimePoint> WaitingLine::due() const {

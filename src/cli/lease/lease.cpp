@@ -30,12 +30,12 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
-std::string environment_text(const LeaseVerb& verb, const protocol::Lease& lease,
-                             const http::Endpoint& daemon) {
-  std::string text;
+Printable environment_text(const LeaseVerb& verb, const protocol::Lease& lease,
+                           const http::Endpoint& daemon) {
+  Printable text;
   for (const auto& [name, value] : variables_of(lease, daemon)) {
-    text += verb.exported ? fmt::format("export {}={}\n", name, quoted(value))
-                          : fmt::format("{}={}\n", name, value);
+    text += verb.exported ? formatted("export {}={}\n", name, quoted(value))
+                          : formatted("{}={}\n", name, value);
   }
   return text;
 }
@@ -43,7 +43,7 @@ std::string environment_text(const LeaseVerb& verb, const protocol::Lease& lease
 int tell(const Result<LeaseAnswer>& answer, const LeaseVerb& verb) {
   if (!answer) return complain_about_daemon(answer.error());
   if (verb.json) {
-    print(json::to_json(*answer) + "\n");
+    print(json_line(*answer));
   } else {
     print(place_text(verb.socket) + lease_page(answer->lease, wall_now()));
     if (answer->simulated) print("These GPUs are simulated.\n");
@@ -52,15 +52,15 @@ int tell(const Result<LeaseAnswer>& answer, const LeaseVerb& verb) {
 }
 
 // Returns what to print of a lease that was just taken.
-Result<std::string> taken_text(const LeaseVerb& verb, const http::Endpoint& daemon,
-                               const protocol::Lease& lease) {
+Result<Printable> taken_text(const LeaseVerb& verb, const http::Endpoint& daemon,
+                             const protocol::Lease& lease) {
   if (verb.json) {  // the daemon knows more than the claim's answer says
-    const auto answer = client::call(daemon, protocol::kLease, {lease.id});
+    const auto answer = client::insist(daemon, protocol::kLease, {lease.id});
     if (!answer) return answer.error();
-    return json::to_json(*answer) + "\n";
+    return json_line(*answer);
   }
-  const std::string environment = environment_text(verb, lease, daemon);
-  return verb.exported ? environment : lease.id + "\n" + environment;
+  const Printable environment = environment_text(verb, lease, daemon);
+  return verb.exported ? environment : formatted("{}\n", lease.id) + environment;
 }
 
 Result<void> tell_taken(const LeaseVerb& verb, const http::Endpoint& daemon,
@@ -117,7 +117,7 @@ int take(const LeaseVerb& verb, const http::Endpoint& daemon) {
 int renew(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLease& named) {
   const auto ttl = seconds_of(verb.ttl, "--ttl");
   if (!ttl) return complain(ttl.error());
-  return tell(client::call(daemon, protocol::kRenew, {named.id}, {*ttl, named.fence}), verb);
+  return tell(client::insist(daemon, protocol::kRenew, {named.id}, {*ttl, named.fence}), verb);
 }
 
 int release(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLease& named) {
@@ -130,14 +130,14 @@ int release(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLeas
     query.fence = named.fence;
   }
   if (!verb.signal.empty()) query.signal = verb.signal;
-  return tell(client::call(daemon, protocol::kRelease, query), verb);
+  return tell(client::insist(daemon, protocol::kRelease, query), verb);
 }
 
 int adopt(const LeaseVerb& verb, const http::Endpoint& daemon) {
   protocol::AdoptWish wish;
   wish.pid = verb.pid;
   if (!verb.wanted.note.empty()) wish.note = verb.wanted.note;
-  return tell(client::call(daemon, protocol::kAdopt, {}, wish), verb);
+  return tell(client::insist(daemon, protocol::kAdopt, {}, wish), verb);
 }
 
 Options add_action(Options lease, LeaseVerb& verb, LeaseAction what, const char* name,
@@ -212,7 +212,7 @@ int run(const LeaseVerb& verb) {
   if (!named) return complain(named.error());
   if (verb.action == LeaseAction::renew) return renew(verb, *daemon, *named);
   if (verb.action == LeaseAction::release) return release(verb, *daemon, *named);
-  return tell(client::call(*daemon, protocol::kLease, {named->id}), verb);
+  return tell(client::insist(*daemon, protocol::kLease, {named->id}), verb);
 }
 
 // gpuyard leases, queue, usage, cordon and uncordon.
@@ -225,7 +225,7 @@ int show(const AnyVerb& verb, Ask&& ask, Table&& table) {
   if (!daemon) return complain_about_daemon(daemon.error());
   const auto answer = ask(*daemon);
   if (!answer) return complain_about_daemon(answer.error());
-  print(verb.json ? json::to_json(*answer) + "\n" : place_text(verb.socket) + table(*answer));
+  print(verb.json ? json_line(*answer) : place_text(verb.socket) + table(*answer));
   return 0;
 }
 
@@ -244,9 +244,9 @@ int print_csv(const http::Endpoint& daemon, const protocol::UsageQuery& query) {
   const auto& route = protocol::kUsage;
   const auto text =
       client::exchange(daemon, route, client::target_of(route.pattern, named_values(query)), "",
-                       client::kAnswerDeadline);
+                       client::kAnswerDeadline, http::kDefaultMaxBody, client::Patience::insists);
   if (!text) return complain_about_daemon(text.error());
-  print(*text);
+  print(Printable::lines(*text));
   return 0;
 }
 
@@ -315,7 +315,7 @@ Options add_usage(Options program, UsageVerb& verb) {
 
 int run(const LeasesVerb& verb) {
   return show(
-      verb, [](const auto& daemon) { return client::call(daemon, protocol::kLeases); },
+      verb, [](const auto& daemon) { return client::insist(daemon, protocol::kLeases); },
       [&](const protocol::Leases& leases) {
         return lease_table(leases, wall_now(), Screen::of_stdout(verb.color));
       });
@@ -323,7 +323,7 @@ int run(const LeasesVerb& verb) {
 
 int run(const QueueVerb& verb) {
   return show(
-      verb, [](const auto& daemon) { return client::call(daemon, protocol::kQueue); },
+      verb, [](const auto& daemon) { return client::insist(daemon, protocol::kQueue); },
       [&](const protocol::Queue& queue) {
         return queue_text(queue, wall_now(), Screen::of_stdout(verb.color));
       });
@@ -334,21 +334,21 @@ int run(const FreeVerb& verb) {
   if (!query) return complain(query.error());
   const auto daemon = lease_daemon(verb.socket);
   if (!daemon) return complain_about_daemon(daemon.error());
-  const auto answer = client::call(*daemon, protocol::kFree, *query);
+  const auto answer = client::insist(*daemon, protocol::kFree, *query);
   if (!answer) return complain_about_daemon(answer.error());
   std::vector<std::uint32_t> free;
   for (const protocol::FreeGpu& gpu : answer->gpus) free.push_back(gpu.index);
   if (verb.json) {
-    print(json::to_json(*answer) + "\n");
+    print(json_line(*answer));
   } else if (!free.empty()) {
-    print(fmt::format("{}\n", fmt::join(free, ",")));
+    print(formatted("{}\n", fmt::join(free, ",")));
   }
   if (answer->enough) return 0;
   return complain(
       {Errc::conflict,
        fmt::format("{} of {} GPUs are free, {} claims wait: {}; `gpuyard {} --gpus {}` waits for "
                    "them",
-                   free.size(), answer->capacity, answer->waiting, printable(answer->why),
+                   free.size(), answer->capacity, answer->waiting, answer->why,
                    daemon->elsewhere() ? "lease take --ttl TIME" : "run", verb.wanted.gpus)});
 }
 
@@ -360,7 +360,7 @@ int run(const UsageVerb& verb) {
     return daemon ? print_csv(*daemon, *query) : complain_about_daemon(daemon.error());
   }
   return show(
-      verb, [&](const auto& daemon) { return client::call(daemon, protocol::kUsage, *query); },
+      verb, [&](const auto& daemon) { return client::insist(daemon, protocol::kUsage, *query); },
       [&](const protocol::Usage& usage) {
         return usage_table(usage, Screen::of_stdout(verb.color));
       });
@@ -369,14 +369,14 @@ int run(const UsageVerb& verb) {
 int run(const CordonVerb& verb) {
   const auto ask = [&](const http::Endpoint& daemon) {
     if (verb.force) {
-      return client::call(daemon, protocol::kOverrideWithholding, {verb.gpus}, {verb.reason});
+      return client::insist(daemon, protocol::kOverrideWithholding, {verb.gpus}, {verb.reason});
     }
-    if (verb.lift) return client::call(daemon, protocol::kUncordon, {verb.gpus});
-    return client::call(daemon, protocol::kCordon, {verb.gpus}, {verb.reason});
+    if (verb.lift) return client::insist(daemon, protocol::kUncordon, {verb.gpus});
+    return client::insist(daemon, protocol::kCordon, {verb.gpus}, {verb.reason});
   };
   return show(verb, ask, [&](const protocol::Cordoned& cordoned) {
-    const std::string text = withheld_text(cordoned.withheld, wall_now());
-    return text.empty() ? std::string("They are handed out again.\n") : text;
+    const Printable text = withheld_text(cordoned.withheld, wall_now());
+    return text.empty() ? "They are handed out again.\n" : text;
   });
 }
 

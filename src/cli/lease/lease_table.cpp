@@ -22,7 +22,7 @@ struct LeaseColumn {
 const std::string kUnknown(kNothing);
 
 std::string owner_text(const std::optional<std::string>& user, std::uint32_t uid) {
-  return user ? printable(*user) : std::to_string(uid);
+  return user ? *user : std::to_string(uid);
 }
 
 std::string wanted_text(const Lease& lease) {
@@ -63,8 +63,8 @@ Cell state_cell(const Lease& lease) {
 }
 
 std::string note_text(const Lease& lease) {
-  std::string text = printable(lease.note);
-  if (!lease.why.empty()) text += (text.empty() ? "" : "; ") + printable(lease.why);
+  std::string text = lease.note;
+  if (!lease.why.empty()) text += (text.empty() ? "" : "; ") + lease.why;
   return text;
 }
 
@@ -109,7 +109,7 @@ void add_usage(FittedTable& table, const protocol::UsageRow& row, const std::str
 
 }  // namespace
 
-std::string lease_table(const protocol::Leases& leases, WallTime now, const Screen& screen) {
+Printable lease_table(const protocol::Leases& leases, WallTime now, const Screen& screen) {
   FittedTable table{{{"GPUS"},
                      {"USER"},
                      {"PID", true, LeaseColumn::pids},
@@ -135,40 +135,39 @@ std::string lease_table(const protocol::Leases& leases, WallTime now, const Scre
                {idle, wasted ? Tone::warning : Tone::plain},
                {energy_text(lease.use)},
                {note_text(lease)},
-               {printable(lease.id)}});
+               {lease.id}});
   }
-  return table.text(screen) + (leases.simulated ? "These GPUs are simulated.\n" : "");
+  return table.text(screen) + simulated_text(leases.simulated);
 }
 
-std::string lease_page(const Lease& lease, WallTime now) {
-  std::string text;
+Printable lease_page(const Lease& lease, WallTime now) {
+  Printable text;
   const auto line = [&](std::string_view name, const std::string& value) {
-    if (!value.empty()) text += fmt::format("{:<12}{}\n", name, value);
+    if (!value.empty()) text += formatted("{:<12}{}\n", name, value);
   };
-  line("lease", printable(lease.id));
+  line("lease", lease.id);
   line("state", std::string(enum_name(lease.state)) + (lease.overdue ? ", overdue" : ""));
   line("user", owner_text(lease.user, lease.uid));
   line("binding", std::string(enum_name(lease.binding)));
   if (lease.pid) line("pid", std::to_string(*lease.pid));
-  line("note", printable(lease.note));
+  line("note", lease.note);
   if (lease.gpus.empty()) line("wants", wanted_text(lease));
   for (const protocol::LeasedGpu& gpu : lease.gpus) {
-    line("GPU", fmt::format("{} {} {}", index_text(gpu.index), short_name(printable(gpu.name)),
-                            printable(gpu.uuid)));
+    line("GPU", fmt::format("{} {} {}", index_text(gpu.index), short_name(gpu.name), gpu.uuid));
   }
   line("asked", local_moment(lease.asked, now) + " " + zone_name(now));
   if (lease.granted) line("granted", local_moment(*lease.granted, now));
   if (lease.until) line("until", local_moment(*lease.until, now));
   if (lease.ended) line("ended", local_moment(*lease.ended, now));
   if (lease.ending) line("ending", std::string(enum_name(*lease.ending)));
-  line("why", printable(lease.why));
+  line("why", lease.why);
   if (lease.place) line("place", waiting_text(lease));
   if (lease.use) line("used", summary_text(lease, lease.use->held_s));
   return text;
 }
 
-std::string usage_table(const protocol::Usage& usage, const Screen& screen) {
-  std::string key = printable(usage.by);
+Printable usage_table(const protocol::Usage& usage, const Screen& screen) {
+  std::string key = usage.by;
   for (char& c : key)
     c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c == '_' ? ' ' : c;
   FittedTable table{{{key},
@@ -179,13 +178,13 @@ std::string usage_table(const protocol::Usage& usage, const Screen& screen) {
                      {"PEAK MEMORY", true, LeaseColumn::peak},
                      {"REMARKS", false, LeaseColumn::comments}}};
   for (const protocol::UsageRow& row : usage.rows) {
-    add_usage(table, row, row.key.empty() ? "(no job)" : printable(row.key));
+    add_usage(table, row, row.key.empty() ? "(no job)" : row.key);
   }
   if (usage.unleased.gpu_hours > 0) add_usage(table, usage.unleased, "(no lease)");
-  std::string text = table.text(screen);
-  if (usage.rows_left_out > 0) text += fmt::format("{} more rows.\n", usage.rows_left_out);
-  for (const std::string& note : usage.notes) text += printable(note) + "\n";
-  return text + (usage.simulated ? "These GPUs are simulated.\n" : "");
+  Printable text = table.text(screen);
+  if (usage.rows_left_out > 0) text += formatted("{} more rows.\n", usage.rows_left_out);
+  for (const std::string& note : usage.notes) text += formatted("{}\n", note);
+  return text + simulated_text(usage.simulated);
 }
 
 namespace {
@@ -195,8 +194,8 @@ struct QueueColumn {
   enum Drops : int { never, ids, comments, since, expected };
 };
 
-std::string waiting_table(const std::vector<protocol::Lease>& waiting, WallTime now,
-                          const Screen& screen) {
+Printable waiting_table(const std::vector<protocol::Lease>& waiting, WallTime now,
+                        const Screen& screen) {
   FittedTable table{{{"PLACE", true},
                      {"USER"},
                      {"WANTS"},
@@ -212,45 +211,45 @@ std::string waiting_table(const std::vector<protocol::Lease>& waiting, WallTime 
                {wanted_text(lease)},
                {local_moment(lease.asked, now)},
                {place && place->expected_s ? length_text(*place->expected_s) : kUnknown},
-               {place ? printable(place->text) : kUnknown},
-               {printable(lease.note)},
-               {printable(lease.id)}});
+               {place ? place->text : kUnknown},
+               {lease.note},
+               {lease.id}});
   }
   return table.text(screen);
 }
 
-std::string squatter_text(const protocol::Squatter& one) {
-  std::string text = fmt::format("GPU {} is used outside any lease by process {} ({}) of {}",
-                                 one.index, one.pid, printable(one.command),
-                                 one.user ? printable(*one.user) : fmt::format("uid {}", one.uid));
+Printable squatter_text(const protocol::Squatter& one) {
+  std::string text =
+      fmt::format("GPU {} is used outside any lease by process {} ({}) of {}", one.index, one.pid,
+                  one.command, one.user ? *one.user : fmt::format("uid {}", one.uid));
   if (one.memory_bytes) text += ", " + bytes_text(*one.memory_bytes);
   if (one.age_s) text += ", for " + length_text(*one.age_s);
-  return text + ":\n    " + printable(one.resolve) + "\n";
+  return formatted("{}:\n    {}\n", text, one.resolve);
 }
 
 }  // namespace
 
-std::string withheld_text(const std::vector<protocol::Withheld>& withheld, WallTime now) {
-  std::string text;
+Printable withheld_text(const std::vector<protocol::Withheld>& withheld, WallTime now) {
+  Printable text;
   for (const protocol::Withheld& one : withheld) {
-    text += fmt::format("GPU {} is not handed out: {}{}\n", one.index,
-                        printable(one.text.empty() ? one.why : one.text),
-                        one.since ? " (since " + local_moment(*one.since, now) + ")" : "");
+    text += formatted("GPU {} is not handed out: {}{}\n", one.index,
+                      one.text.empty() ? one.why : one.text,
+                      one.since ? " (since " + local_moment(*one.since, now) + ")" : "");
   }
   return text;
 }
 
-std::string queue_text(const protocol::Queue& queue, WallTime now, const Screen& screen) {
-  std::string text =
-      queue.waiting.empty() ? "Nobody waits.\n" : waiting_table(queue.waiting, now, screen);
+Printable queue_text(const protocol::Queue& queue, WallTime now, const Screen& screen) {
+  Printable text = queue.waiting.empty() ? Printable("Nobody waits.\n")
+                                         : waiting_table(queue.waiting, now, screen);
   const auto shown = static_cast<std::int64_t>(queue.waiting.size());
   if (queue.pending_claimers > shown && shown > 0) {
-    text += fmt::format("{} more wait.\n", queue.pending_claimers - shown);
+    text += formatted("{} more wait.\n", queue.pending_claimers - shown);
   }
   for (const protocol::Squatter& one : queue.squatters) text += squatter_text(one);
   text += withheld_text(queue.withheld, now);
-  for (const std::string& note : queue.notes) text += printable(note) + "\n";
-  return text + (queue.simulated ? "These GPUs are simulated.\n" : "");
+  for (const std::string& note : queue.notes) text += formatted("{}\n", note);
+  return text + simulated_text(queue.simulated);
 }
 
 }  // namespace gpuyard::cli

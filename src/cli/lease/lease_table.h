@@ -10,18 +10,18 @@
 namespace gpuyard::cli {
 
 // Returns a row for each lease. Times are as of `now`.
-std::string lease_table(const protocol::Leases&, WallTime now, const Screen&);
+Printable lease_table(const protocol::Leases&, WallTime now, const Screen&);
 
 // One lease in full, a line for each thing that is known.
-std::string lease_page(const protocol::Lease&, WallTime now);
+Printable lease_page(const protocol::Lease&, WallTime now);
 
-std::string usage_table(const protocol::Usage&, const Screen&);
+Printable usage_table(const protocol::Usage&, const Screen&);
 
 // The queue: who waits for GPUs, who uses some without a lease, and which are not handed out.
 
-std::string queue_text(const protocol::Queue&, WallTime now, const Screen&);
+Printable queue_text(const protocol::Queue&, WallTime now, const Screen&);
 
 // One sentence for each GPU that is not handed out.
-std::string withheld_text(const std::vector<protocol::Withheld>&, WallTime now);
+Printable withheld_text(const std::vector<protocol::Withheld>&, WallTime now);
 
 }  // namespace gpuyard::cli

@@ -45,8 +45,8 @@ TEST(LeaseTable, OneThatDrainsSaysWhy) {
   leases.leases = {lease_of_two_gpus()};
   leases.leases[0].state = gpuyard::lease::State::draining;
   leases.leases[0].why = "process 4712 is still there";
-  EXPECT_NE(lease_table(leases, kNow, {}).find("draining"), std::string::npos);
-  EXPECT_NE(lease_table(leases, kNow, {}).find("train; process 4712 is still there"),
+  EXPECT_NE(lease_table(leases, kNow, {}).str().find("draining"), std::string::npos);
+  EXPECT_NE(lease_table(leases, kNow, {}).str().find("train; process 4712 is still there"),
             std::string::npos);
 }
 

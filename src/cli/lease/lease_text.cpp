@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "base/saturated.h"
 #include "base/text.h"
 #include "cli/read/reading.h"
 #include "cli/screen/reading_text.h"
@@ -74,7 +75,7 @@ std::string length_text(double seconds) {
   constexpr std::int64_t kDay = 24 * kHour;
   constexpr double kShort = 9.95;
   if (seconds < kShort) return fmt::format("{:.1f} s", std::max(seconds, 0.0));
-  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
+  const auto whole = whole_of<std::int64_t>(std::round(seconds));
   if (whole < 2 * kMinute) return fmt::format("{} s", whole);
   if (whole < 2 * kHour) return fmt::format("{} min", (whole + kMinute / 2) / kMinute);
   if (whole < 2 * kDay) {

@@ -296,7 +296,7 @@ void LeasedRun::write_summary(int exit_code) const {
   for (const LeftBehind& one : left_) {
     answer.left_behind.push_back({static_cast<std::uint32_t>(one.pid), one.name});
   }
-  const auto written = write_all(summary_.get(), json::to_json(answer) + "\n");
+  const auto written = write_all(summary_, "the summary", json_line(answer));
   if (!written) complain(Error(written.error()).in("--summary"));
 }
 

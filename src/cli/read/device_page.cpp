@@ -70,19 +70,18 @@ std::vector<Line> lines_of(const Group& group, const protocol::Device& device,
 }
 
 // A group as lines in one column of the page; empty if the GPU reports nothing of it.
-using Block = std::vector<std::string>;
+using Block = std::vector<Printable>;
 
 // Adds "  label            value", the value broken to fit into `width`.
 void put(Block& block, const Screen& screen, const Line& line, std::size_t label_width,
          std::size_t width) {
   const std::size_t margin = kIndent + label_width + 2;
   const std::size_t room = width > margin ? width - margin : line.value.size();
-  std::string start(kIndent, ' ');
-  start += painted(screen, Tone::faint, line.label);
-  start.append(label_width + 2 - width_of(line.label), ' ');
+  Printable start = formatted("{:{}}{}{:{}}", "", kIndent, painted(screen, Tone::faint, line.label),
+                              "", label_width + 2 - width_of(line.label));
   for (const std::string& part : wrapped(line.value, room)) {
     block.push_back(start + painted(screen, line.tone, part));
-    start.assign(margin, ' ');
+    start = formatted("{:{}}", "", margin);
   }
 }
 
@@ -108,7 +107,7 @@ std::vector<Block> blocks_of(const protocol::Device& device, const Screen& scree
 constexpr std::size_t kTwoColumns = 110;  // of the screen, at least
 
 // Puts groups one under the other; on a wide terminal in two columns of about the same height.
-std::string groups_text(const protocol::Device& device, const Screen& screen) {
+Printable groups_text(const protocol::Device& device, const Screen& screen) {
   const bool two = screen.columns >= kTwoColumns;
   const std::size_t width = two ? screen.columns / 2 - 2 : screen.columns;
   const auto blocks = blocks_of(device, screen, width);
@@ -121,19 +120,18 @@ std::string groups_text(const protocol::Device& device, const Screen& screen) {
     Block& column = right.empty() && fits ? left : right;
     column.insert(column.end(), block.begin(), block.end());
   }
-  std::string out;
+  Printable out;
   for (std::size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
-    std::string line = i < left.size() ? left[i] : "";
+    Printable line = i < left.size() ? left[i] : "";
     if (i < right.size() && !right[i].empty()) {
-      line.append(width + 2 - visible_width(line), ' ');
-      line += right[i];
+      line += formatted("{:{}}{}", "", width + 2 - visible_width(line), right[i]);
     }
     out += line + "\n";
   }
   return out;
 }
 
-std::string process_table(const protocol::Device& device, const Screen& screen) {
+Printable process_table(const protocol::Device& device, const Screen& screen) {
   if (!device.processes || device.processes->empty()) return "";
   FittedTable table{{{"  PID", true},
                      {"USER", false, 3},
@@ -148,7 +146,7 @@ std::string process_table(const protocol::Device& device, const Screen& screen) 
          {std::string(enum_name(process.kind))},
          {process.memory_bytes ? bytes_text(*process.memory_bytes) : std::string(kNothing)},
          {process.sm_percent ? fmt::format("{} %", *process.sm_percent) : std::string(kNothing)},
-         {printable(process.command.value_or(std::string(kNothing)))}});
+         {process.command.value_or(std::string(kNothing))}});
   }
   return table.text(screen);
 }
@@ -159,7 +157,7 @@ std::string reason_of(const Row& row, const protocol::Device& device) {
 }
 
 // "not reported: serial, numa node", and one more line for every other reason.
-std::string missing_text(const protocol::Device& device, const Screen& screen) {
+Printable missing_text(const protocol::Device& device, const Screen& screen) {
   std::map<std::string, std::string> names_by_reason;
   const auto add = [&](std::string_view name, const std::string& reason) {
     std::string& names = names_by_reason[is_unsupported(reason) ? "" : reason];
@@ -171,42 +169,41 @@ std::string missing_text(const protocol::Device& device, const Screen& screen) {
       if (is_missing(device.readings.sample.all(metric))) add(row.key, reason_of(row, device));
     }
   }
-  std::string out;
+  Printable out;
   for (auto& [reason, names] : names_by_reason) {
     std::ranges::replace(names, '_', ' ');
     const std::string text =
         reason.empty() ? "not reported: " + names : fmt::format("not read ({}): {}", reason, names);
-    out += paragraph(screen, reason.empty() ? Tone::faint : Tone::warning, printable(text));
+    out += paragraph(screen, reason.empty() ? Tone::faint : Tone::warning, text);
   }
   return out;
 }
 
 // Says the newest of its Xids in words; empty if it had none.
-std::string xid_line(const protocol::Device& device, const Screen& screen) {
+Printable xid_line(const protocol::Device& device, const Screen& screen) {
   if (!device.xid_errors || device.xid_errors->empty()) return "";
   const auto& last =
       *std::ranges::max_element(*device.xid_errors, {}, &protocol::XidErrors::last_seen);
   const std::string times =
       fmt::format("{} {}, last {}", last.count, last.count == 1 ? "time" : "times", last.last_seen);
-  if (!last.xid) return fmt::format("other Xids ({})\n", printable(times));
+  if (!last.xid) return formatted("other Xids ({})\n", times);
   const XidRow row = xid_row(*last.xid);
   return paragraph(screen, severity_tone(row.severity),
-                   printable(fmt::format("Xid {} ({}): {}", row.number, times, row.meaning)));
+                   fmt::format("Xid {} ({}): {}", row.number, times, row.meaning));
 }
 
-std::string heading(const protocol::Snapshot& snapshot, const protocol::Device& device,
-                    const Screen& screen) {
-  std::string out = painted(screen, Tone::strong,
-                            fmt::format("GPU {}  {}", device.index, printable(device.name)));
-  out += fmt::format("\n{}  {}\n", device.pci_address.empty() ? kNothing : device.pci_address,
-                     device.uuid.empty() ? kNothing : device.uuid);
+Printable heading(const protocol::Snapshot& snapshot, const protocol::Device& device,
+                  const Screen& screen) {
+  Printable out = painted(screen, Tone::strong, formatted("GPU {}  {}", device.index, device.name));
+  out += formatted("\n{}  {}\n", device.pci_address.empty() ? kNothing : device.pci_address,
+                   device.uuid.empty() ? kNothing : device.uuid);
   if (const std::string health = health_text(device); !health.empty()) {
     out += painted(screen, health_tone(device), health) + "\n";
   } else if (device.health == Health::healthy) {
     out += painted(screen, Tone::good, "healthy") + "\n";
   }
   if (device.bottleneck && device.bottleneck->cause == BottleneckCause::narrow_link) {
-    out += paragraph(screen, Tone::warning, printable("It " + device.bottleneck->text + "."));
+    out += paragraph(screen, Tone::warning, "It " + device.bottleneck->text + ".");
   }
   out += xid_line(device, screen);
   if (snapshot.simulated) out += painted(screen, Tone::faint, "This GPU is simulated.") + "\n";
@@ -215,10 +212,10 @@ std::string heading(const protocol::Snapshot& snapshot, const protocol::Device& 
 
 }  // namespace
 
-std::string device_page(const protocol::Snapshot& snapshot, const protocol::Device& device,
-                        const Screen& screen) {
-  std::string out = heading(snapshot, device, screen) + "\n" + groups_text(device, screen);
-  const std::string processes = process_table(device, screen);
+Printable device_page(const protocol::Snapshot& snapshot, const protocol::Device& device,
+                      const Screen& screen) {
+  Printable out = heading(snapshot, device, screen) + "\n" + groups_text(device, screen);
+  const Printable processes = process_table(device, screen);
   if (!processes.empty()) out += processes + "\n";
   return out + missing_text(device, screen);
 }

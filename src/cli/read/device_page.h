@@ -13,7 +13,7 @@
 namespace gpuyard::cli {
 
 // Lists missing readings at the end, a line for each reason.
-std::string device_page(const protocol::Snapshot&, const protocol::Device&, const Screen&);
+Printable device_page(const protocol::Snapshot&, const protocol::Device&, const Screen&);
 
 // The groups of rows on the page of a device.
 

@@ -27,7 +27,7 @@ int show_nothing(const DevicesVerb& verb, const Error& error) {
     protocol::Snapshot empty;
     empty.taken_at = to_rfc3339(wall_now());
     empty.driver_error = init_failure_reason(error);
-    print(json::to_json(empty) + "\n");
+    print(json_line(empty));
   }
   return complain_about_source(error);
 }
@@ -55,10 +55,10 @@ Result<protocol::Snapshot> ask(const DevicesVerb& verb, Source& source) {
                            : look_closely(source);
 }
 
-std::string text_of(const DevicesVerb& verb, const protocol::Snapshot& snapshot) {
+Printable text_of(const DevicesVerb& verb, const protocol::Snapshot& snapshot) {
   const Screen screen = Screen::of_stdout(verb.color);
   if (verb.gpus.empty()) return device_table(snapshot, screen);
-  std::string text;
+  Printable text;
   for (const protocol::Device& device : snapshot.devices) {
     if (!text.empty()) text += "\n";
     text += device_page(snapshot, device, screen);
@@ -85,7 +85,7 @@ int run(const DevicesVerb& verb) {
   if (!verb.gpus.empty() && snapshot->driver_initialised) {
     if (const auto kept = keep_only(*snapshot, verb.gpus); !kept) return complain(kept.error());
   }
-  if (verb.json) print(json::to_json(*snapshot) + "\n");
+  if (verb.json) print(json_line(*snapshot));
   if (!snapshot->driver_initialised) return complain_about_source(no_driver(*snapshot));
   if (snapshot->devices.empty()) {
     return complain({Errc::unavailable, "the driver is loaded and reports no GPU"});
@@ -183,7 +183,7 @@ Cell processes_cell(const Device& device) {
 }
 
 Cell text_cell(const std::string& text, Tone tone = Tone::plain) {
-  return text.empty() ? kMissing : Cell{printable(text), tone};
+  return text.empty() ? kMissing : Cell{text, tone};
 }
 
 Cell bottleneck_cell(const Device& device) {
@@ -193,7 +193,7 @@ Cell bottleneck_cell(const Device& device) {
   const Tone tone = cause == none || cause == not_known ? Tone::faint
                     : cause == lost || cause == stale   ? Tone::bad
                                                         : Tone::warning;
-  return {printable(device.bottleneck->brief), tone};
+  return {device.bottleneck->brief, tone};
 }
 
 // Counts over the GPU's life, or since the driver was loaded if the GPU does not count longer.
@@ -223,8 +223,8 @@ void add(FittedTable& table, const protocol::Snapshot& snapshot, Column column, 
 
 }  // namespace
 
-std::string device_notes(const protocol::Snapshot& snapshot, const Screen& screen) {
-  std::string out;
+Printable device_notes(const protocol::Snapshot& snapshot, const Screen& screen) {
+  Printable out;
   for (const Device& device : snapshot.devices) {
     const std::string text = health_text(device);
     if (text.empty()) continue;
@@ -234,22 +234,20 @@ std::string device_notes(const protocol::Snapshot& snapshot, const Screen& scree
     if (device.condition != DeviceCondition::responsive) continue;
     const std::string unknown = failed_readings(protocol::state_of(device));
     if (unknown.empty()) continue;
-    out += paragraph(screen, Tone::warning,
-                     printable(fmt::format("GPU {}: {}", device.index, unknown)));
+    out += paragraph(screen, Tone::warning, fmt::format("GPU {}: {}", device.index, unknown));
   }
   for (const Device& device : snapshot.devices) {
     const auto& found = device.bottleneck;
     const bool said = device.condition != DeviceCondition::responsive;  // by its health
     if (!found || found->advice.empty() || said) continue;
-    out += paragraph(
-        screen, Tone::plain,
-        printable(fmt::format("GPU {} {}. {}", device.index, found->text, found->advice)));
+    out += paragraph(screen, Tone::plain,
+                     fmt::format("GPU {} {}. {}", device.index, found->text, found->advice));
   }
   if (snapshot.simulated) out += paragraph(screen, Tone::faint, "These GPUs are simulated.");
   return out;
 }
 
-std::string device_table(const protocol::Snapshot& snapshot, const Screen& screen) {
+Printable device_table(const protocol::Snapshot& snapshot, const Screen& screen) {
   FittedTable table;
   const auto number = [&](Metric metric) {
     return [&screen, metric](const Device& device) { return number_cell(device, metric, screen); };

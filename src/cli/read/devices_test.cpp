@@ -132,9 +132,9 @@ TEST(DeviceTable, HeatIsColouredByTheHealthThresholds) {
 
 TEST(DeviceTable, SaysThatGpusAreSimulated) {
   auto snapshot = snapshot_with({busy()});
-  EXPECT_EQ(device_table(snapshot, {}).find("simulated"), std::string::npos);
+  EXPECT_EQ(device_table(snapshot, {}).str().find("simulated"), std::string::npos);
   snapshot.simulated = true;
-  EXPECT_TRUE(device_table(snapshot, {}).ends_with("\nThese GPUs are simulated.\n"));
+  EXPECT_TRUE(device_table(snapshot, {}).str().ends_with("\nThese GPUs are simulated.\n"));
 }
 
 TEST(DeviceTable, ANameFromTheDriverCannotDriveTheTerminal) {

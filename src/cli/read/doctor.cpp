@@ -10,6 +10,7 @@
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
+#include "cli/token/gone_users.h"
 #include "client/daemon_client.h"
 #include "client/local.h"
 #include "device/error.h"
@@ -51,11 +52,13 @@ void ask_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
     return;
   }
   answer.daemon.reachable = true;
+  answer.advice = gone_users_at(daemon);
   answer.daemon.version = health->version;
   const auto ready = client::call(daemon, protocol::kReady);
   answer.daemon.ready = ready.ok();
   answer.daemon.message = ready ? ready->reason : ready.error().message;
   if (!ready) return;
+  answer.advice.insert(answer.advice.end(), ready->notes.begin(), ready->notes.end());
   answer.simulated = answer.simulated || ready->simulated;
   answer.healthy = answer.healthy || ready->cuda_available;
 }
@@ -138,15 +141,16 @@ DoctorAnswer examine(const SourceFlags& flags) {
     return answer;
   }
   const MachineFacts facts = machine_facts();
-  answer.advice =
+  const auto advice =
       answer.driver.error ? advice_for(*answer.driver.error, facts) : advice_without_gpus(facts);
+  answer.advice.insert(answer.advice.begin(), advice.begin(), advice.end());
   return answer;
 }
 
 enum class Verdict { good, lacking, bad, none };
 
-std::string line(const Screen& screen, Verdict verdict, std::string_view what,
-                 const std::string& text) {
+Printable line(const Screen& screen, Verdict verdict, std::string_view what,
+               const std::string& text) {
   struct Sign {
     Tone tone;
     std::string_view utf8;
@@ -156,16 +160,16 @@ std::string line(const Screen& screen, Verdict verdict, std::string_view what,
                                  Sign{Tone::warning, "\u2013", "-"}, Sign{Tone::bad, "\u2717", "x"},
                                  Sign{Tone::plain, " ", " "}};
   const Sign& sign = kSigns[static_cast<std::size_t>(verdict)];
-  return fmt::format("{} {:<8}{}\n",
-                     painted(screen, sign.tone, screen.utf8 ? sign.utf8 : sign.ascii), what, text);
+  return formatted("{} {:<8}{}\n", painted(screen, sign.tone, screen.utf8 ? sign.utf8 : sign.ascii),
+                   what, text);
 }
 
-std::string driver_lines(const Screen& screen, const DriverFinding& driver, bool elsewhere) {
+Printable driver_lines(const Screen& screen, const DriverFinding& driver, bool elsewhere) {
   const auto or_dash = [](const std::optional<std::string>& text) {
     return text.value_or(std::string(kNothing));
   };
   if (!driver.initialised) {
-    std::string why = line(screen, Verdict::bad, "driver", or_dash(driver.error));
+    Printable why = line(screen, Verdict::bad, "driver", or_dash(driver.error));
     if (elsewhere) return why;
     return why + line(screen, Verdict::none, "NVML",
                       driver.library ? "looked for at " + *driver.library
@@ -180,8 +184,8 @@ std::string driver_lines(const Screen& screen, const DriverFinding& driver, bool
          line(screen, gpus ? Verdict::good : Verdict::bad, "GPUs", std::to_string(driver.gpus));
 }
 
-std::string text_of(const DoctorAnswer& answer, const Screen& screen, bool elsewhere) {
-  std::string out = driver_lines(screen, answer.driver, elsewhere);
+Printable text_of(const DoctorAnswer& answer, const Screen& screen, bool elsewhere) {
+  Printable out = driver_lines(screen, answer.driver, elsewhere);
   out += line(screen, answer.cuda_available ? Verdict::good : Verdict::bad, "CUDA",
               answer.cuda_available ? "available" : "not available");
   const DaemonFinding& daemon = answer.daemon;
@@ -197,7 +201,7 @@ std::string text_of(const DoctorAnswer& answer, const Screen& screen, bool elsew
   for (const std::string& lack : daemon.lacks) {
     out += line(screen, Verdict::lacking, "", "without " + lack);
   }
-  for (const std::string& advice : answer.advice) out += "\n  " + advice;
+  for (const std::string& advice : answer.advice) out += formatted("\n  {}", advice);
   if (!answer.advice.empty()) out += "\n";
   if (answer.simulated) out += "These GPUs are simulated.\n";
   return out;
@@ -221,7 +225,7 @@ int run(const DoctorVerb& verb) {
   }
   const DoctorAnswer answer = examine(verb.source);
   const bool elsewhere = client::is_elsewhere(verb.source.socket);
-  print(verb.json ? json::to_json(answer) + "\n" : text_of(answer, Screen::of_stdout(), elsewhere));
+  print(verb.json ? json_line(answer) : text_of(answer, Screen::of_stdout(), elsewhere));
   return answer.healthy ? 0 : exit_code_of(Errc::unavailable);
 }
 
@@ -238,7 +242,7 @@ Result<DriverAnswer> ask(Source& source) {
 }
 
 int show_nothing(const DriverVerb& verb, const Error& error) {
-  if (verb.json) print(json::to_json(DriverAnswer{}) + "\n");
+  if (verb.json) print(json_line(DriverAnswer{}));
   return complain_about_source(error);
 }
 
@@ -260,13 +264,13 @@ int run(const DriverVerb& verb) {
   const auto unusable = open->source->unusable();
   const auto end = [&] { return unusable ? complain_about_source(*unusable) : 0; };
   if (verb.json) {
-    print(json::to_json(*answer) + "\n");
+    print(json_line(*answer));
     return end();
   }
-  print(fmt::format("driver  {}\nCUDA    {} (the highest this driver supports)\nNVML    {}\n{}",
-                    answer->driver_version.value_or("-"), answer->cuda_driver_version.value_or("-"),
-                    answer->nvml_version.value_or("-"),
-                    answer->simulated ? "This driver is simulated.\n" : ""));
+  print(formatted("driver  {}\nCUDA    {} (the highest this driver supports)\nNVML    {}\n{}",
+                  answer->driver_version.value_or("-"), answer->cuda_driver_version.value_or("-"),
+                  answer->nvml_version.value_or("-"),
+                  answer->simulated ? "This driver is simulated.\n" : Printable()));
   return end();
 }
 

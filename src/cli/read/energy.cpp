@@ -104,13 +104,13 @@ Result<UniqueFd> open_report(const std::string& path) {
 }
 
 void tell(const EnergyVerb& verb, const MeasuredCommand& measured, const UniqueFd& report) {
-  const std::string text = json::to_json(measured) + "\n";
+  const Printable text = json_line(measured);
   if (report) {
-    if (const auto written = write_all(report.get(), text); !written) {
+    if (const auto written = write_all(report, "the report", text); !written) {
       static_cast<void>(complain(Error(written.error()).in(verb.report)));
     }
   }
-  static_cast<void>(write_all(STDERR_FILENO, verb.json ? text : energy_summary(measured)).ok());
+  print_error(verb.json ? text : energy_summary(measured));
 }
 
 // Runs the command, and returns what is known of it without any measurement.
@@ -173,7 +173,7 @@ int show(const EnergyVerb& verb) {
   if (!open) return complain_about_source(open.error());
   const auto report = open->source->energy();
   if (!report) return complain(report.error());
-  print(verb.json ? json::to_json(*report) + "\n" : energy_table(*report));
+  print(verb.json ? json_line(*report) : energy_table(*report));
   return 0;
 }
 
@@ -232,15 +232,15 @@ std::string watts_of(const std::string& what, const std::optional<double>& watts
   return fmt::format(", {} {}", what, watts_text(watts));
 }
 
-std::string notes_text(const std::vector<std::string>& notes) {
-  std::string text;
-  for (const std::string& note : notes) text += fmt::format("{}\n", note);
+Printable notes_text(const std::vector<std::string>& notes) {
+  Printable text;
+  for (const std::string& note : notes) text += formatted("{}\n", note);
   return text;
 }
 
 }  // namespace
 
-std::string energy_table(const protocol::EnergyReport& report) {
+Printable energy_table(const protocol::EnergyReport& report) {
   FittedTable table{{{"GPU", true},
                      {"ENERGY", true},
                      {"THIS EPOCH", true},
@@ -268,9 +268,9 @@ std::string energy_table(const protocol::EnergyReport& report) {
          {joules(gpu.joules)},
          {joules(gpu.epoch ? std::optional(gpu.epoch->joules) : std::nullopt)},
          {joules(gpu.accounts ? std::optional(gpu.accounts->daemon_down_joules) : std::nullopt)},
-         {since ? local_time(*since, TimeDetail::minute) : printable(first)},
+         {since ? local_time(*since, TimeDetail::minute) : first},
          {gpu.uuid},
-         {printable(remarks)}});
+         {remarks}});
   }
   const std::string estimate = report.estimate ? ", " + protocol::text_of(report.estimate) : "";
   const std::string all = report.joules
@@ -278,30 +278,30 @@ std::string energy_table(const protocol::EnergyReport& report) {
                                             sum_text(report.joules, report.partial.value_or(false)),
                                             *report.joules / protocol::kJoulesPerKwh, estimate)
                               : std::string("The energy of no GPU is known.");
-  return fmt::format("{}{}\n{}{}", table.text(Screen{}), all,
-                     report.simulated ? "These GPUs are simulated.\n" : "",
-                     notes_text(report.notes));
+  return formatted("{}{}\n{}{}", table.text(Screen{}), all,
+                   report.simulated ? Printable("These GPUs are simulated.\n") : "",
+                   notes_text(report.notes));
 }
 
-std::string energy_summary(const MeasuredCommand& measured) {
+Printable energy_summary(const MeasuredCommand& measured) {
   if (measured.gpus.empty()) {
-    return fmt::format("gpuyard: {}\n", fmt::join(measured.notes, "\n"));
+    return "gpuyard: " + notes_text(measured.notes);
   }
   // The sum of the GPUs' means, if each has one.
   std::optional<double> mean = 0;
   for (const protocol::WindowGpu& gpu : measured.gpus) {
     mean = mean && gpu.mean_w ? std::optional(*mean + *gpu.mean_w) : std::nullopt;
   }
-  std::string text =
-      fmt::format("gpuyard: {} in {:.1f} s{}\n", sum_text(measured.joules, measured.partial),
-                  measured.seconds, measured.joules ? watts_of("mean", mean) : "");
+  Printable text =
+      formatted("gpuyard: {} in {:.1f} s{}\n", sum_text(measured.joules, measured.partial),
+                measured.seconds, measured.joules ? watts_of("mean", mean) : "");
   for (const protocol::WindowGpu& gpu : measured.gpus) {
     const std::string remarks = remarks_on(gpu);
-    text += fmt::format("  GPU {}: {}{}{}{}\n", index_text(gpu.index),
-                        gpu.joules ? joules_text(*gpu.joules) : "energy not known",
-                        gpu.joules ? watts_of("mean", gpu.mean_w) : "",
-                        gpu.joules || gpu.peak_w ? watts_of("peak", gpu.peak_w) : "",
-                        remarks.empty() ? "" : " (" + remarks + ")");
+    text += formatted("  GPU {}: {}{}{}{}\n", index_text(gpu.index),
+                      gpu.joules ? joules_text(*gpu.joules) : "energy not known",
+                      gpu.joules ? watts_of("mean", gpu.mean_w) : "",
+                      gpu.joules || gpu.peak_w ? watts_of("peak", gpu.peak_w) : "",
+                      remarks.empty() ? "" : " (" + remarks + ")");
   }
   return text + notes_text(measured.notes);
 }

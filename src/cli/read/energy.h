@@ -12,10 +12,10 @@
 namespace gpuyard::cli {
 
 // Returns the daemon's counts: a line for each GPU, their sum, and what is wrong.
-std::string energy_table(const protocol::EnergyReport&);
+Printable energy_table(const protocol::EnergyReport&);
 
 // Says what a command used: "gpuyard: 12.3 s, 3.4 kJ, ..." and a line for each GPU.
-std::string energy_summary(const MeasuredCommand&);
+Printable energy_summary(const MeasuredCommand&);
 
 // Runs a command as if the shell had started it: with our terminal, input and output, and with the
 // signals that are meant for it.

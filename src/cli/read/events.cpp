@@ -1,7 +1,6 @@
 // gpuyard events
 #include <fmt/format.h>
 
-#include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "base/text.h"
 #include "cli/read/answers.h"
@@ -10,29 +9,30 @@
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "client/event_feed.h"
+#include "client/forms.h"
 
 namespace gpuyard::cli {
 namespace {
 
 constexpr Duration kPatience = std::chrono::minutes(1);
 
-std::string json_line(const protocol::GpuEvent& event, const std::string& id) {
+Printable line_of(const protocol::GpuEvent& event, const std::string& id) {
   const EventAnswer answer{
       protocol::kSchemaVersion, id,        event.at,  event.device, event.index, event.kind,
       event.severity,           event.xid, event.text};
-  return json::to_json(answer) + "\n";
+  return json_line(answer);
 }
 
 // Names the GPU, unless the sentence names it itself.
 std::string sentence_of(const protocol::GpuEvent& event) {
-  if (!event.index || event.text.starts_with("GPU ")) return printable(event.text);
-  return fmt::format("GPU {}: {}", *event.index, printable(event.text));
+  if (!event.index || event.text.starts_with("GPU ")) return event.text;
+  return fmt::format("GPU {}: {}", *event.index, event.text);
 }
 
-std::string text_line(const protocol::GpuEvent& event, const Screen& screen) {
-  const std::string what = fmt::format("{:<4}  {:<17} {}", enum_name(event.severity),
-                                       printable(event.kind), sentence_of(event));
-  return printable(event.at) + "  " + painted(screen, severity_tone(event.severity), what) + "\n";
+Printable text_line(const protocol::GpuEvent& event, const Screen& screen) {
+  const std::string what =
+      fmt::format("{:<4}  {:<17} {}", enum_name(event.severity), event.kind, sentence_of(event));
+  return formatted("{}  {}\n", event.at, painted(screen, severity_tone(event.severity), what));
 }
 
 // Where to begin: behind an event, or at a time.
@@ -105,11 +105,11 @@ class Follower {
   }
 
   Result<void> show(const http::ServerEvent& told) {
-    const auto event = json::from_json<protocol::GpuEvent>(told.data, json::UnknownFields::ignore);
-    if (!event) return Error{Errc::internal, "an event: " + event.error().message};
+    const auto event = client::answer_from<protocol::GpuEvent>(place_, told.data);
+    if (!event) return event.error();
     const auto at = from_ ? from_rfc3339(event->at) : std::nullopt;
     if (at && *at < std::chrono::floor<std::chrono::seconds>(*from_)) return {};
-    print(verb_.json ? json_line(*event, told.id)
+    print(verb_.json ? line_of(*event, told.id)
                      : text_line(*event, Screen::of_stdout(verb_.color)));
     return {};
   }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
+#include "base/text.h"
 #include "cli/read/history_plot.h"
 #include "cli/read/reading.h"
 #include "cli/screen/terminal.h"
@@ -81,10 +82,10 @@ PlotSize plot_size(const Screen& screen, std::size_t plots) {
   return size;
 }
 
-std::string text_of(const HistoryVerb& verb, const std::vector<std::vector<History>>& all,
-                    const Screen& screen) {
+Printable text_of(const HistoryVerb& verb, const std::vector<std::vector<History>>& all,
+                  const Screen& screen) {
   const PlotCharset charset = charset_of(verb.charset, screen);
-  std::string out;
+  Printable out;
   for (const auto& of_metric : all) {
     if (!out.empty()) out += "\n";
     if (!verb.plot) {
@@ -101,16 +102,21 @@ std::string text_of(const HistoryVerb& verb, const std::vector<std::vector<Histo
   return out;
 }
 
-std::string csv_text(const std::vector<std::vector<History>>& all) {
-  std::string out = protocol::kHistoryCsvHeader;
-  for (const History& one : all | std::views::join) out += csv_of(one);
+Printable csv_text(const std::vector<std::vector<History>>& all) {
+  Printable out = Printable::lines(protocol::kHistoryCsvHeader);
+  for (History one : all | std::views::join) {
+    // Each is one cell of a line.
+    for (std::string* const word : {&one.uuid, &one.metric}) *word = printable(*word);
+    if (one.element) one.element = printable(*one.element);
+    out += Printable::lines(csv_of(one));
+  }
   return out;
 }
 
-std::string json_text(std::vector<std::vector<History>> all) {
+Printable json_text(std::vector<std::vector<History>> all) {
   HistoryAnswer answer;
   for (History& one : all | std::views::join) answer.series.push_back(std::move(one));
-  return json::to_json(answer) + "\n";
+  return json_line(answer);
 }
 
 // Says notes on stderr, each once.

@@ -163,14 +163,13 @@ std::string times_line(const TimeSpan& span, std::size_t columns) {
 std::string heading_of(const History& history) {
   const std::string gpu = history.index ? fmt::format("GPU {}", *history.index) : history.uuid;
   const std::string element = history.element ? " " + *history.element : "";
-  return printable(
-      fmt::format("{} {}  {}{}", gpu, history.name.value_or("(gone)"), history.metric, element));
+  return fmt::format("{} {}  {}{}", gpu, history.name.value_or("(gone)"), history.metric, element);
 }
 
 }  // namespace
 
-std::string history_plot(const History& history, const TimeSpan& span, const PlotSize& size,
-                         PlotCharset charset, const Screen& screen, PlotRange wish) {
+Printable history_plot(const History& history, const TimeSpan& span, const PlotSize& size,
+                       PlotCharset charset, const Screen& screen, PlotRange wish) {
   const Range range = range_of(history, wish);
   std::vector<std::string> labels(size.rows);
   labels.front() = amount_text(range.high, history.unit);
@@ -186,7 +185,7 @@ std::string history_plot(const History& history, const TimeSpan& span, const Plo
   const bool ascii = charset == PlotCharset::ascii;
   Canvas canvas(columns, size.rows, charset);
   draw(canvas, history, span, range);
-  std::string out = painted(screen, Tone::strong, heading_of(history)) + "\n";
+  Printable out = painted(screen, Tone::strong, heading_of(history)) + "\n";
   for (std::size_t row = 0; row < size.rows; ++row) {
     const std::string pad(margin - width_of(labels[row]), ' ');
     const char* const tick = labels[row].empty() ? (ascii ? "|" : "│") : (ascii ? "+" : "┤");

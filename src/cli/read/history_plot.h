@@ -20,7 +20,7 @@ struct PlotSize {
 enum class PlotRange : bool { whole, zoomed };
 
 // Ends with a newline. Times are local.
-std::string history_plot(const protocol::History&, const TimeSpan&, const PlotSize&, PlotCharset,
-                         const Screen&, PlotRange = PlotRange::whole);
+Printable history_plot(const protocol::History&, const TimeSpan&, const PlotSize&, PlotCharset,
+                       const Screen&, PlotRange = PlotRange::whole);
 
 }  // namespace gpuyard::cli

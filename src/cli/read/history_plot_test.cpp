@@ -104,8 +104,8 @@ TEST(HistoryPlot, HasColourOnlyOnAScreenThatHas) {
   const auto plot = [&](const Screen& screen) {
     return history_plot(history, span_of({history}), {}, PlotCharset::braille, screen);
   };
-  EXPECT_NE(plot(colours).find("\x1b["), std::string::npos);
-  EXPECT_EQ(plot(Screen{}).find("\x1b["), std::string::npos);
+  EXPECT_NE(plot(colours).str().find("\x1b["), std::string::npos);
+  EXPECT_EQ(plot(Screen{}).str().find("\x1b["), std::string::npos);
 }
 
 TEST(HistoryPlot, AFlatLineOrASinglePointIsDrawnToo) {

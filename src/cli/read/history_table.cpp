@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/local_time.h"
+#include "base/saturated.h"
 #include "base/text.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
@@ -107,9 +108,8 @@ std::vector<double> columns_of(const History& history, std::int64_t from_ms, std
     const bool last = i + 1 == history.points.size();
     const std::int64_t end_ms = last ? until_ms : history.points[i + 1].t_ms;
     const auto column = [&](std::int64_t at_ms) {
-      const double share = static_cast<double>(at_ms - from_ms) / length;
-      return std::clamp(static_cast<std::size_t>(share * static_cast<double>(columns)),
-                        std::size_t{0}, columns - 1);
+      const double share = (static_cast<double>(at_ms) - static_cast<double>(from_ms)) / length;
+      return std::min(whole_of<std::size_t>(share * static_cast<double>(columns)), columns - 1);
     };
     for (std::size_t at = column(point.t_ms); at <= column(std::max(end_ms - 1, point.t_ms));
          ++at) {
@@ -123,14 +123,14 @@ std::vector<double> columns_of(const History& history, std::int64_t from_ms, std
 
 std::string amount_text(double value, const std::string& unit) {
   if (unit == "B" || unit == "B/s") {
-    return bytes_text(static_cast<std::int64_t>(value)) + (unit == "B/s" ? "/s" : "");
+    return bytes_text(whole_of<std::int64_t>(value)) + (unit == "B/s" ? "/s" : "");
   }
   const double size = std::abs(value);
   const int digits = size >= 1000 || value == std::floor(value) ? 0 : size >= 100 ? 1 : 2;
   return fmt::format("{:.{}f}{}{}", value, digits, unit.empty() ? "" : " ", unit);
 }
 
-std::string history_table(const std::vector<History>& all, const Screen& screen, bool ascii) {
+Printable history_table(const std::vector<History>& all, const Screen& screen, bool ascii) {
   Column gpu{"GPU"};
   Column name{"NAME", false, 2};
   Column shape{all.empty() ? "" : all.front().metric, false, 1};
@@ -195,8 +195,7 @@ bool is_slow(const Spell& spell) {
 
 }  // namespace
 
-std::string bottleneck_tables(const protocol::Bottlenecks& told, const Screen& screen,
-                              WallTime now) {
+Printable bottleneck_tables(const protocol::Bottlenecks& told, const Screen& screen, WallTime now) {
   FittedTable shares{{{"GPU"}, {"KNOWN", true}, {"SHARE OF THE KNOWN TIME"}}};
   FittedTable spells{{{"GPU"},
                       {with_zone("FROM", now)},
@@ -212,16 +211,16 @@ std::string bottleneck_tables(const protocol::Bottlenecks& told, const Screen& s
                   {local_moment(spell.began, now)},
                   {spell.on ? "now" : local_moment(spell.ended, now)},
                   {short_length(std::llround(lasted(spell)))},
-                  {printable(spell.bottleneck.brief)},
-                  {printable(spell.bottleneck.text)}});
+                  {spell.bottleneck.brief},
+                  {spell.bottleneck.text}});
     }
   }
-  std::string out = shares.text(screen);
+  Printable out = shares.text(screen);
   const bool none = spells.columns.front().cells.empty();
   const bool known = std::ranges::any_of(
       told.gpus, [](const protocol::GpuBottlenecks& gpu) { return gpu.known_seconds > 0; });
   if (none) {
-    out += known ? "Nothing held a GPU back in the time that is known.\n"
+    out += known ? Printable("Nothing held a GPU back in the time that is known.\n")
                  : "Of this time nothing is known.\n";
   } else {
     out += "\n" + spells.text(screen);

@@ -25,7 +25,7 @@ std::vector<double> columns_of(const protocol::History&, std::int64_t from_ms,
 std::string amount_text(double value, const std::string& unit);
 
 // Returns the table of one metric. `ascii` draws the shape in ASCII, too.
-std::string history_table(const std::vector<protocol::History>&, const Screen&, bool ascii);
+Printable history_table(const std::vector<protocol::History>&, const Screen&, bool ascii);
 
 // The time from the first point to the end of the last step.
 struct TimeSpan {
@@ -38,6 +38,6 @@ inline constexpr std::size_t kSparkColumns = 40;
 
 // Returns the share of each cause, a line for each GPU, and the spells in which one was slow, the
 // newest last.
-std::string bottleneck_tables(const protocol::Bottlenecks&, const Screen&, WallTime now);
+Printable bottleneck_tables(const protocol::Bottlenecks&, const Screen&, WallTime now);
 
 }  // namespace gpuyard::cli

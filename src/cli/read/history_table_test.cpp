@@ -121,13 +121,14 @@ TEST(BottleneckTables, HaveTheSharesAndTheSpellsInWhichAGpuWasSlow) {
 TEST(BottleneckTables, SayWhatIsLeftOutAndThatNothingWas) {
   protocol::Bottlenecks told = a_night();
   told.complete = false;
-  EXPECT_NE(bottleneck_tables(told, {}, {}).find("Only the newest"), std::string::npos);
+  EXPECT_NE(bottleneck_tables(told, {}, {}).str().find("Only the newest"), std::string::npos);
   for (protocol::GpuBottlenecks& gpu : told.gpus) gpu.spells.clear();
-  EXPECT_NE(
-      bottleneck_tables(told, {}, {}).find("Nothing held a GPU back in the time that is known"),
-      std::string::npos);
+  EXPECT_NE(bottleneck_tables(told, {}, {})
+                .str()
+                .find("Nothing held a GPU back in the time that is known"),
+            std::string::npos);
   for (protocol::GpuBottlenecks& gpu : told.gpus) gpu.known_seconds = 0;
-  EXPECT_NE(bottleneck_tables(told, {}, {}).find("Of this time nothing is known"),
+  EXPECT_NE(bottleneck_tables(told, {}, {}).str().find("Of this time nothing is known"),
             std::string::npos);
 }
 

@@ -31,7 +31,7 @@ std::string since_text(const protocol::Process& process) {
 }
 
 // "not known (its process has ended): 7, 8"
-std::string notes(const ProcessAnswer& answer, const Screen& screen) {
+Printable notes(const ProcessAnswer& answer, const Screen& screen) {
   std::map<std::string, std::string> pids_by_reason;
   for (const ListedProcess& process : answer.processes) {
     const auto reason = process.missing.find("process");
@@ -39,15 +39,15 @@ std::string notes(const ProcessAnswer& answer, const Screen& screen) {
     std::string& pids = pids_by_reason[reason->second];
     pids += (pids.empty() ? "" : ", ") + std::to_string(process.pid);
   }
-  std::string out;
+  Printable out;
   const auto add = [&](Tone tone, const std::string& text) {
     out += paragraph(screen, tone, text);
   };
   for (const auto& [reason, pids] : pids_by_reason) {
-    add(Tone::warning, fmt::format("not known ({}): {}", printable(reason), pids));
+    add(Tone::warning, fmt::format("not known ({}): {}", reason, pids));
   }
   for (const auto& [gpu, reason] : answer.missing) {
-    add(Tone::warning, fmt::format("{} lists no processes: {}", gpu, printable(reason)));
+    add(Tone::warning, fmt::format("{} lists no processes: {}", gpu, reason));
   }
   if (answer.simulated) add(Tone::faint, "These GPUs are simulated.");
   return out;
@@ -56,7 +56,7 @@ std::string notes(const ProcessAnswer& answer, const Screen& screen) {
 }  // namespace
 
 std::string user_text(const protocol::Process& process) {
-  if (process.user) return printable(*process.user);
+  if (process.user) return *process.user;
   return process.uid ? std::to_string(*process.uid) : std::string(kNothing);
 }
 
@@ -70,17 +70,17 @@ std::string place_text(const protocol::Process& process) {
     const std::string shown = printable(*process.container).substr(0, kUsualLength);
     return process.container_runtime.value_or("container") + " " + shown;
   }
-  return process.unit ? printable(*process.unit) : std::string(kNothing);
+  return process.unit ? *process.unit : std::string(kNothing);
 }
 
 std::string command_text(const protocol::ProcessInFull& process) {
   if (!process.arguments || process.arguments->empty()) {
-    return printable(process.command.value_or(std::string(kNothing)));
+    return process.command.value_or(std::string(kNothing));
   }
-  return printable(fmt::format("{}", fmt::join(*process.arguments, " ")));
+  return fmt::format("{}", fmt::join(*process.arguments, " "));
 }
 
-std::string process_table(const ProcessAnswer& answer, const Screen& screen) {
+Printable process_table(const ProcessAnswer& answer, const Screen& screen) {
   FittedTable table{{{"GPU", true},
                      {"PID", true},
                      {"USER"},
@@ -185,7 +185,7 @@ std::string cell(const std::string& field, const ListedProcess& process, const Q
   if (field == "pid") return std::to_string(process.pid);
   if (field == "used_gpu_memory") return memory_cell(process, units);
   if (field == "process_name") {
-    std::string name = printable(process.name.value_or("[Not Found]"));
+    std::string name = process.name.value_or("[Not Found]");
     std::ranges::replace(name, ',', '?');
     return name;
   }
@@ -211,24 +211,24 @@ Result<std::vector<std::string>> parse_process_fields(const std::vector<std::str
   return fields;
 }
 
-std::string process_csv(const std::vector<std::string>& fields, const ProcessAnswer& answer,
-                        const Queried& queried, CsvStyle style) {
-  std::string out;
+Printable process_csv(const std::vector<std::string>& fields, const ProcessAnswer& answer,
+                      const Queried& queried, CsvStyle style) {
+  Printable out;
   if (style.header) {
     std::vector<std::string> names = fields;
     std::ranges::replace(names, std::string("used_gpu_memory"), "used_gpu_memory [MiB]");
-    out += fmt::format("{}\n", fmt::join(names, ", "));
+    out += formatted("{}\n", fmt::join(names, ", "));
   }
   for (const ListedProcess& process : answer.processes) {
     if (process.kind == ProcessKind::graphics) continue;
     std::vector<std::string> cells;
     for (const auto& field : fields) cells.push_back(cell(field, process, queried, style.units));
-    out += fmt::format("{}\n", fmt::join(cells, ", "));
+    out += formatted("{}\n", fmt::join(cells, ", "));
   }
   return out;
 }
 
-std::string stays_table(const protocol::Stays& stays, const Screen& screen, WallTime now) {
+Printable stays_table(const protocol::Stays& stays, const Screen& screen, WallTime now) {
   FittedTable table{{{"GPU", true},
                      {"PID", true},
                      {"USER"},
@@ -242,14 +242,14 @@ std::string stays_table(const protocol::Stays& stays, const Screen& screen, Wall
     const std::string uid = stay.uid ? std::to_string(*stay.uid) : nothing;
     table.add({{stay.index ? std::to_string(*stay.index) : stay.uuid},
                {std::to_string(stay.pid)},
-               {printable(stay.user.value_or(uid))},
+               {stay.user.value_or(uid)},
                {stay.peak_memory_bytes ? bytes_text(*stay.peak_memory_bytes) : nothing},
                {local_moment(stay.first_seen, now)},
                {stay.there ? "now" : local_moment(stay.last_seen, now)},
                {stay.lease.value_or(nothing)},
-               {printable(stay.command.value_or(nothing))}});
+               {stay.command.value_or(nothing)}});
   }
-  std::string out = table.text(screen);
+  Printable out = table.text(screen);
   if (!stays.complete) out += paragraph(screen, Tone::warning, "Only the newest are listed.");
   for (const std::string& note : stays.notes) out += paragraph(screen, Tone::warning, note);
   return out;
@@ -279,7 +279,7 @@ int show_nothing(const ProcessesVerb& verb, const Error& error) {
   if (verb.json) {
     ProcessAnswer nothing;
     nothing.taken_at = to_rfc3339(wall_now());
-    print(json::to_json(nothing) + "\n");
+    print(json_line(nothing));
   }
   return complain_about_source(error);
 }
@@ -296,7 +296,7 @@ int show_past(const ProcessesVerb& verb) {
     std::erase_if(stays->processes,
                   [&](const protocol::Stay& stay) { return !is_of(stay, verb.user); });
   }
-  print(verb.json ? json::to_json(*stays) + "\n"
+  print(verb.json ? json_line(*stays)
                   : stays_table(*stays, Screen::of_stdout(verb.color), wall_now()));
   return 0;
 }
@@ -332,8 +332,7 @@ int run(const ProcessesVerb& verb) {
   if (!open) return show_nothing(verb, open.error());
   const auto answer = ask(*open->source, verb);
   if (!answer) return show_nothing(verb, answer.error());
-  print(verb.json ? json::to_json(*answer) + "\n"
-                  : process_table(*answer, Screen::of_stdout(verb.color)));
+  print(verb.json ? json_line(*answer) : process_table(*answer, Screen::of_stdout(verb.color)));
   return 0;
 }
 

@@ -63,10 +63,10 @@ std::string command_text(const protocol::ProcessInFull&);
 
 // Returns a row for each process and GPU, and below them why something is not known. A narrow
 // screen drops columns in this order: times, kinds, shares, places.
-std::string process_table(const ProcessAnswer&, const Screen&);
+Printable process_table(const ProcessAnswer&, const Screen&);
 
 // Returns those of the past, the newest first.
-std::string stays_table(const protocol::Stays&, const Screen&, WallTime now);
+Printable stays_table(const protocol::Stays&, const Screen&, WallTime now);
 
 // The processes on the GPUs, in the words of nvidia-smi's --query-compute-apps.
 
@@ -75,7 +75,7 @@ std::string stays_table(const protocol::Stays&, const Screen&, WallTime now);
 Result<std::vector<std::string>> parse_process_fields(const std::vector<std::string>& names);
 
 // Prints processes that compute, as nvidia-smi lists them.
-std::string process_csv(const std::vector<std::string>& fields, const ProcessAnswer&,
-                        const Queried&, CsvStyle);
+Printable process_csv(const std::vector<std::string>& fields, const ProcessAnswer&, const Queried&,
+                      CsvStyle);
 
 }  // namespace gpuyard::cli

@@ -168,8 +168,8 @@ TEST(StaysTable, SaysWhoWasThereUntilWhen) {
   EXPECT_NE(now.find("now          -      python3\n"), std::string::npos) << now;
   stays.processes[0].there = false;
   stays.complete = false;
-  EXPECT_EQ(stays_table(stays, {}, {}).find(" now "), std::string::npos);
-  EXPECT_NE(stays_table(stays, {}, {}).find("Only the newest"), std::string::npos);
+  EXPECT_EQ(stays_table(stays, {}, {}).str().find(" now "), std::string::npos);
+  EXPECT_NE(stays_table(stays, {}, {}).str().find("Only the newest"), std::string::npos);
 }
 
 }  // namespace

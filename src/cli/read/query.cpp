@@ -101,7 +101,7 @@ Result<void> filter(protocol::Snapshot& snapshot, const Filter& where, const Sou
   return {};
 }
 
-Result<std::string> ask(Source& source, const QueryVerb& verb, const Query& query, bool first) {
+Result<Printable> ask(Source& source, const QueryVerb& verb, const Query& query, bool first) {
   const bool who = verb.action == QueryVerb::Action::processes;
   const auto owners = who ? Owners::looked_up : Owners::not_needed;
   auto snapshot = look_at(source, verb.gpus, query.wanted, owners);
@@ -113,10 +113,10 @@ Result<std::string> ask(Source& source, const QueryVerb& verb, const Query& quer
   if (who) {
     const auto answer = ask_processes(source, queried.snapshot);
     if (!answer) return answer.error();
-    return query.format.json ? json::to_json(*answer) + "\n"
+    return query.format.json ? json_line(*answer)
                              : process_csv(query.process_fields, *answer, queried, csv);
   }
-  return query.format.json ? query_json(query.fields, queried) + "\n"
+  return query.format.json ? json_line(query_answer(query.fields, queried))
                            : query_csv(query.fields, queried, csv);
 }
 

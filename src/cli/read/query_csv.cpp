@@ -20,14 +20,14 @@ namespace gpuyard::cli {
 using protocol::Device;
 using What = Field::What;
 
-std::string query_csv(const std::vector<Field>& fields, const Queried& queried, CsvStyle style) {
-  std::string out;
+Printable query_csv(const std::vector<Field>& fields, const Queried& queried, CsvStyle style) {
+  Printable out;
   const auto add_line = [&](auto cell_of) {
     for (std::size_t i = 0; i < fields.size(); ++i) {
       if (i > 0) out += ", ";
-      out += cell_of(fields[i]);
+      out += Printable(cell_of(fields[i]));
     }
-    out += '\n';
+    out += "\n";
   };
   if (style.header) {
     add_line([](const Field& field) {
@@ -41,8 +41,8 @@ std::string query_csv(const std::vector<Field>& fields, const Queried& queried, 
   return out;
 }
 
-std::string field_table(const std::vector<Field>& fields, const Queried& queried,
-                        const Screen& screen) {
+Printable field_table(const std::vector<Field>& fields, const Queried& queried,
+                      const Screen& screen) {
   FittedTable table;
   table.columns.push_back({"GPU", true});
   for (const Device& device : queried.snapshot.devices) {
@@ -128,7 +128,7 @@ std::string missing_cell(const Field& field, const Device& device) {
 // A comma in a value would begin a new column.
 std::string without_commas(std::string text) {
   std::ranges::replace(text, ',', '?');
-  return printable(text);
+  return text;
 }
 
 std::string identity_cell(const Field& field, const protocol::Snapshot& snapshot,
@@ -145,11 +145,11 @@ std::string identity_cell(const Field& field, const protocol::Snapshot& snapshot
       return or_missing(field.nvidia_smi ? long_pci_address(device.pci_address)
                                          : device.pci_address);
     case Metric::driver_version:
-      return snapshot.driver.driver_version.value_or("[N/A]");
+      return without_commas(snapshot.driver.driver_version.value_or("[N/A]"));
     case Metric::nvml_version:
-      return snapshot.driver.nvml_version.value_or("[N/A]");
+      return without_commas(snapshot.driver.nvml_version.value_or("[N/A]"));
     default:
-      return snapshot.driver.cuda_driver_version.value_or("[N/A]");
+      return without_commas(snapshot.driver.cuda_driver_version.value_or("[N/A]"));
   }
 }
 

@@ -45,8 +45,8 @@ struct CsvStyle {
   bool units = true;
 };
 
-std::string query_csv(const std::vector<Field>&, const Queried&, CsvStyle);
+Printable query_csv(const std::vector<Field>&, const Queried&, CsvStyle);
 
-std::string field_table(const std::vector<Field>&, const Queried&, const Screen&);
+Printable field_table(const std::vector<Field>&, const Queried&, const Screen&);
 
 }  // namespace gpuyard::cli

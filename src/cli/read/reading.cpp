@@ -116,8 +116,8 @@ std::string advice_for(const Error& error) {
 
 }  // namespace
 
-std::string place_text(const std::string& socket) {
-  return client::is_elsewhere(socket) ? fmt::format("On {}:\n", socket) : "";
+Printable place_text(const std::string& socket) {
+  return client::is_elsewhere(socket) ? formatted("On {}:\n", socket) : "";
 }
 
 Result<protocol::Snapshot> look_at(Source& source, std::string_view gpus, ProbeSet wanted,

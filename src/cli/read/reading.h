@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "cli/screen/printable.h"
 #include "cli/source.h"
 #include "cli/verbs.h"
 #include "protocol/resources.h"
@@ -67,7 +68,7 @@ Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_
 
 // Returns "On ssh://lab:\n", which stands before what people read of another machine, because
 // terminals look alike; "" if `socket` is one of this machine.
-std::string place_text(const std::string& socket);
+Printable place_text(const std::string& socket);
 
 // Reads what `wanted` fills of the GPUs in `gpus`, or of all. Errors: no driver, or no GPU.
 Result<protocol::Snapshot> look_at(Source&, std::string_view gpus, ProbeSet wanted, Owners);

@@ -39,20 +39,6 @@ Result<UniqueFd> create(const RecordVerb& verb) {
   return system_error("creating " + verb.file);
 }
 
-// Writes whole lines, so that the file can be played whatever happens next.
-Result<void> write_all(const UniqueFd& file, const std::string& name, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(file.get(), text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      return system_error("writing " + name +
-                          " (what was recorded so far is there and can be played)");
-    }
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return {};
-}
-
 struct Looked {
   std::uint64_t looks = 0;
   std::uint64_t missed = 0;  // got no answer
@@ -61,11 +47,11 @@ struct Looked {
 };
 
 void sum_up(const RecordVerb& verb, const Looked& looked) {
-  std::string text = fmt::format("{}: {:.1f} s in {} looks, {} bytes\n", verb.file,
-                                 to_seconds(looked.length), looked.looks, looked.bytes);
-  if (looked.missed > 0) text += fmt::format("{} looks had no answer\n", looked.missed);
-  if (verb.file != "-") text += fmt::format("Play it: gpuyard replay {}\n", verb.file);
-  static_cast<void>(::write(STDERR_FILENO, text.data(), text.size()));
+  Printable text = formatted("{}: {:.1f} s in {} looks, {} bytes\n", verb.file,
+                             to_seconds(looked.length), looked.looks, looked.bytes);
+  if (looked.missed > 0) text += formatted("{} looks had no answer\n", looked.missed);
+  if (verb.file != "-") text += formatted("Play it: gpuyard replay {}\n", verb.file);
+  print_error(text);
 }
 
 // Records until a signal, the end of the time or a full disk.
@@ -81,9 +67,12 @@ Result<void> record(const RecordVerb& verb, Source& source, Interruptions& inter
     if (snapshot) {
       const TimePoint now = BootClock::now();
       looked.length = now - began.emplace(began.value_or(now));
-      const std::string lines = recorder.lines_of(*snapshot, looked.length);
-      if (auto done = write_all(*file, verb.file, lines); !done) return done;
-      looked.bytes += lines.size();
+      // Whole lines, so that the file can be played whatever happens next.
+      const auto lines = Printable::json(recorder.lines_of(*snapshot, looked.length));
+      if (auto done = write_all(*file, verb.file, lines); !done) {
+        return Error(done.error()).in("what was recorded so far can be played");
+      }
+      looked.bytes += lines.str().size();
       ++looked.looks;
     } else {
       ++looked.missed;
@@ -134,15 +123,15 @@ void warn_of_cut(const recording::Player& player, const std::string& file) {
                         file, player.cut())});
 }
 
-std::string info(const recording::Player& player) {
-  std::string text = fmt::format("began   {}\nlength  {:.1f} s\n",
-                                 printable(player.header().began_at), to_seconds(player.length()));
+Printable info(const recording::Player& player) {
+  Printable text = formatted("began   {}\nlength  {:.1f} s\n", player.header().began_at,
+                             to_seconds(player.length()));
   const auto& driver = player.header().driver;
-  if (driver.driver_version) text += fmt::format("driver  {}\n", printable(*driver.driver_version));
+  if (driver.driver_version) text += formatted("driver  {}\n", *driver.driver_version);
   if (player.header().simulated) text += "the GPUs were simulated\n";
   for (const auto& gpu : player.gpus()) {
-    text += fmt::format("GPU {}   {}  {}\n", gpu.identity.index, printable(gpu.identity.name),
-                        printable(gpu.identity.uuid));
+    text +=
+        formatted("GPU {}   {}  {}\n", gpu.identity.index, gpu.identity.name, gpu.identity.uuid);
   }
   return text;
 }

@@ -84,13 +84,13 @@ class LineView final : public View {
     complaints_.hear(source_, answer);
     if (!answer) return;
     if (verb_.json) {
-      print((fields_.empty() ? json::to_json(answer->snapshot) : query_json(fields_, *answer)) +
-            "\n");
+      print(fields_.empty() ? json_line(answer->snapshot)
+                            : json_line(query_answer(fields_, *answer)));
     } else if (!fields_.empty()) {
       print(query_csv(fields_, *answer, {.header = !std::exchange(headed_, true)}));
     } else {
       for (const auto& device : answer->snapshot.devices) {
-        print(fmt::format("{} {}\n", answer->snapshot.taken_at, display_line(device)));
+        print(formatted("{} {}\n", answer->snapshot.taken_at, display_line(device)));
       }
     }
   }
@@ -117,23 +117,23 @@ class TerminalView final : public View {
   }
 
  private:
-  std::string status(const Screen& screen) const {
+  Printable status(const Screen& screen) const {
     const std::string ends =
         fmt::format("{}  every {}  Ctrl-C ends", source_.name(), verb_.interval);
     const std::string time(last_ ? time_of_day(last_->snapshot.taken_at) : "");
     const std::string line =
         cut_to(time + (time.empty() ? "" : " UTC  ") + ends, screen.columns, screen.utf8);
-    std::string out = painted(screen, Tone::faint, line) + "\n";
+    Printable out = painted(screen, Tone::faint, line) + "\n";
     if (!failure_.empty()) {
       const std::string text = failure_ + "; trying again" + (last_ ? ". Last seen:" : "");
-      out += paragraph(screen, Tone::bad, printable(text));
+      out += paragraph(screen, Tone::bad, text);
     }
     return out;
   }
 
   void draw() {
     const Screen screen = Screen::of_stdout(verb_.color);
-    std::string text = status(screen) + "\n";
+    Printable text = status(screen) + "\n";
     if (last_ && fields_.empty()) text += device_table(last_->snapshot, screen);
     if (last_ && !fields_.empty()) text += field_table(fields_, *last_, screen);
     LiveScreen::draw(text, screen.rows);

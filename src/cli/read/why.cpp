@@ -23,15 +23,15 @@ WhyAnswer answer_of(const protocol::Snapshot& snapshot) {
   return answer;
 }
 
-std::string text_of(const protocol::Snapshot& snapshot, const Screen& screen) {
-  std::string out;
+Printable text_of(const protocol::Snapshot& snapshot, const Screen& screen) {
+  Printable out;
   for (const protocol::Device& device : snapshot.devices) {
     const Bottleneck found =
         device.bottleneck.value_or(Bottleneck{.text = "was not judged yet: ask again in a second"});
     const bool fine = found.cause == BottleneckCause::none;
     out += paragraph(screen, fine ? Tone::faint : Tone::plain,
-                     printable(fmt::format("GPU {} {}.{}{}", device.index, found.text,
-                                           found.advice.empty() ? "" : " ", found.advice)));
+                     fmt::format("GPU {} {}.{}{}", device.index, found.text,
+                                 found.advice.empty() ? "" : " ", found.advice));
   }
   if (snapshot.simulated) out += paragraph(screen, Tone::faint, "These GPUs are simulated.");
   return out;
@@ -48,7 +48,7 @@ int show_now(const WhyVerb& verb, const http::Endpoint& daemon) {
   if (!verb.gpus.empty()) {
     if (const auto kept = keep_only(*snapshot, verb.gpus); !kept) return complain(kept.error());
   }
-  print(verb.json ? json::to_json(answer_of(*snapshot)) + "\n"
+  print(verb.json ? json_line(answer_of(*snapshot))
                   : text_of(*snapshot, Screen::of_stdout(verb.color)));
   return 0;
 }
@@ -58,7 +58,7 @@ int show_past(const WhyVerb& verb, const http::Endpoint& daemon) {
       if_given(verb.gpus), if_given(verb.since), if_given(verb.until), {}};
   const auto told = client::call(daemon, protocol::kBottlenecks, query);
   if (!told) return complain_about_why(told.error());
-  print(verb.json ? json::to_json(*told) + "\n"
+  print(verb.json ? json_line(*told)
                   : bottleneck_tables(*told, Screen::of_stdout(verb.color), wall_now()));
   return 0;
 }

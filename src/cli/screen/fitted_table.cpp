@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "base/text.h"
 
@@ -25,18 +26,18 @@ struct Shown {
 Shown whole(const Column& column) {
   Shown shown{&column, 0, 0};
   for (const Cell& cell : column.cells) {
-    shown.text_width = std::max(shown.text_width, width_of(cell.text));
+    shown.text_width = std::max(shown.text_width, width_of(printable(cell.text)));
     shown.bar_width = std::max(shown.bar_width, visible_width(cell.bar));
   }
   const std::size_t bar = shown.bar_width > 0 ? shown.bar_width + 1 : 0;
-  const std::size_t heading = width_of(column.heading);
+  const std::size_t heading = width_of(printable(column.heading));
   shown.text_width = std::max(shown.text_width, heading > bar ? heading - bar : 0);
   return shown;
 }
 
 void drop_bars(Shown& shown) {
   shown.bar_width = 0;
-  shown.text_width = std::max(shown.text_width, width_of(shown.column->heading));
+  shown.text_width = std::max(shown.text_width, width_of(printable(shown.column->heading)));
 }
 
 std::size_t total(const std::vector<Shown>& columns) {
@@ -60,40 +61,57 @@ bool drop_one(std::vector<Shown>& columns) {
   return true;
 }
 
-void pad(std::string& line, std::size_t width) {
-  line.append(width, ' ');
+Printable blanks(std::size_t count) {
+  return formatted("{:{}}", "", count);
 }
 
-// Also removes blanks before the reset of a painted text: "NAME   \x1b[0m".
-std::string without_end_blanks(std::string line) {
-  constexpr std::string_view kReset = "\x1b[0m";
-  const bool reset = line.ends_with(kReset);
-  if (reset) line.resize(line.size() - kReset.size());
-  line.erase(line.find_last_not_of(' ') + 1);
-  return reset ? line.append(kReset) : line;
-}
+// A row as it is made: what is behind its last sign is left out.
+class LineOfCells {
+ public:
+  explicit LineOfCells(const Screen& screen) : screen_(screen) {}
 
-void add_cell(std::string& line, const Screen& screen, const Shown& shown, const Cell& cell,
+  void pad(std::size_t width) { blanks_ += width; }
+  void add(const Printable& painted_text) {
+    if (painted_text.empty()) return;
+    text_ += blanks(std::exchange(blanks_, 0)) + painted_text;
+  }
+  // Adds the text, and pads for the blanks at its ends.
+  void add(Tone tone, std::string_view text) {
+    const std::size_t first = std::min(text.find_first_not_of(' '), text.size());
+    const std::string_view inner = trimmed(text, " ");
+    pad(first);
+    add(painted(screen_, tone, inner));
+    pad(text.size() - first - inner.size());
+  }
+  Printable ended() const { return text_ + "\n"; }
+
+ private:
+  const Screen& screen_;
+  Printable text_;
+  std::size_t blanks_ = 0;
+};
+
+void add_cell(LineOfCells& line, const Screen& screen, const Shown& shown, const Cell& cell,
               std::size_t room) {
   if (shown.bar_width > 0) {
-    line += cell.bar;
-    pad(line, shown.bar_width - visible_width(cell.bar) + 1);
+    line.add(cell.bar);
+    line.pad(shown.bar_width - visible_width(cell.bar) + 1);
     room -= std::min(room, shown.bar_width + 1);
   }
   const std::size_t width = std::min(room, shown.text_width);
-  const std::string text = cut_to(cell.text, width, screen.utf8);
-  const std::size_t blanks = width - std::min(width, width_of(text));
-  if (shown.column->right) pad(line, blanks);
-  line += painted(screen, cell.tone, text);
-  if (!shown.column->right) pad(line, blanks);
+  const std::string text = cut_to(printable(cell.text), width, screen.utf8);
+  const std::size_t rest = width - std::min(width, width_of(text));
+  if (shown.column->right) line.pad(rest);
+  line.add(cell.tone, text);
+  if (!shown.column->right) line.pad(rest);
 }
 
-std::string line_of(const Screen& screen, const std::vector<Shown>& columns,
-                    std::optional<std::size_t> row) {
-  std::string line;
+Printable line_of(const Screen& screen, const std::vector<Shown>& columns,
+                  std::optional<std::size_t> row) {
+  LineOfCells line(screen);
   std::size_t used = 0;
   for (const Shown& shown : columns) {
-    if (used > 0) pad(line, kGap);
+    if (used > 0) line.pad(kGap);
     used += used > 0 ? kGap : 0;
     const std::size_t room = screen.columns == 0     ? std::string::npos
                              : screen.columns > used ? screen.columns - used
@@ -102,15 +120,14 @@ std::string line_of(const Screen& screen, const std::vector<Shown>& columns,
       add_cell(line, screen, shown, shown.column->cells[*row], room);
     } else {
       // Above bars a heading stands at the left, like the bars.
-      const std::string& text = shown.column->heading;
+      const std::string text = printable(shown.column->heading);
       const bool right = shown.column->right && shown.bar_width == 0;
-      const std::string blanks(shown.width() - width_of(text), ' ');
-      const std::string whole_heading = right ? blanks + text : text + blanks;
-      line += painted(screen, Tone::faint, cut_to(whole_heading, room, screen.utf8));
+      const std::string rest(shown.width() - width_of(text), ' ');
+      line.add(Tone::faint, cut_to(right ? rest + text : text + rest, room, screen.utf8));
     }
     used += shown.width();
   }
-  return without_end_blanks(std::move(line)) + '\n';
+  return line.ended();
 }
 
 }  // namespace
@@ -119,17 +136,17 @@ void FittedTable::add(std::vector<Cell> cells) {
   for (std::size_t i = 0; i < cells.size(); ++i) columns[i].cells.push_back(std::move(cells[i]));
 }
 
-std::string FittedTable::text(const Screen& screen) const {
+Printable FittedTable::text(const Screen& screen) const {
   std::vector<Shown> shown;
   for (const Column& column : columns) shown.push_back(whole(column));
   while (!screen.holds(total(shown)) && drop_one(shown)) continue;
-  std::string out = line_of(screen, shown, std::nullopt);
+  Printable out = line_of(screen, shown, std::nullopt);
   const std::size_t rows = columns.empty() ? 0 : columns.front().cells.size();
   for (std::size_t row = 0; row < rows; ++row) out += line_of(screen, shown, row);
   return out;
 }
 
-std::string bar(const Screen& screen, Tone tone, double share, std::size_t width) {
+Printable bar(const Screen& screen, Tone tone, double share, std::size_t width) {
   const double clamped = std::clamp(share, 0.0, 1.0);
   auto filled = static_cast<std::size_t>(std::lround(clamped * static_cast<double>(width)));
   if (filled == 0 && clamped > 0) filled = 1;  // a small share still shows
@@ -240,10 +257,11 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   return lines;
 }
 
-std::string paragraph(const Screen& screen, Tone tone, std::string_view text) {
+Printable paragraph(const Screen& screen, Tone tone, std::string_view text) {
   const std::size_t width = screen.columns > 0 ? screen.columns : text.size();
-  std::string out;
-  for (const std::string& line : wrapped(text, width)) out += painted(screen, tone, line) + "\n";
+  Printable out;
+  for (const std::string& line : wrapped(printable(text), width))
+    out += painted(screen, tone, line) + "\n";
   return out;
 }
 

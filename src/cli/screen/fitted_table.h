@@ -11,9 +11,9 @@
 namespace gpuyard::cli {
 
 struct Cell {
-  std::string text;
+  std::string text;  // its hidden characters are replaced where it is drawn
   Tone tone = Tone::plain;
-  std::string bar = {};  // before the text if there is room; as wide in each row
+  Printable bar = {};  // before the text if there is room; as wide in each row
 };
 
 struct Column {
@@ -31,12 +31,12 @@ struct FittedTable {
   void add(std::vector<Cell> cells);
 
   // Separates columns by two blanks. Cuts lines if the columns that never go are too wide.
-  std::string text(const Screen&) const;
+  Printable text(const Screen&) const;
 };
 
 // Draws a share as "━━━━━─────" of `width`, with the empty rest faint; in ASCII if there is no
 // UTF-8. Limits the share to 0..1.
-std::string bar(const Screen&, Tone, double share, std::size_t width);
+Printable bar(const Screen&, Tone, double share, std::size_t width);
 
 // Helpers that measure text in columns of a terminal, and cut it.
 
@@ -54,6 +54,6 @@ std::string cut_to(std::string_view text, std::size_t width, bool utf8);
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 
 // Returns such lines in a tone, as wide as the screen, each with its newline.
-std::string paragraph(const Screen&, Tone, std::string_view text);
+Printable paragraph(const Screen&, Tone, std::string_view text);
 
 }  // namespace gpuyard::cli

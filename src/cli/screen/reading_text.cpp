@@ -244,6 +244,10 @@ std::string health_text(const protocol::Device& device) {
       fmt::format("{}: {}", enum_name(*device.health), fmt::join(device.health_reasons, "; ")));
 }
 
+Printable simulated_text(bool simulated) {
+  return simulated ? "These GPUs are simulated.\n" : Printable();
+}
+
 std::string local_moment(std::string_view rfc3339, WallTime now) {
   const auto told = from_rfc3339(rfc3339);
   if (!told) return printable(rfc3339);

@@ -59,6 +59,9 @@ Tone health_tone(const protocol::Device&);
 // known.
 std::string health_text(const protocol::Device&);
 
+// A line that says so, or nothing.
+Printable simulated_text(bool simulated);
+
 // Times of the API as text for people.
 
 // Turns "2026-01-31T13:05:12.250Z" into "14:05", in local time; with the date if it is not today.

@@ -15,28 +15,42 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/log.h"
 #include "base/parameters.h"
 #include "base/text.h"
 
 namespace gpuyard::cli {
+namespace {
 
-Result<void> write_all(int fd, std::string_view text) {
+constexpr std::string_view kOutput = "the output";
+
+Result<void> write_to(int fd, std::string_view name, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno == EPIPE) return Error{Errc::unavailable, "the pipe is closed"};
-    if (written < 0) return system_error("writing to the terminal");
+    if (written < 0) return system_error(fmt::format("writing {}", name));
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   return {};
 }
 
-Result<void> try_print(std::string_view text) {
-  return write_all(STDOUT_FILENO, text);
+}  // namespace
+
+Result<void> write_all(const UniqueFd& file, std::string_view name, const Printable& text) {
+  return write_to(file.get(), name, text);
 }
 
-void print(std::string_view text) {
-  const auto printed = write_all(STDOUT_FILENO, text);
+Result<void> try_print(const Printable& text) {
+  return write_to(STDOUT_FILENO, kOutput, text);
+}
+
+void print_error(const Printable& text) {
+  static_cast<void>(write_to(STDERR_FILENO, kOutput, text).ok());
+}
+
+void print(const Printable& text) {
+  const auto printed = write_to(STDOUT_FILENO, kOutput, text);
   if (printed) return;
   if (printed.error().code == Errc::unavailable) std::_Exit(0);
   std::_Exit(complain(printed.error()));
@@ -44,30 +58,27 @@ void print(std::string_view text) {
 
 namespace {
 
-// Keeps line breaks: an error may contain the text of another program.
-std::string printable_lines(std::string_view text) {
-  std::string out;
-  for (;;) {
-    const std::size_t end = text.find('\n');
-    out += printable(text.substr(0, end));
-    if (end == text.npos) return out;
-    out += '\n';
-    text.remove_prefix(end + 1);
+// An error may contain the text of another program, in several lines.
+Printable indented(std::string_view text) {
+  Printable out;
+  for (const Printable& line : Printable::lines(text).split()) {
+    if (!out.empty()) out += "\n  ";
+    out += line;
   }
+  return out;
 }
 
 }  // namespace
 
 int complain(const Error& error, std::string_view advice) {
-  std::string text = fmt::format("gpuyard: {}\n", printable_lines(error.message));
-  if (!advice.empty()) text += fmt::format("{}\n", advice);
-  static_cast<void>(write_all(STDERR_FILENO, text).ok());  // there is nowhere else to report it
+  Printable text = formatted("gpuyard: {}\n", indented(error.message));
+  if (!advice.empty()) text += Printable::lines(advice) + "\n";
+  print_error(text);
   return exit_code_of(error.code);
 }
 
 void say(std::string_view text) {
-  static_cast<void>(
-      write_all(STDERR_FILENO, fmt::format("gpuyard: {}\n", printable_lines(text))).ok());
+  print_error(formatted("gpuyard: {}\n", indented(text)));
 }
 
 int exit_code_after(const Result<void>& done) {
@@ -152,18 +163,22 @@ Screen Screen::of_stdout(ColorWish wish) {
   return screen;
 }
 
-std::string painted(const Screen& screen, Tone tone, std::string_view text) {
-  if (!screen.color || tone == Tone::plain || text.empty()) return std::string(text);
-  return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<std::size_t>(tone)], text);
+Printable painted(const Screen& screen, Tone tone, std::string_view text) {
+  return painted_lines(screen, tone, Printable(text));
+}
+
+Printable painted_lines(const Screen& screen, Tone tone, const Printable& text) {
+  if (!screen.color || tone == Tone::plain || text.empty()) return text;
+  return formatted("\x1b[{}m{}\x1b[0m", kCodes[static_cast<std::size_t>(tone)], text);
 }
 
 namespace {
 
-constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l";  // other screen, no cursor
-constexpr std::string_view kLeave = "\x1b[?25h\x1b[?1049l";
-constexpr std::string_view kHome = "\x1b[H";
-constexpr std::string_view kClearLine = "\x1b[K";
-constexpr std::string_view kClearBelow = "\x1b[J";
+constexpr char kEnter[] = "\x1b[?1049h\x1b[?25l";  // other screen, no cursor
+constexpr char kLeave[] = "\x1b[?25h\x1b[?1049l";
+constexpr char kHome[] = "\x1b[H";
+constexpr char kClearLine[] = "\x1b[K";
+constexpr char kClearBelow[] = "\x1b[J";
 
 }  // namespace
 
@@ -222,6 +237,7 @@ bool wait_for_tick(Interruptions& interruptions, TimePoint next,
 }
 
 LiveScreen::LiveScreen() {
+  log::set_level(log::Level::error);  // a line of it would stay on the screen
   print(kEnter);
 }
 
@@ -229,17 +245,15 @@ LiveScreen::~LiveScreen() {
   static_cast<void>(try_print(kLeave).ok());  // the terminal may be gone
 }
 
-void LiveScreen::draw(std::string_view text, std::size_t rows) {
-  std::string out(kHome);
-  for (std::size_t row = 0; row < rows && !text.empty(); ++row) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    out += text.substr(0, end);
-    out += kClearLine;
-    text.remove_prefix(std::min(end + 1, text.size()));
+void LiveScreen::draw(const Printable& text, std::size_t rows) {
+  const std::vector<Printable> lines = text.split();
+  Printable out = kHome;
+  for (std::size_t row = 0; row < std::min(rows, lines.size()); ++row) {
+    out += lines[row] + kClearLine;
     // A newline at the end of the last row would scroll.
     if (row + 1 < rows) out += "\r\n";
   }
-  print(out.append(kClearBelow));
+  print(out + kClearBelow);
 }
 
 void LiveScreen::leave() {
@@ -274,8 +288,8 @@ void RawTerminal::leave() const {
   if (known_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
 }
 
-std::string clipboard_bytes(std::string_view text) {
-  return "\x1b]52;c;" + base64(text) + "\x07";
+Printable clipboard_bytes(std::string_view text) {
+  return formatted("\x1b]52;c;{}\x07", base64(text));
 }
 
 }  // namespace gpuyard::cli

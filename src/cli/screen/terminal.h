@@ -16,6 +16,7 @@
 #include "base/places.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "cli/screen/printable.h"
 
 namespace gpuyard::cli {
 
@@ -25,19 +26,22 @@ inline constexpr int kNoSuchCommand = 127;
 inline constexpr int kSignalled = 128;  // plus the number of the signal that ended it
 
 // Writes to stdout. A closed pipe ends the program quietly, a full disk with an error.
-void print(std::string_view text);
+void print(const Printable& text);
 // The same, but never ends the program.
-Result<void> try_print(std::string_view text);
+Result<void> try_print(const Printable& text);
+// Writes to stderr, if it can: there is nowhere else to report a failure.
+void print_error(const Printable& text);
 
-// Writes to any descriptor. Errc::unavailable: the other end is closed.
-Result<void> write_all(int fd, std::string_view text);
+// Writes to a file of the user's. Errc::unavailable: the other end is closed.
+Result<void> write_all(const UniqueFd& file, std::string_view name, const Printable& text);
 
 // Writes "gpuyard: <message>" to stderr, and the advice on lines of its own; returns the exit code
 // of the error.
 int complain(const Error&, std::string_view advice = {});
 // Complains of an error, if there is one; returns the exit code.
 int exit_code_after(const Result<void>& done);
-// Writes "gpuyard: <text>" to stderr, where nothing went wrong.
+// Writes "gpuyard: <text>" to stderr, where nothing went wrong. The second line
+// of a text and those behind it are indented: no stranger's line can look like one of ours.
 void say(std::string_view text);
 
 // Helpers for starting commands.
@@ -68,7 +72,12 @@ struct Screen {
 enum class Tone { plain, strong, faint, good, busy, warning, bad };
 
 // `text` in that tone, or as it is on a screen without colour.
-std::string painted(const Screen&, Tone, std::string_view text);
+Printable painted(const Screen&, Tone, std::string_view text);
+Printable painted_lines(const Screen&, Tone, const Printable& text);
+template <std::same_as<Printable> Text>
+Printable painted(const Screen& screen, Tone tone, const Text& text) {
+  return painted_lines(screen, tone, text);
+}
 
 // A terminal that is redrawn again and again, and the signals that end or disturb it.
 
@@ -106,7 +115,7 @@ class LiveScreen {
   ~LiveScreen();
 
   // Replaces what is shown. Cuts off lines beyond the last row.
-  static void draw(std::string_view text, std::size_t rows);
+  static void draw(const Printable& text, std::size_t rows);
 
   // Gives the screen back for something else, and takes it again.
   static void leave();
@@ -132,9 +141,9 @@ class RawTerminal {
 };
 
 // Lets the terminal tell of presses and of the wheel, as numbers of any size; and no longer.
-inline constexpr std::string_view kMouseOn = "\x1b[?1000h\x1b[?1006h";
-inline constexpr std::string_view kMouseOff = "\x1b[?1006l\x1b[?1000l";
+inline constexpr char kMouseOn[] = "\x1b[?1000h\x1b[?1006h";
+inline constexpr char kMouseOff[] = "\x1b[?1006l\x1b[?1000l";
 // Puts a text into the clipboard of whoever looks at the terminal, also through ssh (OSC 52).
-std::string clipboard_bytes(std::string_view text);
+Printable clipboard_bytes(std::string_view text);
 
 }  // namespace gpuyard::cli

@@ -8,6 +8,7 @@
 #include "cli/verbs.h"
 #include "daemon/config/config.h"
 #include "daemon/config/keys.h"
+#include "daemon/reload.h"
 #include "daemon/serve.h"
 #include "protocol/resources.h"
 
@@ -33,20 +34,27 @@ Options add_config(Options program, ConfigVerb& verb) {
 int run(const ConfigVerb& verb) {
   const auto environment = Environment::of_process();
   if (verb.action == ConfigVerb::Action::path) {
-    for (const std::string& file : config::files_read(environment, verb.file)) print(file + "\n");
+    for (const std::string& file : config::files_read(environment, verb.file))
+      print(formatted("{}\n", file));
     return 0;
   }
   if (verb.action == ConfigVerb::Action::init) {
     const auto defaults = config::with_places({}, environment);
-    print(config::render(defaults, config::Style::commented_template));
+    print(Printable::lines(config::render(defaults, config::Style::commented_template)));
     return 0;
   }
   const auto loaded = config::load(environment, verb.file);
   if (!loaded) return complain(loaded.error());
   if (const auto valid = daemon::check(*loaded); !valid) return complain(valid.error());
+  if (verb.action == ConfigVerb::Action::validate) {
+    const auto alerts = daemon::read_alerts(*loaded);
+    for (const auto& sink : alerts->sinks) {
+      if (!sink.trouble.empty()) return complain({Errc::invalid, sink.trouble});
+    }
+  }
   if (verb.action == ConfigVerb::Action::print) {
-    print(verb.json ? config_as_json(*loaded) + "\n"
-                    : config::render(*loaded, config::Style::values));
+    print(verb.json ? Printable::json(config_as_json(*loaded)) + "\n"
+                    : Printable::lines(config::render(*loaded, config::Style::values)));
   }
   return 0;
 }

@@ -22,8 +22,8 @@ namespace {
 constexpr std::size_t kMostOfHosts = std::size_t{64} * 1024;
 constexpr Duration kPinDeadline = std::chrono::seconds(10);
 
-std::string shown_text(const std::string& url, const http::PresentedCertificate& shown) {
-  return fmt::format(
+Printable shown_text(const std::string& url, const http::PresentedCertificate& shown) {
+  return formatted(
       "{} shows a certificate for {}, until {}, with the pin\n  {}\n`gpuyard tls show` on that "
       "machine prints the same pin, if nobody stands in between.{}\n",
       url, fmt::join(shown.facts.names, ", "),
@@ -41,7 +41,7 @@ Result<std::string> agreed_pin(const HostVerb& verb, const std::string& url,
                              "the machine has a new key; ask its administrator",
                              url, shown.facts.pin, verb.pin)};
   }
-  std::fputs(shown_text(url, shown).c_str(), stderr);
+  print_error(shown_text(url, shown));
   if (!can_be_asked()) {
     return Error{Errc::denied,
                  "nobody is at a terminal to compare it; say --pin with the pin that "
@@ -86,7 +86,7 @@ int add(const HostVerb& verb) {
     return complain(made.error());
   }
   if (auto done = replace_file(file, text, 0600); !done) return complain(done.error());
-  print(fmt::format("{} is in {}; `gpuyard -H {} devices` asks it.\n", verb.name, file, verb.name));
+  print(formatted("{} is in {}; `gpuyard -H {} devices` asks it.\n", verb.name, file, verb.name));
   return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/spawn.h"
 #include "cli/command_line.h"
 #include "cli/read/devices.h"
 #include "cli/read/reading.h"
@@ -92,24 +93,24 @@ Result<std::optional<recording::Replay>> replay_of(const ServeVerb& verb) {
   return std::optional(*std::move(replay));
 }
 
-std::string no_gpu(const protocol::Snapshot& shown) {
+Printable no_gpu(const protocol::Snapshot& shown) {
   const std::string reason = shown.driver_error.value_or("unknown");
-  return fmt::format("No GPU: {}\n{}\n", reason,
-                     advice_on_driver(reason, "--nvml PATH, or nvml under [driver]"));
+  return formatted("No GPU: {}\n", reason) +
+         Printable::lines(advice_on_driver(reason, "--nvml PATH, or nvml under [driver]")) + "\n";
 }
 
 void greet(const Snapshot& snapshot, const std::vector<std::string>& places) {
   const auto shown = protocol::snapshot_of(snapshot);
-  std::string text = shown.driver_initialised ? device_table(shown) : no_gpu(shown);
+  Printable text = shown.driver_initialised ? device_table(shown) : no_gpu(shown);
   for (const std::string& place : places) {
     if (place.starts_with("http")) {
-      text += fmt::format(
+      text += formatted(
           "\n  REST        {0}/api/gpu/devices\n  Prometheus  {0}/metrics\n"
           "  page        {0}/\n"
           "  API         {0}/docs\n",
           place);
     } else {
-      text += fmt::format("  socket      {}\n", place);
+      text += formatted("  socket      {}\n", place);
     }
   }
   // A greeting that nobody can read is no reason to end.
@@ -233,8 +234,9 @@ int run_with_parent(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (std::string& text : texts) pointers.push_back(text.data());
   pointers.push_back(nullptr);
-  ::execvp(pointers.front(), pointers.data());
-  complain(system_error("starting " + texts.front()));
+  const auto program = find_program(texts.front());
+  if (program) ::execv(program->c_str(), pointers.data());
+  complain(program ? system_error("starting " + texts.front()) : program.error());
   return client::kNotStarted;
 }
 

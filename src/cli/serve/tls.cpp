@@ -52,18 +52,18 @@ int show(const TlsVerb& verb, const config::Config& config) {
                          facts->fingerprint,
                          config.tls.listen};
   if (verb.json) {
-    print(json::to_json(answer) + "\n");
+    print(json_line(answer));
     return 0;
   }
   const WallTime now = wall_now();
   print(
-      fmt::format("certificate  {}\nkey          {}\nnames        {}\nvalid        {} to {}{}\n"
-                  "pin          {}\nfingerprint  {}\nlistens at   {}\n",
-                  answer.certificate, answer.key, fmt::join(answer.names, ", "),
-                  local_moment(answer.not_before, now), local_moment(answer.not_after, now),
-                  facts->not_after <= now ? " (expired)" : "", answer.pin, answer.fingerprint,
-                  answer.listen.empty() ? "nowhere: tls.listen is empty"
-                                        : fmt::format("{}", fmt::join(answer.listen, ", "))));
+      formatted("certificate  {}\nkey          {}\nnames        {}\nvalid        {} to {}{}\n"
+                "pin          {}\nfingerprint  {}\nlistens at   {}\n",
+                answer.certificate, answer.key, fmt::join(answer.names, ", "),
+                local_moment(answer.not_before, now), local_moment(answer.not_after, now),
+                facts->not_after <= now ? " (expired)" : "", answer.pin, answer.fingerprint,
+                answer.listen.empty() ? "nowhere: tls.listen is empty"
+                                      : fmt::format("{}", fmt::join(answer.listen, ", "))));
   return 0;
 }
 

@@ -40,9 +40,9 @@ int validate(const SimVerb& verb) {
   if (!scenario) return complain(scenario.error());
   const auto last =
       scenario->timeline.empty() ? std::chrono::milliseconds{0} : scenario->timeline.back().at;
-  print(fmt::format("{} is valid: {} GPUs, {} things happen until {:.2f} s\n", verb.scenario,
-                    scenario->gpus, scenario->timeline.size(),
-                    std::chrono::duration<double>(last).count()));
+  print(formatted("{} is valid: {} GPUs, {} things happen until {:.2f} s\n", verb.scenario,
+                  scenario->gpus, scenario->timeline.size(),
+                  std::chrono::duration<double>(last).count()));
   return 0;
 }
 
@@ -67,30 +67,29 @@ int start(const SimVerb& verb) {
   const auto world = sim::start_keeper(options, sim::KeeperLifetime::independent);
   if (!world) return complain(world.error());
   print(
-      fmt::format("{} simulated GPUs in {} (keeper {})\nUse them with: export "
-                  "GPUYARD_SIM_WORLD={} LD_LIBRARY_PATH={}\n",
-                  *gpus, world->directory(), world->keeper_pid(), world->directory(),
-                  parent_directory(sim::nvml_path_of(world->directory()))));
+      formatted("{} simulated GPUs in {} (keeper {})\nUse them with: export "
+                "GPUYARD_SIM_WORLD={} LD_LIBRARY_PATH={}\n",
+                *gpus, world->directory(), world->keeper_pid(), world->directory(),
+                parent_directory(sim::nvml_path_of(world->directory()))));
   return 0;
 }
 
 // Empty if the time runs as usual.
-std::string time_text(const sim::TimeStatus& time) {
+Printable time_text(const sim::TimeStatus& time) {
   if (time.mode == "real") return "";
   const std::string how =
       time.mode == "scaled" ? fmt::format("{} times as fast", time.speed) : time.mode;
-  return fmt::format("\ntime {}, {:.2f} s since it began", how, time.elapsed_s);
+  return formatted("\ntime {}, {:.2f} s since it began", how, time.elapsed_s);
 }
 
-std::string driver_text(const sim::DriverStatus& driver) {
+Printable driver_text(const sim::DriverStatus& driver) {
   if (driver.loaded && driver.session == 1 && driver.faults.empty()) return "";
-  return fmt::format("\ndriver {}, {}{}{}", driver.version,
-                     driver.loaded ? fmt::format("loaded {} times", driver.session) : "not loaded",
-                     driver.faults.empty() ? "" : "; on every GPU ",
-                     fmt::join(driver.faults, ", "));
+  return formatted("\ndriver {}, {}{}{}", driver.version,
+                   driver.loaded ? fmt::format("loaded {} times", driver.session) : "not loaded",
+                   driver.faults.empty() ? "" : "; on every GPU ", fmt::join(driver.faults, ", "));
 }
 
-std::string status_table(const WorldStatus& status) {
+Printable status_table(const WorldStatus& status) {
   FittedTable table{{{"GPU", true},
                      {"NAME"},
                      {"WORKLOAD"},
@@ -113,14 +112,14 @@ std::string status_table(const WorldStatus& status) {
                {std::to_string(gpu.processes.size())},
                {fmt::format("{}", fmt::join(wrong, ", "))}});
   }
-  return fmt::format("world {}, keeper {}{}{}\n{}", status.directory, status.keeper_pid,
-                     time_text(status.time), driver_text(status.driver), table.text(Screen{}));
+  return formatted("world {}, keeper {}{}{}\n{}", status.directory, status.keeper_pid,
+                   time_text(status.time), driver_text(status.driver), table.text(Screen{}));
 }
 
 int status(const SimVerb& verb) {
   const auto world = sim::world_status(world_of(verb));
   if (!world) return complain(world.error());
-  print(verb.json ? json::to_json(*world) + "\n" : status_table(*world));
+  print(verb.json ? json_line(*world) : status_table(*world));
   return 0;
 }
 

@@ -1,11 +1,14 @@
 #include "cli/slurm/controller.h"
 
-#include <cstdlib>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "base/files.h"
 #include "base/spawn.h"
 #include "base/text.h"
 #include "cli/screen/terminal.h"
@@ -49,10 +52,10 @@ void add_ranges(std::string_view text, std::vector<std::int64_t>& numbers) {
   constexpr std::int64_t kMost = 256;
   each_part(text, [&](std::string_view part) {
     const std::size_t dash = part.find('-');
-    const auto first = number_in<std::int64_t>(part.substr(0, dash));
-    const auto last = dash == part.npos ? first : number_in<std::int64_t>(part.substr(dash + 1));
+    const auto first = number_in<std::uint32_t>(part.substr(0, dash));
+    const auto last = dash == part.npos ? first : number_in<std::uint32_t>(part.substr(dash + 1));
     if (!first || !last) return;
-    for (auto n = *first; n <= *last && n < *first + kMost; ++n) numbers.push_back(n);
+    for (std::int64_t n = *first; n <= *last && n < *first + kMost; ++n) numbers.push_back(n);
   });
 }
 
@@ -72,14 +75,20 @@ std::vector<std::int64_t> numbers_of(std::string_view files) {
 
 }  // namespace
 
+std::vector<std::string> trusted_usual_folders() {
+  std::vector<std::string> folders;
+  for (const std::string_view usual : kUsualFolders) {
+    std::string folder(usual);
+    const bool there = ::access(folder.c_str(), F_OK) == 0;
+    if (there && check_trusted_by_root(folder)) folders.push_back(std::move(folder));
+  }
+  return folders;
+}
+
 void complete_path() {
-  const std::string path(environment_variable("PATH"));
-  ::setenv("PATH",
-           fmt::format("{}{}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:"
-                       "/opt/slurm/sbin:/opt/slurm/bin",
-                       path, path.empty() ? "" : ":")
-               .c_str(),
-           1);
+  std::vector<std::string> folders = program_folders();
+  for (std::string& usual : trusted_usual_folders()) folders.push_back(std::move(usual));
+  ::setenv("PATH", fmt::format("{}", fmt::join(folders, ":")).c_str(), 1);
 }
 
 Result<std::string> ask_slurm(const std::vector<std::string>& words, Duration patience) {

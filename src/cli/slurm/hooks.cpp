@@ -79,6 +79,8 @@ class Hook {
                                           Duration patience);
   std::optional<std::string> review(const protocol::SlurmNode&, bool anew);
   std::optional<std::string> deliver();
+  bool tell_end(const std::string& job);
+  bool tell_noted_end(const std::string& job);
   void end_forgotten(const protocol::SlurmNode&);
 
  private:
@@ -178,15 +180,28 @@ bool is_to_be_told_again(const Error& error) {
   return client::passes(error) || error.code == Errc::conflict;
 }
 
+// Returns whether the daemon knows that the job is over. One that still reads its leases does not.
+bool Hook::tell_end(const std::string& job) {
+  const auto over = ask(protocol::kEndJob, {job});
+  return over || !client::passes(over.error());
+}
+
+// Tells the end that is noted of a job, if there is one; until that has gone well it stays noted.
+bool Hook::tell_noted_end(const std::string& job) {
+  const auto noted = spool_.ended();
+  if (std::ranges::find(noted, job) == noted.end()) return true;
+  if (!tell_end(job)) return false;
+  spool_.drop_end(job);
+  return true;
+}
+
 // Tells the daemon of jobs that it could not hear of earlier: first of those that are over. Returns
 // why one of them cannot be counted.
 std::optional<std::string> Hook::deliver() {
   constexpr Duration kPatient = seconds(2);
   std::optional<std::string> wrong;
   for (const std::string& job : spool_.ended()) {
-    const auto heard = ask(protocol::kEndJob, {job});
-    if (!heard && client::passes(heard.error())) return wrong;
-    spool_.drop_end(job);
+    if (!tell_noted_end(job)) return wrong;
   }
   for (const std::string& job : spool_.begun()) {
     const auto note = spool_.begin_of(job);
@@ -196,7 +211,7 @@ std::optional<std::string> Hook::deliver() {
     }
     if (!heard && is_to_be_told_again(heard.error())) continue;
     // Its epilog may have run meanwhile, and have found no lease.
-    if (!spool_.drop_begin(job) && heard) static_cast<void>(ask(protocol::kEndJob, {job}).ok());
+    if (!spool_.drop_begin(job) && heard && !tell_end(job)) spool_.note_end(job);
   }
   return wrong;
 }
@@ -345,10 +360,14 @@ int begin(const SlurmVerb& verb) {
     hook.tell_trouble(fmt::format("job {} is not counted: {}", *job, note.error().message));
     return 0;
   }
-  // An end that the daemon has not heard of is that of the job's run before.
-  if (hook.spool().drop_end(*job)) static_cast<void>(hook.ask(protocol::kEndJob, {*job}).ok());
+  // An end that is still noted is that of the job's run before: the daemon learns of it first, as
+  // it would take this run for that one.
+  const bool in_order = hook.tell_noted_end(*job);
   forget_earlier(hook.spool(), *job, *note);
-  const auto begun = hook.tell_begin(*job, *note, kShort);
+  const auto begun =
+      in_order ? hook.tell_begin(*job, *note, kShort)
+               : Result<protocol::SlurmBegun>(Error{
+                     Errc::unavailable, "the daemon has not taken the end of its run before"});
   if (!begun && is_to_be_told_again(begun.error())) {
     hook.spool().note_begin(*job, *note);
     const std::string text =

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/files.h"
+#include "base/spawn.h"
 #include "base/text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
@@ -32,25 +35,105 @@ constexpr std::array kScripts = {
     Script{"epilog", "end", "Epilog"},
     Script{"epilog-slurmctld", "epilog-ctld", "EpilogSlurmctld", false}};
 
-// A program that was removed must not keep jobs out.
-std::string text_of(const Script& script) {
-  const std::string program = program_path();
+constexpr std::array kSlurmPrograms = {"scontrol", "sinfo",    "squeue",
+                                       "sacct",    "sacctmgr", "slurmd"};
+
+constexpr std::string_view kRuns = "Slurm's hooks run it as root";
+
+// What lets the hooks run such a program of Slurm's. Where Slurm has a folder of its own that is
+// another user's, as SlurmUser's, that folder can be given to root.
+std::string mend_of_slurm(const std::string& program) {
+  constexpr std::array<std::string_view, 3> kShared = {"/", "/usr", "/usr/local"};
+  std::error_code failed;
+  const std::filesystem::path real = std::filesystem::canonical(program, failed);
+  std::filesystem::path folder = real.parent_path();
+  if (folder.filename() == "bin" || folder.filename() == "sbin") folder = folder.parent_path();
+  const bool own = std::ranges::find(kShared, folder.string()) == kShared.end() &&
+                   check_trusted_by_root(folder.parent_path());
+  // Where the program itself is fine, a link that leads to it is not.
+  if (failed || !own || check_trusted_by_root(real)) {
+    return "install Slurm where only root may write, and name that folder first in PATH";
+  }
+  return fmt::format(
+      "if {0} holds Slurm's programs and nothing else, give it to root, as slurmd runs as root, "
+      "too: `chown -R root:root {0} && chmod -R go-w {0}`",
+      shell_word(folder.string()));
+}
+
+// Where a program of Slurm's is, also where it is not run because another user could change it.
+std::optional<std::string> place_of(const char* name) {
+  if (const auto found = find_program(name)) return *found;
+  for (const std::string_view folder : kUsualFolders) {
+    std::string path = fmt::format("{}/{}", folder, name);
+    if (::access(path.c_str(), X_OK) == 0) return path;
+  }
+  return std::nullopt;
+}
+
+// Where the hooks look for programs: where Slurm's are now, then the usual places. Errors: invalid
+// if another user could change one of Slurm's.
+Result<std::string> path_of_hooks() {
+  std::vector<std::string> folders;
+  const auto add = [&](const std::string& folder) {
+    if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
+  };
+  for (const char* const name : kSlurmPrograms) {
+    const auto program = place_of(name);
+    if (!program) continue;
+    auto trusted = check_trusted_by_root(*program, kRuns, mend_of_slurm(*program));
+    if (!trusted) return std::move(trusted).error();
+    add(parent_directory(*program));
+  }
+  for (const std::string& usual : trusted_usual_folders()) add(usual);
+  return fmt::format("{}", fmt::join(folders, ":"));
+}
+
+// The program that the hooks run: this one.
+Result<std::string> program_of_hooks() {
+  std::string program = program_path();
+  if (::access(program.c_str(), X_OK) != 0) return system_error("looking for " + program);
+  const std::string mend = fmt::format(
+      "install the package, or `install -m 755 {} /usr/bin/gpuyard` and run `/usr/bin/gpuyard "
+      "slurm install`",
+      shell_word(program));
+  if (auto trusted = check_trusted_by_root(program, kRuns, mend); !trusted) {
+    return std::move(trusted).error();
+  }
+  return program;
+}
+
+// A program that was removed must not keep jobs out. The hooks take no PATH from their caller, and
+// nothing else that changes what a shell of root's does.
+std::string text_of(const Script& script, const std::string& program, const std::string& path) {
   return fmt::format(
       "#!/bin/sh\n"
       "# Written by `gpuyard slurm install`; Slurm gives its hooks no PATH.\n"
-      "PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
+      "unset IFS ENV BASH_ENV CDPATH\n"
+      "PATH={1}\n"
       "export PATH\n"
       "[ -x {0} ] || exit 0\n"
-      "exec {0} slurm {1}\n",
-      program, script.verb);
+      "exec {0} slurm {2}\n",
+      shell_word(program), shell_word(path), script.verb);
+}
+
+Result<void> check_place(const std::string& directory) {
+  return check_trusted_by_root(directory, "root runs the hooks in it",
+                               fmt::format("{} is the usual place", kUsualPlace));
 }
 
 Result<void> write_scripts(const std::string& directory) {
   constexpr unsigned kForAll = 0755;
+  const auto program = program_of_hooks();
+  if (!program) return program.error();
+  const auto path = path_of_hooks();
+  if (!path) return path.error();
+  // Before anything is made there, and once it is there.
+  if (auto fine = check_place(directory); !fine) return fine;
   if (auto made = make_directories(directory, kForAll); !made) return made;
+  if (auto fine = check_place(directory); !fine) return fine;
   for (const Script& script : kScripts) {
-    auto done =
-        replace_file(fmt::format("{}/{}", directory, script.name), text_of(script), kForAll);
+    auto done = replace_file(fmt::format("{}/{}", directory, script.name),
+                             text_of(script, *program, *path), kForAll);
     if (!done) return done;
   }
   return {};
@@ -81,12 +164,62 @@ std::vector<std::string> files_of(const std::string& pattern) {
   return files;
 }
 
-// Whether the hook is ours, or a site's own that runs ours.
-bool is_hook(const std::string& file, const Script& script) {
+// The words of a line of a shell script, as the shell reads them; a comment has none. What parts
+// commands parts words.
+std::vector<std::string> words_of_line(std::string_view line) {
+  std::vector<std::string> words;
+  bool in_word = false;
+  char quote = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    const bool parts = std::string_view(" \t\r;&|()<>`").find(c) != std::string_view::npos;
+    if (quote == 0 && parts) {
+      in_word = false;
+      continue;
+    }
+    if (!in_word && c == '#') break;
+    if (!in_word) words.emplace_back();
+    in_word = true;
+    if (c == quote) {
+      quote = 0;
+    } else if (quote == 0 && (c == '\'' || c == '"')) {
+      quote = c;
+    } else if (quote != '\'' && c == '\\' && i + 1 < line.size()) {
+      words.back() += line[++i];
+    } else {
+      words.back() += c;
+    }
+  }
+  return words;
+}
+
+// Whether the hook runs ours: it is ours, or a site's own that calls gpuyard or a script of ours.
+// Errors: the script that it calls is not there, or another user could change what it runs.
+Result<bool> runs_ours(const std::string& file, const Script& script, bool follows = true) {
   constexpr std::size_t kMost = std::size_t{256} * 1024;
   const auto text = read_file(file, kMost);
-  return text && (text->find(fmt::format("slurm {}", script.verb)) != std::string::npos ||
-                  text->find(fmt::format("{}/{}", kUsualPlace, script.name)) != std::string::npos);
+  const std::string usual = fmt::format("{}/{}", kUsualPlace, script.name);
+  if (!text) return file == usual ? Result<bool>(text.error()) : false;
+  bool ours = false;
+  auto trusted = check_trusted_by_root(file);
+  for (const std::string& line : split(*text, '\n')) {
+    if (trimmed(line).starts_with('#')) continue;
+    ours = ours || line.find(fmt::format("slurm {}", script.verb)) != line.npos;
+    const auto words = words_of_line(line);
+    for (std::size_t i = 0; i < words.size() && trusted; ++i) {
+      const std::string& word = words[i];
+      if (!word.starts_with('/')) continue;
+      if (i + 2 < words.size() && words[i + 1] == "slurm" && words[i + 2] == script.verb) {
+        trusted = check_trusted_by_root(word, kRuns);
+      } else if (follows && word.ends_with(fmt::format("/{}", script.name))) {
+        const auto called = runs_ours(word, script, false);
+        ours = ours || !called || *called;
+        if (!called) trusted = called.error();
+      }
+    }
+  }
+  if (ours && !trusted) return std::move(trusted).error();
+  return ours;
 }
 
 struct Checked {
@@ -100,11 +233,10 @@ Checked check(std::string_view config, const Script& script, const std::string& 
   const auto values = values_of(config, script.key);
   for (const std::string& value : values) {
     for (const std::string& file : files_of(value)) {
-      if (!is_hook(file, script)) continue;
+      const auto ours = runs_ours(file, script);
+      if (ours && !*ours) continue;
       checked.line = fmt::format("{}={}", script.key, value);
-      if (auto trusted = check_trusted_by_root(file); !trusted) {
-        checked.problem = trusted.error().message;
-      }
+      if (!ours) checked.problem = ours.error().message;
       return checked;
     }
   }
@@ -136,18 +268,20 @@ Checked check_flags(std::string_view config) {
   return {"PrologFlags=Alloc", "has no Alloc: a job is only known at its first step"};
 }
 
-std::string text_of(const Checked& checked) {
-  if (checked.problem.empty()) return fmt::format("  {:<60} there\n", checked.line);
-  return fmt::format("  {:<60} {}\n", checked.line, checked.problem);
+Printable text_of(const Checked& checked) {
+  if (checked.problem.empty()) return formatted("  {:<60} there\n", checked.line);
+  return formatted("  {:<60} {}\n", checked.line, checked.problem);
 }
 
 }  // namespace
 
 int install(const SlurmVerb& verb) {
-  const std::string directory = verb.into.empty() ? std::string(kUsualPlace) : verb.into;
+  // Slurm wants whole paths.
+  const std::string directory =
+      std::filesystem::absolute(verb.into.empty() ? kUsualPlace : std::string_view(verb.into));
   if (!verb.into.empty()) {
-    if (auto written = write_scripts(verb.into); !written) return complain(written.error());
-    print(fmt::format("The hooks are in {}; every node needs them there.\n", verb.into));
+    if (auto written = write_scripts(directory); !written) return complain(written.error());
+    print(formatted("The hooks are in {}; every node needs them there.\n", directory));
   }
   const auto config = ask_slurm({"scontrol", "show", "config"});
   std::vector<Checked> lines;
@@ -156,7 +290,7 @@ int install(const SlurmVerb& verb) {
   }
   lines.insert(lines.begin() + 1, check_interval(config ? *config : ""));
   lines.insert(lines.begin() + 2, check_flags(config ? *config : ""));
-  std::string text = "Lines of slurm.conf:\n";
+  Printable text = "Lines of slurm.conf:\n";
   for (const Checked& line : lines) text += text_of(line);
   const bool all = std::ranges::all_of(
       lines, [](const Checked& line) { return line.problem.empty() || !line.needed; });
@@ -164,11 +298,14 @@ int install(const SlurmVerb& verb) {
     return ::access(fmt::format("{}/{}", directory, script.name).c_str(), X_OK) == 0;
   };
   if (!all && !std::ranges::all_of(kScripts, written)) {
-    text += fmt::format("`gpuyard slurm install --into {}` writes the hooks that they name.\n",
-                        directory);
+    text += formatted("`gpuyard slurm install --into {}` writes the hooks that they name.\n",
+                      directory);
   }
   print(text);
-  if (!config) return complain(config.error());
+  if (!config) {
+    const auto path = path_of_hooks();
+    return complain(path ? config.error() : path.error());
+  }
   return all ? 0 : 1;
 }
 

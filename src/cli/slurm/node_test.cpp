@@ -142,6 +142,9 @@ TEST(SlurmController, ReadsDevicesInTheOrderThatSlurmCountsThem) {
               ElementsAre(4, kNoGpu, kNoGpu, 5))
       << "an instance of MIG has a place, too";
   EXPECT_THAT(minors_in("slurmd: Can not stat gres.conf file, using slurm.conf data\n"), IsEmpty());
+  EXPECT_THAT(minors_in("slurmd: Gres Name=gpu Count=1 "
+                        "File=/dev/nvidia[9223372036854775806-9223372036854775807] (null)\n"),
+              ElementsAre(kNoGpu));
   EXPECT_THAT(minors_in("slurmd: Gres Name=gpu Count=1 File=/dev/x[9999999999999999999] (null)\n"),
               ElementsAre(kNoGpu));
 }

@@ -18,7 +18,7 @@ namespace {
 
 using Action = SlurmVerb::Action;
 
-std::string text_of(const protocol::SlurmNode& node, const Screen& screen) {
+Printable text_of(const protocol::SlurmNode& node, const Screen& screen) {
   FittedTable gpus{{{"GPU", true}, {"device"}, {"state"}, {"why", false, 1}}};
   for (const protocol::SlurmGpu& gpu : node.gpus) {
     gpus.add({{std::to_string(gpu.index)},
@@ -34,12 +34,12 @@ std::string text_of(const protocol::SlurmNode& node, const Screen& screen) {
               {std::string(enum_name(job.state))},
               {printable(job.left)}});
   }
-  std::string text = gpus.text(screen);
+  Printable text = gpus.text(screen);
   if (!node.jobs.empty()) text += "\n" + jobs.text(screen);
-  text += node.observes ? "\nSlurm hands out the GPUs; leases only observe.\n"
+  text += node.observes ? Printable("\nSlurm hands out the GPUs; leases only observe.\n")
                         : "\ngpuyard hands out the GPUs: no hook of Slurm has spoken yet.\n";
-  if (node.driver_error) text += "No driver: " + printable(*node.driver_error) + "\n";
-  if (!node.trouble.empty()) text += "A hook has trouble: " + printable(node.trouble) + "\n";
+  if (node.driver_error) text += formatted("No driver: {}\n", *node.driver_error);
+  if (!node.trouble.empty()) text += formatted("A hook has trouble: {}\n", node.trouble);
   return text;
 }
 
@@ -48,7 +48,16 @@ int show_status(const SlurmVerb& verb) {
   if (!daemon) return complain_about_daemon(daemon.error());
   const auto node = client::call(*daemon, protocol::kSlurm);
   if (!node) return complain_about_daemon(node.error());
-  print(verb.json ? json::to_json(*node) + "\n" : text_of(*node, Screen::of_stdout()));
+  print(verb.json ? json_line(*node) : text_of(*node, Screen::of_stdout()));
+  return 0;
+}
+
+int forget(const SlurmVerb& verb) {
+  const auto daemon = lease_daemon(verb.socket);
+  if (!daemon) return complain_about_daemon(daemon.error());
+  const auto node = client::call(*daemon, protocol::kForgetSlurm);
+  if (!node) return complain_about_daemon(node.error());
+  print("gpuyard leases the GPUs of this machine, until a hook of Slurm runs.\n");
   return 0;
 }
 
@@ -78,6 +87,8 @@ Options add_slurm(Options program, SlurmVerb& verb) {
   action(Action::install, "install", "Check the lines of slurm.conf, and write the hooks")
       .option("--into", verb.into, "Write the hooks there; else nothing is written")
       .type_name("DIRECTORY");
+  add_socket(action(Action::forget, "forget", "Lease the GPUs again, once Slurm no longer does"),
+             verb.socket);
   return slurm;
 }
 
@@ -96,6 +107,8 @@ int run(const SlurmVerb& verb) {
       return slurm::comment(verb);
     case Action::install:
       return slurm::install(verb);
+    case Action::forget:
+      return forget(verb);
   }
   return 0;
 }

@@ -18,6 +18,7 @@
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
+#include "cli/token/gone_users.h"
 #include "cli/verbs.h"
 #include "client/daemon_client.h"
 #include "processes/users.h"
@@ -36,7 +37,7 @@ std::string whose(const protocol::Token& token) {
   return token.user ? printable(*token.user) : fmt::format("uid {}", *token.uid);
 }
 
-std::string tokens_text(const protocol::Tokens& tokens, WallTime now, const Screen& screen) {
+Printable tokens_text(const protocol::Tokens& tokens, WallTime now, const Screen& screen) {
   if (tokens.tokens.empty()) return "There are no tokens. `gpuyard token create NAME` makes one.\n";
   FittedTable table{{{"ID"},
                      {"NAME"},
@@ -47,7 +48,7 @@ std::string tokens_text(const protocol::Tokens& tokens, WallTime now, const Scre
                      {with_zone("EXPIRES", now), false, TokenDrops::ending},
                      {with_zone("LAST USED", now), false, TokenDrops::made},
                      {"FROM", false, TokenDrops::used_from}}};
-  std::string warnings;
+  Printable warnings;
   for (const protocol::Token& token : tokens.tokens) {
     const bool good = token.state == "good";
     table.add({{printable(token.id)},
@@ -55,17 +56,19 @@ std::string tokens_text(const protocol::Tokens& tokens, WallTime now, const Scre
                {whose(token)},
                {std::string(enum_name(token.scope))},
                {token.gpus.empty() ? "all" : std::to_string(token.gpus.size())},
-               {printable(token.state), good ? Tone::plain : Tone::faint},
+               {printable(token.state) + (token.not_kept.value_or(false) ? ", not kept yet" : ""),
+                good ? Tone::plain : Tone::faint},
                {token.expires ? local_moment(*token.expires, now) : "never"},
                {token.last_used ? local_moment(*token.last_used, now) : "never"},
                {token.last_from.empty() ? std::string(kNothing) : printable(token.last_from)}});
     if (!good || !token.in_clear) continue;
-    warnings += fmt::format(
+    warnings += formatted(
         "{} ({}) was sent without TLS at {}: others may know it. Make a new one "
         "and `gpuyard token revoke {}`.\n",
         printable(token.id), printable(token.name), local_moment(*token.in_clear, now),
         printable(token.id));
   }
+  for (const std::string& gone : about_gone_users(tokens)) warnings += formatted("{}\n", gone);
   return table.text(screen) + warnings;
 }
 
@@ -136,26 +139,23 @@ int create(const TokenVerb& verb, const http::Endpoint& daemon) {
   }
   if (file) token->text.clear();
   if (verb.json) {
-    print(json::to_json(*token) + "\n");
+    print(json_line(*token));
     return 0;
   }
   // Only the token on stdout, so that $(gpuyard token create ...) is it.
-  print(file ? "" : token->text + "\n");
-  std::fputs(
-      fmt::format(
-          "{}token {} ({}), scope {}, {}{}\n", place_text(verb.socket), token->token.id,
-          printable(token->token.name), enum_name(token->token.scope),
-          token->token.expires ? "until " + local_moment(*token->token.expires, wall_now())
-                               : "for ever",
-          file ? "; it is in " + printable(verb.out) : "; it is shown this once and never again")
-          .c_str(),
-      stderr);
+  if (!file) print(formatted("{}\n", token->text));
+  print_error(formatted(
+      "{}token {} ({}), scope {}, {}{}\n", place_text(verb.socket), token->token.id,
+      printable(token->token.name), enum_name(token->token.scope),
+      token->token.expires ? "until " + local_moment(*token->token.expires, wall_now())
+                           : "for ever",
+      file ? "; it is in " + printable(verb.out) : "; it is shown this once and never again"));
   return 0;
 }
 
 int show(const TokenVerb& verb, const Result<protocol::Tokens>& tokens) {
   if (!tokens) return complain_about_daemon(tokens.error());
-  print(verb.json ? json::to_json(*tokens) + "\n"
+  print(verb.json ? json_line(*tokens)
                   : place_text(verb.socket) +
                         tokens_text(*tokens, wall_now(), Screen::of_stdout(verb.color)));
   return 0;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "base/saturated.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/top/render.h"
 #include "device/catalog.h"
@@ -40,7 +41,7 @@ bool answers(const Device& device) {
 std::string held_for(const Model& model, const Device& device) {
   const protocol::Lease* const lease = lease_of(model, device);
   if (lease == nullptr || !lease->use) return "-";
-  return short_length(static_cast<std::int64_t>(lease->use->held_s));
+  return short_length(whole_of<std::int64_t>(lease->use->held_s));
 }
 
 // Where each column begins. What a wider screen has more goes to the line of the past and to why.

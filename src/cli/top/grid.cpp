@@ -12,7 +12,7 @@
 namespace gpuyard::cli::top {
 namespace {
 
-constexpr std::string_view kReset = "\x1b[0m";
+constexpr char kReset[] = "\x1b[0m";
 
 // In the order of Tone. Okabe and Ito's colours keep apart for every eye; on a terminal of 16 its
 // own are used.
@@ -28,18 +28,18 @@ constexpr std::array<std::string_view, 7> kOf256 = {"",        "1",        "38;5
 constexpr std::array<std::string_view, 7> kOf16 = {"", "1", "90", "32", "36", "33", "1;31"};
 constexpr std::array<std::string_view, 7> kMono = {"", "1", "", "", "", "1", "1"};
 
-std::string code_of(Style style, Palette palette) {
+Printable code_of(Style style, Palette palette) {
   const auto& codes = palette == Palette::true_color ? kTrueColor
                       : palette == Palette::of_256   ? kOf256
                       : palette == Palette::of_16    ? kOf16
                                                      : kMono;
   std::string code(codes.at(static_cast<std::size_t>(style.tone)));
   if (style.reversed) code += code.empty() ? "7" : ";7";
-  return code.empty() ? std::string(kReset) : fmt::format("\x1b[0;{}m", code);
+  return code.empty() ? kReset : formatted("\x1b[0;{}m", code);
 }
 
-std::string move_to(std::size_t column, std::size_t row) {
-  return fmt::format("\x1b[{};{}H", row + 1, column + 1);
+Printable move_to(std::size_t column, std::size_t row) {
+  return formatted("\x1b[{};{}H", row + 1, column + 1);
 }
 
 }  // namespace
@@ -102,20 +102,20 @@ std::string_view Grid::about(std::size_t column, std::size_t row) const {
   return "";
 }
 
-std::string Grid::text() const {
-  std::string out;
+Printable Grid::text() const {
+  Printable out;
   for (std::size_t row = 0; row < size_.rows; ++row) {
     std::string line;
     for (std::size_t column = 0; column < size_.columns; ++column) line += at(column, row).sign;
     line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
+    out += formatted("{}\n", line);
   }
   return out;
 }
 
-std::string Grid::bytes_after(const Grid& before, Palette palette) const {
+Printable Grid::bytes_after(const Grid& before, Palette palette) const {
   const bool anew = before.size_ != size_;
-  std::string out = anew ? fmt::format("{}\x1b[2J", kReset) : "";
+  Printable out = anew ? kReset + Printable("\x1b[2J") : Printable();
   Style now;
   bool styled = false;
   for (std::size_t row = 0; row < size_.rows; ++row) {
@@ -130,7 +130,7 @@ std::string Grid::bytes_after(const Grid& before, Palette palette) const {
         now = cell.style;
         styled = true;
       }
-      out += cell.sign;
+      out += Printable(cell.sign);
       cursor = column + std::max<std::size_t>(width_of(cell.sign), 1);
     }
   }

@@ -53,16 +53,16 @@ class Grid {
   std::string_view about(std::size_t column, std::size_t row) const;
 
   // The signs alone, each row without its trailing blanks and with a newline.
-  std::string text() const;
+  Printable text() const;
 
   // Brings a terminal that shows `before` to show this grid; the whole of it if `before` has
   // another size.
-  std::string bytes_after(const Grid& before, Palette palette) const;
+  Printable bytes_after(const Grid& before, Palette palette) const;
 
  private:
   // A wide sign has its text in its first cell; the next one is a part of it.
   struct Cell {
-    std::string sign = " ";
+    std::string sign = " ";  // printable
     Style style;
     bool continues = false;
 

@@ -99,7 +99,7 @@ TEST(Grid, MarksStayWithTheirSignAndAreBounded) {
   std::string marks = "a";
   for (int i = 0; i < 1000; ++i) marks += "\u0301";
   grid.put(0, 0, marks);
-  EXPECT_LT(grid.text().size(), 64U);
+  EXPECT_LT(grid.text().str().size(), 64U);
 }
 
 TEST(Grid, EscapeSequencesOfStrangersAreHarmless) {

@@ -163,7 +163,7 @@ TEST(Screen, ASecondOfEightGpusIsFewBytes) {
   }
   note(model.recent, model.news.snapshot);
   const Grid after = render(model, {80, 24}, Charset::block);
-  EXPECT_LE(after.bytes_after(before, Palette::of_256).size(), 2048U);
+  EXPECT_LE(after.bytes_after(before, Palette::of_256).str().size(), 2048U);
 }
 
 std::string shown(const std::string& title, const Model& model, Size size,

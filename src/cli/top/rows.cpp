@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/saturated.h"
 #include "cli/lease/lease_text.h"
 #include "cli/read/gpu_filter.h"
 #include "cli/screen/reading_text.h"
@@ -71,7 +72,7 @@ TextRow row_of_holder(const Lease& lease) {
   }
   std::string text = fmt::format("    {:9} GPU {}", owner_of(lease.user, lease.uid), gpus);
   if (lease.use) {
-    text += ", for " + short_length(static_cast<std::int64_t>(lease.use->held_s));
+    text += ", for " + short_length(whole_of<std::int64_t>(lease.use->held_s));
     if (lease.use->energy_mj) {
       text += ", " + joules_text(static_cast<double>(*lease.use->energy_mj) / 1000);
     }

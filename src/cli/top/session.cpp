@@ -124,7 +124,7 @@ class Session {
 
  private:
   void use_mouse(bool on) const {
-    if (model_.mouse) static_cast<void>(try_print(on ? kMouseOn : kMouseOff).ok());
+    if (model_.mouse) static_cast<void>(try_print(on ? Printable(kMouseOn) : kMouseOff).ok());
   }
 
   void suspend() {
@@ -175,7 +175,7 @@ class Session {
         model_.said = effect.text.empty() ? "there is nothing to copy" : "copied";
         break;
       case Effect::What::mouse:
-        print(model_.mouse ? kMouseOn : kMouseOff);
+        print(model_.mouse ? Printable(kMouseOn) : kMouseOff);
         break;
       case Effect::What::none:
       case Effect::What::leave:
@@ -283,7 +283,7 @@ class Session {
     plan.connection = STDOUT_FILENO;  // the terminal, for questions and answers
     plan.environment = {{"GPUYARD_SOCKET", model_.daemon}, {"GPUYARD_HOST", ""}};
     const auto child = spawn(plan);
-    if (!child) print("gpuyard: " + child.error().message + "\n");
+    if (!child) print(formatted("gpuyard: {}\n", child.error().message));
     if (child) wait_for_verb(*child);
     print("\nEnter goes back to top. ");
     const std::array fds = {STDIN_FILENO};
@@ -306,7 +306,7 @@ class Session {
   void draw() {
     model_.now = wall_now();
     Grid grid = render(model_, size(), look_.charset);
-    const std::string bytes = grid.bytes_after(shown_, look_.palette);
+    const Printable bytes = grid.bytes_after(shown_, look_.palette);
     if (!bytes.empty()) print(bytes);
     shown_ = std::move(grid);
   }
@@ -356,7 +356,7 @@ void tell_until_ended(Interruptions& interruptions, Teller& teller, Model model)
     arrange(model);
     std::set<std::string> now;
     for (const std::string& line : plain_lines(model)) {
-      if (!told.contains(in_words(line))) print(line + "\n");
+      if (!told.contains(in_words(line))) print(formatted("{}\n", line));
       now.insert(in_words(line));
     }
     told = std::move(now);

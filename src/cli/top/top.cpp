@@ -191,7 +191,7 @@ int run(const TopVerb& verb) {
   arrange(model);
   if (verb.once) {
     if (verb.plain) {
-      for (const std::string& line : plain_lines(model)) print(line + "\n");
+      for (const std::string& line : plain_lines(model)) print(formatted("{}\n", line));
     } else {
       print(render(model, look->size.value_or(size_of(screen)), look->charset).text());
     }

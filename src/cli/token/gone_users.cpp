@@ -1,0 +1,38 @@
+#include "cli/token/gone_users.h"
+
+#include <cstdint>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "client/daemon_client.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::cli {
+
+std::vector<std::string> about_gone_users(const protocol::Tokens& tokens) {
+  std::map<std::uint32_t, int> good_of;
+  for (const protocol::Token& token : tokens.tokens) {
+    if (token.uid && token.user_gone.value_or(false) && token.state == "good") {
+      ++good_of[*token.uid];
+    }
+  }
+  std::vector<std::string> all;
+  for (const auto& [uid, count] : good_of) {
+    all.push_back(
+        fmt::format("No user of this machine has UID {0}, but {1} good token{2}: a new user with "
+                    "this UID would "
+                    "have {3}. `gpuyard token revoke --all-of {0}` revokes {3}.",
+                    uid, count, count == 1 ? " has" : "s have", count == 1 ? "it" : "them"));
+  }
+  return all;
+}
+
+std::vector<std::string> gone_users_at(const http::Endpoint& daemon) {
+  using Kind = http::Endpoint::Kind;
+  if (daemon.kind != Kind::unix_socket && daemon.kind != Kind::carried) return {};
+  const auto tokens = client::call(daemon, protocol::kTokens);
+  return tokens ? about_gone_users(*tokens) : std::vector<std::string>();
+}
+
+}  // namespace gpuyard::cli

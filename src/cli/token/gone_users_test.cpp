@@ -1,0 +1,38 @@
+#include "cli/token/gone_users.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpuyard::cli {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+protocol::Token token(std::uint32_t uid, std::optional<bool> gone, const char* state = "good") {
+  protocol::Token one;
+  one.uid = uid;
+  one.state = state;
+  one.user_gone = gone;
+  return one;
+}
+
+TEST(GoneUsers, EachIsNamedOnceWithTheCommand) {
+  const protocol::Tokens tokens{
+      1, {token(1000, std::nullopt), token(1234, true), token(1234, true), token(1235, true)}};
+  EXPECT_THAT(about_gone_users(tokens),
+              ElementsAre(testing::AllOf(HasSubstr("UID 1234, but 2 good tokens have"),
+                                         HasSubstr("`gpuyard token revoke --all-of 1234`")),
+                          HasSubstr("UID 1235, but 1 good token has")));
+}
+
+TEST(GoneUsers, EndedAndServiceTokensNameNone) {
+  protocol::Token service = token(0, true);
+  service.uid.reset();
+  const protocol::Tokens tokens{
+      1, {token(1234, true, "revoked"), token(1234, true, "expired"), token(1235, false), service}};
+  EXPECT_TRUE(about_gone_users(tokens).empty());
+}
+
+}  // namespace
+}  // namespace gpuyard::cli
