@@ -39,6 +39,7 @@ class Endpoint(NamedTuple):
     user: str = ""
     pin: str = ""
     token: str = ""
+    ca_file: str = ""  # who signs its certificate, besides those the system trusts
 
     @property
     def name(self) -> str:
@@ -108,6 +109,12 @@ def parse_https(url: str) -> Endpoint:
     if "@" in rest:
         _refuse(url, "a token has no place in it; GPUYARD_TOKEN has")
     host, port = _split_host(url, rest)
+    # Each host has one name, by which its pin and its token are found.
+    host = host.lower()
+    if host.endswith("."):
+        host = host[:-1]
+    if not host or host.endswith("."):
+        _refuse(url, "a host has no empty part")
     return Endpoint("https", host=host, port=port or HTTPS_PORT)
 
 

@@ -9,6 +9,16 @@ import re
 from typing import Any, Mapping, Optional, cast
 
 
+# What a terminal obeys or hides, and halves of a character that no encoding takes.
+_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+                     "\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """The text with a '?' for each hidden character: a terminal or a log may get it."""
+    return _HIDDEN.sub("?", text)
+
+
 class Error(Exception):
     """Every error of this package. `message` says what happened and what to do next."""
 
@@ -17,11 +27,15 @@ class Error(Exception):
     status: Optional[int] = None
     # Whether somebody was there at all: then it may only be starting, or ending.
     reached = False
+    # After how many seconds the daemon wants to be asked again; None: it did not say.
+    again: Optional[float] = None
+    # Whether it still reads what it has kept, so that nothing was done yet.
+    reading = False
     # What a caller does about an error of this kind if the daemon did not say.
     next_step = ""
 
     def __init__(self, message: str) -> None:
-        self.message = _with_next_step(message, self.next_step)
+        self.message = printable(_with_next_step(message, self.next_step))
         super().__init__(self.message)
 
 
@@ -123,8 +137,32 @@ def in_words(message: str) -> str:
     return re.sub(place, r"\1\2: ", message)
 
 
-def error_of_answer(status: int, body: bytes) -> Error:
-    """Reads {"error": {"code", "message"}} or {"detail": message}; else the body is the message."""
+_MOST_OF_BODY = 1000  # letters of one that is no error of the daemon's
+
+
+def _redirected(status: int, to: str) -> Error:
+    """No daemon answers so: a proxy in front of it does, or the address is another server's."""
+    return Invalid(f"the answer leads elsewhere: status {status}{', to ' if to else ''}"
+                   f"{to[:_MOST_OF_BODY]}. No redirect is followed, because it would show the "
+                   "token to another server; name the daemon's own address")
+
+
+def error_of_answer(status: int, body: bytes, fields: Optional[Mapping[str, str]] = None) -> Error:
+    """Reads {"error": {"code", "message"}} or {"detail": message}; else the body is the message.
+    `fields`: of the answer, with names in small letters."""
+    fields = fields or {}
+    error = (_redirected(status, fields.get("location", "")) if status // 100 == 3
+             else _refused(status, body))
+    error.status = status
+    error.reached = True
+    error.reading = "x-gpuyard-reading" in fields
+    after = fields.get("retry-after", "")
+    if re.fullmatch("[0-9]{1,6}", after):
+        error.again = float(after)
+    return error
+
+
+def _refused(status: int, body: bytes) -> Error:
     import json
 
     text = body.decode("utf-8", "replace").strip()
@@ -135,6 +173,7 @@ def error_of_answer(status: int, body: bytes) -> Error:
         document = None
     answer: dict[str, Any] = (
         cast(Any, document) if isinstance(document, dict) else {})
+    text = text[:_MOST_OF_BODY]
     if isinstance(answer.get("detail"), str):
         text = answer["detail"]
     inner: Any = answer.get("error")
@@ -143,10 +182,7 @@ def error_of_answer(status: int, body: bytes) -> Error:
         text = said["message"]
     if isinstance(said.get("code"), str):
         kind = _BY_CODE.get(said["code"], kind)
-    error = kind(in_words(text) or f"the daemon answered {status} and did not say why")
-    error.status = status
-    error.reached = True
-    return error
+    return kind(in_words(text) or f"the daemon answered {status} and did not say why")
 
 
 def passes(error: Error) -> bool:

@@ -88,35 +88,55 @@ def _with_keys(found: Endpoint, token_file: str, env: Environment) -> Endpoint:
                           f"host: {places.FORMS}")
     if found.kind != "https":
         return found
-    known = Host("")
-    for one in read_hosts(env.hosts_file, env.uid).values():
-        try:
-            if one.url.startswith("https://") and places.parse(one.url).name == found.name:
-                known = one
-        except Error:
-            continue
+    known = _entry_of(found, env)
     if env.get("GPUYARD_TOKEN") and env.get("GPUYARD_TOKEN_FILE") and not token_file:
         raise Invalid("GPUYARD_TOKEN and GPUYARD_TOKEN_FILE are both set; leave one of them out")
     token = "" if token_file else env.get("GPUYARD_TOKEN")
     source = "GPUYARD_TOKEN"
     if not token:
-        source = (token_file or env.get("GPUYARD_TOKEN_FILE")
-                  or _absolute(known.token_file, env.hosts_file, env.get("HOME")))
+        source = (token_file or env.get("GPUYARD_TOKEN_FILE").replace("{}", found.host)
+                  or _absolute(known.token_file, "token_file", env))
         if source.startswith("~/") and env.get("HOME"):
             source = env.get("HOME") + source[1:]
         token = _token_in(source) if source else ""
     _check_token(token, source)
-    return found._replace(pin=known.pin, token=token)
+    ca_file = _absolute(known.ca_file, "ca_file", env)
+    if ca_file.startswith("~/"):
+        ca_file = env.get("HOME") + ca_file[1:]
+    return found._replace(pin=known.pin, ca_file=ca_file, token=token)
 
 
-def _absolute(path: str, file: str, home: str) -> str:
+def _entry_of(found: Endpoint, env: Environment) -> Host:
+    """What hosts.toml says of this host, under whatever name. Entries that differ are refused: it
+    could be the one without the pin that counts."""
+    known, known_as = Host(""), ""
+    for name, one in read_hosts(env.hosts_file, env.uid).items():
+        if not _is_url_of(one.url, found):
+            continue
+        if known_as and known[1:] != one[1:]:
+            raise Invalid(f"{env.hosts_file}: {known_as} and {name} are the same host, "
+                          f"{found.name}, and differ in pin, ca_file or token_file; make them "
+                          "alike, or leave one of them out")
+        known, known_as = one, name
+    return known
+
+
+def _is_url_of(url: str, found: Endpoint) -> bool:
+    try:
+        return url.startswith("https://") and places.parse(url).name == found.name
+    except Error:
+        return False
+
+
+def _absolute(path: str, key: str, env: Environment) -> str:
     """A path in hosts.toml: a relative one would be another file wherever a program starts."""
+    file, home = env.hosts_file, env.get("HOME")
     if not path or path.startswith("/") or (path.startswith("~/") and home):
         return path
     if path.startswith("~/"):
-        raise Invalid(f"{file}: token_file {path!r}: there is no home directory, because HOME is "
+        raise Invalid(f"{file}: {key} {path!r}: there is no home directory, because HOME is "
                       "not set; write the whole path")
-    raise Invalid(f"{file}: token_file {path!r} is no absolute path; one begins with / or ~/")
+    raise Invalid(f"{file}: {key} {path!r} is no absolute path; one begins with / or ~/")
 
 
 def _token_in(file: str) -> str:

@@ -1,9 +1,12 @@
-"""hosts.toml: the hosts that a user has given names, with the pin and the token's file of each."""
+"""hosts.toml: the hosts that a user has given names, with the pin or the signer of each, and the
+file of its token.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 import sys
 from typing import Any, Mapping, NamedTuple, cast
@@ -19,6 +22,7 @@ _PAIR = re.compile(r"([A-Za-z0-9_-]+)\s*=\s*(?:\"([^\"\\]*)\"|'([^']*)')\s*(?:#.
 class Host(NamedTuple):
     url: str
     pin: str = ""
+    ca_file: str = ""
     token_file: str = ""
 
 
@@ -48,12 +52,13 @@ def _host(name: str, section: Mapping[str, Any], file: str) -> Host:
     for key, value in section.items():
         if key not in Host._fields or not isinstance(value, str):
             raise Invalid(f"{file}: {name}.{key}: a host has url = \"ssh://...\", or url = "
-                          "\"https://...\" with a pin and a token_file, and nothing else")
-    host = Host(section.get("url", ""), section.get("pin", ""), section.get("token_file", ""))
+                          "\"https://...\" with a pin or a ca_file and a token_file, and nothing "
+                          "else")
+    host = Host(*(section.get(key, "") for key in Host._fields))
     if not host.url:
         raise Invalid(f"{file}: {name} has no url")
-    if not host.url.startswith("https://") and (host.pin or host.token_file):
-        raise Invalid(f"{file}: {name}: only https:// has a pin or a token_file")
+    if not host.url.startswith("https://") and any(host[1:]):
+        raise Invalid(f"{file}: {name}: only https:// has a pin, a ca_file or a token_file")
     if host.pin and not is_pin(host.pin):
         raise Invalid(f"{file}: {name}.pin: is none; `gpuyard tls show` on the host prints it")
     return host
@@ -101,16 +106,21 @@ def _check_trusted_by_root(file: str) -> None:
             info = os.stat(place)
         except OSError:
             info = None
-        if info:
+        if info and not (stat.S_ISCHR(info.st_mode) and info.st_rdev == os.makedev(1, 3)):  # /dev/null
             mode = info.st_mode
+            word = shlex.quote(place)
+            # A directory or a device may have to be as it is for other programs.
+            mends = (f"`chown root:root {word}` makes it root's", f"`chmod go-w {word}` ends that")
+            if not stat.S_ISREG(mode):
+                mends = ("keep it where only root may write",) * 2
             sticky = stat.S_ISDIR(mode) and mode & stat.S_ISVTX
             by_group = info.st_gid != 0 and mode & stat.S_IWGRP
             if info.st_uid != 0:
                 raise Invalid(f"{file}: it says what root changes, and {place} belongs to uid "
-                              f"{info.st_uid}; `chown root:root {place}` makes it root's")
+                              f"{info.st_uid}; {mends[0]}")
             if not sticky and (by_group or mode & stat.S_IWOTH):
                 raise Invalid(f"{file}: it says what root changes, and others may write to "
-                              f"{place}; `chmod go-w {place}` ends that")
+                              f"{place}; {mends[1]}")
         if place == "/":
             return
         place = os.path.dirname(place)

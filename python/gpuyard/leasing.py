@@ -9,7 +9,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Optional
 
-from . import cuda, models
+from . import cuda, models, plans
 from .errors import Conflict, Error, Invalid, NotFound, passes
 from .units import Duration
 
@@ -158,7 +158,7 @@ class Lease(Holding):
             # After an error of its own claim() has given up already; Ctrl-C may come in between.
             if record or not isinstance(error, Error):
                 with contextlib.suppress(Error):  # what went wrong before says more
-                    self._yard.release(self.id)
+                    self._yard.run(plans.release(self.id, insists=False))
             raise
         return self
 
@@ -193,7 +193,7 @@ class Lease(Holding):
         fence = self._record.fence if self._record else None
         while True:
             try:
-                self._record = self._yard.release(self.id, fence)
+                self._record = self._yard.run(plans.release(self.id, fence, insists=False))
                 return
             except NotFound:
                 return

@@ -1589,9 +1589,13 @@ class PowerLimitWish(Model):
     force: Optional[bool] = None
     dry_run: Optional[bool] = None
     wait: Optional[bool] = None
+    # It is put back after so many seconds; left out: when its owner says so.
     for_s: Optional[float] = None
+    # A lease of the caller's that has these GPUs: it is put back when that ends, too.
     lease: Optional[str] = None
+    # The lease's fence: refused if it is another grant's.
     fence: Optional[int] = None
+    # In milliwatts.
     power_limit_mw: int
 
     _shape: ClassVar[Shape] = (
@@ -1614,10 +1618,15 @@ class ClocksWish(Model):
     force: Optional[bool] = None
     dry_run: Optional[bool] = None
     wait: Optional[bool] = None
+    # It is put back after so many seconds; left out: when its owner says so.
     for_s: Optional[float] = None
+    # A lease of the caller's that has these GPUs: it is put back when that ends, too.
     lease: Optional[str] = None
+    # The lease's fence: refused if it is another grant's.
     fence: Optional[int] = None
+    # The lowest clock.
     min_clock_mhz: int
+    # The highest clock.
     max_clock_mhz: int
 
     _shape: ClassVar[Shape] = (
@@ -1641,8 +1650,11 @@ class EnabledWish(Model):
     force: Optional[bool] = None
     dry_run: Optional[bool] = None
     wait: Optional[bool] = None
+    # It is put back after so many seconds; left out: when its owner says so.
     for_s: Optional[float] = None
+    # A lease of the caller's that has these GPUs: it is put back when that ends, too.
     lease: Optional[str] = None
+    # The lease's fence: refused if it is another grant's.
     fence: Optional[int] = None
     enabled: bool
 
@@ -1666,9 +1678,13 @@ class ComputeModeWish(Model):
     force: Optional[bool] = None
     dry_run: Optional[bool] = None
     wait: Optional[bool] = None
+    # It is put back after so many seconds; left out: when its owner says so.
     for_s: Optional[float] = None
+    # A lease of the caller's that has these GPUs: it is put back when that ends, too.
     lease: Optional[str] = None
+    # The lease's fence: refused if it is another grant's.
     fence: Optional[int] = None
+    # "default", "prohibited" or "exclusive_process".
     compute_mode: str
 
     _shape: ClassVar[Shape] = (
@@ -1708,6 +1724,7 @@ class ClearEccWish(Model):
     force: Optional[bool] = None
     dry_run: Optional[bool] = None
     wait: Optional[bool] = None
+    # "volatile" (since the driver was loaded) or "aggregate" (ever).
     counter: str
 
     _shape: ClassVar[Shape] = (
@@ -1923,7 +1940,9 @@ class LeaseWish(Model):
 class AdoptWish(Model):
     """AdoptWish of the API."""
 
+    # The number of a process of the caller's.
     pid: int
+    # For people; at most 200 bytes.
     note: Optional[str] = None
 
     _shape: ClassVar[Shape] = (
@@ -1938,6 +1957,7 @@ class RenewWish(Model):
 
     # From now, in seconds.
     ttl_s: float
+    # The lease's fence: refused if it is another grant's.
     fence: Optional[int] = None
 
     _shape: ClassVar[Shape] = (
@@ -1950,7 +1970,9 @@ class RenewWish(Model):
 class MemberWish(Model):
     """MemberWish of the API."""
 
+    # The number of a process of the caller's.
     pid: int
+    # The lease's fence: refused if it is another grant's.
     fence: Optional[int] = None
 
     _shape: ClassVar[Shape] = (
@@ -2137,6 +2159,7 @@ class Cordoned(Model):
 class CordonWish(Model):
     """CordonWish of the API."""
 
+    # Waiting users see it; at most 200 bytes.
     reason: str
 
     _shape: ClassVar[Shape] = (
@@ -2562,6 +2585,12 @@ class Token(Model):
     in_clear: Optional[str]
     revoked: Optional[str]
     revoked_by: str
+    # True: its last change is not stored yet, and a restart now would undo it. gpuyard keeps
+    # trying.
+    not_kept: Optional[bool]
+    # True: this machine has no user with that number. A new user with the number would have the
+    # token.
+    user_gone: Optional[bool]
 
     _shape: ClassVar[Shape] = (
         ("id", "s", "1", False),
@@ -2579,6 +2608,8 @@ class Token(Model):
         ("in_clear", "s", "1", True),
         ("revoked", "s", "1", True),
         ("revoked_by", "s", "1", False),
+        ("not_kept", "b", "1", True),
+        ("user_gone", "b", "1", True),
     )
 
 
@@ -2951,12 +2982,14 @@ class Readiness(Model):
     """Readiness of the API."""
 
     ready: bool
+    # Why it is so; for whom may not read, the state alone.
     reason: str
     # NVML is initialised and there is at least one GPU.
     cuda_available: bool
     gpus: int
     simulated: bool
-    # What is in use though something is wrong with it: an old certificate, say.
+    # What is wrong besides, for whom may read: an old certificate that is still in use, an
+    # address where nobody can connect.
     notes: list[str]
     # The machine's own clock, RFC 3339; null from a daemon that is too old to say.
     now: Optional[str]

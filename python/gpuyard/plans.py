@@ -14,7 +14,7 @@ from typing import Any, Generator, Mapping, NamedTuple, Optional, Sequence, Type
 from urllib.parse import quote, urlencode
 
 from . import models
-from .errors import Conflict, Error, Invalid, TimedOut, Unavailable, error_of, passes
+from .errors import Busy, Conflict, Error, Invalid, TimedOut, Unavailable, error_of, passes
 from .units import Duration, Size, bytes_of, seconds_of
 
 T = TypeVar("T")
@@ -25,16 +25,20 @@ BETWEEN_CLAIMS = 0.2
 LONGEST_CHANGE = 15.0  # seconds that a change of settings may take
 # How long a daemon that was just started, or waits for its disk, may take to answer first.
 FIRST_ANSWER = 30.0
+INSISTS = 30.0  # seconds that a call is made again while the daemon reads what it has kept
+TURNS, TURNS_WITHIN = 3, 5.0  # how often, and how long, one is made again that is over a share
 
 
 class Call(NamedTuple):
-    """One request. `more` is added to the client's deadline, `least` is the least of it."""
+    """One request. `more` is added to the client's deadline, `least` is the least of it. `insists`:
+    it is made again while the daemon reads what it has kept, or its caller is over his share."""
 
     method: str
     target: str
     body: Optional[Mapping[str, Any]] = None
     more: float = 0.0
     least: float = 0.0
+    insists: bool = False
 
     def encoded_body(self) -> bytes:
         return b"" if self.body is None else json.dumps(self.body).encode("utf-8")
@@ -47,6 +51,43 @@ class Sleep(NamedTuple):
 Step = Union[Call, Sleep]
 Plan = Generator[Step, Any, T]
 Gpus = Union[str, int, Sequence[Union[str, int]]]
+
+
+def patiently(plan: Plan[T]) -> Plan[T]:
+    """The same plan, whose calls that insist are made again when the daemon says so."""
+    try:
+        step = next(plan)
+        while True:
+            try:
+                insists = isinstance(step, Call) and step.insists
+                answer = (yield from _insist(step)) if insists else (yield step)
+            except BaseException as error:
+                step = plan.throw(error)
+            else:
+                step = plan.send(answer)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+def _insist(call: Step) -> Plan[Any]:
+    """Only what was not done, and will be soon, is made again: what else is unavailable may stay
+    so, or may have been done."""
+    began = time.monotonic()
+    turns = 0
+    while True:
+        try:
+            return (yield call)
+        except Error as error:
+            waits_turn = isinstance(error, Busy) and turns < TURNS
+            if error.again is None or not (error.reading or waits_turn):
+                raise
+            within = INSISTS if error.reading else TURNS_WITHIN
+            if time.monotonic() + error.again > began + within:
+                raise
+            again = max(error.again, BETWEEN_CLAIMS)
+        turns += 1
+        yield Sleep(again)
 
 
 def part(text: Union[str, int]) -> str:
@@ -156,22 +197,23 @@ def _wait(body: dict[str, Any], wait: Optional[float]) -> Plan[models.Lease]:
 
 
 def find_lease(lease: str) -> Plan[models.Lease]:
-    answer = yield Call("GET", f"/api/gpu/leases/{part(lease)}")
+    answer = yield Call("GET", f"/api/gpu/leases/{part(lease)}", insists=True)
     return models.LeaseAnswer.read(answer).lease
 
 
 def leases() -> Plan[list[models.Lease]]:
-    return models.Leases.read((yield Call("GET", "/api/gpu/leases"))).leases
+    return models.Leases.read((yield Call("GET", "/api/gpu/leases", insists=True))).leases
 
 
 def renew(lease: str, ttl: float, fence: Optional[int]) -> Plan[models.Lease]:
     body = models.RenewWish(ttl_s=ttl, fence=fence).to_json()
-    answer = yield Call("POST", f"/api/gpu/leases/{part(lease)}/renew", body)
+    answer = yield Call("POST", f"/api/gpu/leases/{part(lease)}/renew", body, insists=True)
     return models.LeaseAnswer.read(answer).lease
 
 
-def release(lease: str, fence: Optional[int] = None) -> Plan[models.Lease]:
-    answer = yield Call("DELETE", f"/api/gpu/leases/{part(lease)}{query(fence=fence)}")
+def release(lease: str, fence: Optional[int] = None, insists: bool = True) -> Plan[models.Lease]:
+    target = f"/api/gpu/leases/{part(lease)}{query(fence=fence)}"
+    answer = yield Call("DELETE", target, insists=insists)
     return models.LeaseAnswer.read(answer).lease
 
 
@@ -179,17 +221,18 @@ def release(lease: str, fence: Optional[int] = None) -> Plan[models.Lease]:
 
 def begin_window(gpus: Optional[Gpus], name: Optional[str]) -> Plan[models.EnergyWindow]:
     body = models.EnergyWindowWish(gpus=gpus_list(gpus), name=name).to_json()
-    return models.EnergyWindow.read((yield Call("POST", "/api/gpu/energy/windows", body)))
+    return models.EnergyWindow.read(
+        (yield Call("POST", "/api/gpu/energy/windows", body, insists=True)))
 
 
 def measure_window(window: str) -> Plan[models.EnergyWindow]:
     return models.EnergyWindow.read(
-        (yield Call("GET", f"/api/gpu/energy/windows/{part(window)}")))
+        (yield Call("GET", f"/api/gpu/energy/windows/{part(window)}", insists=True)))
 
 
 def end_window(window: str) -> Plan[models.EnergyWindow]:
     return models.EnergyWindow.read(
-        (yield Call("DELETE", f"/api/gpu/energy/windows/{part(window)}")))
+        (yield Call("DELETE", f"/api/gpu/energy/windows/{part(window)}", insists=True)))
 
 
 # Settings
@@ -245,10 +288,10 @@ def _changed(answer: Any) -> list[models.Change]:
 # Alerts
 
 def alerts() -> Plan[list[models.Alert]]:
-    return models.Alerts.read((yield Call("GET", "/api/gpu/alerts"))).alerts
+    return models.Alerts.read((yield Call("GET", "/api/gpu/alerts", insists=True))).alerts
 
 
 def acknowledge(alert: int, note: Optional[str]) -> Plan[models.Alert]:
     body = models.AcknowledgeWish(note=note).to_json()
-    answer = yield Call("POST", f"/api/gpu/alerts/{part(alert)}/acknowledge", body)
+    answer = yield Call("POST", f"/api/gpu/alerts/{part(alert)}/acknowledge", body, insists=True)
     return models.AlertAnswer.read(answer).alert

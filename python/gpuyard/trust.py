@@ -13,16 +13,22 @@ import hmac
 import ssl
 from typing import NoReturn
 
-from .errors import Denied
+from .errors import Denied, Invalid
 
 _MOST_CERTIFICATE = 64 * 1024  # bytes
 _SEQUENCE = 0x30
 _VERSION = 0xA0
 
 
-def context_for(pin: str) -> ssl.SSLContext:
+def context_for(pin: str, ca_file: str = "") -> ssl.SSLContext:
     """With a pin nothing else decides, no chain, name or date: so it is for the program, too."""
     context = ssl.create_default_context()
+    if ca_file and not pin:
+        try:
+            context.load_verify_locations(ca_file)
+        except OSError as error:  # an SSLError is one
+            raise Invalid(f"{ca_file} holds no certificates to trust, but is named by ca_file: "
+                          f"{error}") from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if pin:
         context.check_hostname = False

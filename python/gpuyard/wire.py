@@ -76,7 +76,7 @@ class Connection:
         from . import trust
         try:
             connected.settimeout(max(deadline - time.monotonic(), 0.001))
-            secured = trust.context_for(endpoint.pin).wrap_socket(
+            secured = trust.context_for(endpoint.pin, endpoint.ca_file).wrap_socket(
                 connected, server_hostname=endpoint.host)
         except BaseException:
             connected.close()
@@ -244,7 +244,7 @@ class EventStream:
         while not self._parser.done and len(body) < http.MOST_HEAD:
             self._feed(until)
             body += self._parser.take()
-        raise error_of_answer(self._parser.head.status, body)
+        raise error_of_answer(self._parser.head.status, body, self._parser.head.fields)
 
     def _feed(self, deadline: float) -> None:
         piece = self._connection.receive(deadline)

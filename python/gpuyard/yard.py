@@ -23,7 +23,7 @@ DEADLINE = 2.0  # seconds that one request may take, from connecting to the last
 def answer_of(response: http.Response) -> Any:
     """The JSON of an answer, or its text if it is none. Raises what a refusal says."""
     if response.status // 100 != 2:
-        raise error_of_answer(response.status, response.body)
+        raise error_of_answer(response.status, response.body, response.fields)
     if response.fields.get("content-type", "").startswith("application/json"):
         try:
             return json.loads(response.body)
@@ -71,6 +71,7 @@ class Yard:
 
     def run(self, plan: Plan[T]) -> T:
         """Does what a plan says; what goes wrong, Ctrl-C too, is told to the plan first."""
+        plan = plans.patiently(plan)
         try:
             step = next(plan)
             while True:

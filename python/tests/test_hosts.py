@@ -9,6 +9,7 @@ from gpuyard import endpoint
 from gpuyard.errors import Denied, Error, Invalid, NotFound, Unavailable
 from gpuyard.hosts import Environment, _checksum, daemon_meant
 from gpuyard.hosts_file import _host, parse_subset, read_hosts
+from gpuyard.trust import context_for
 
 PIN = "sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
@@ -75,6 +76,8 @@ def test_a_name_is_looked_up_in_hosts_toml(tmp_path):
     assert daemon_meant("dgx1", "", env(tmp_path)).pin == PIN
     # A URL that the file has finds its pin, too.
     assert daemon_meant("https://dgx1:9411", "", env(tmp_path)).pin == PIN
+    # Whatever its letters, and with the dot of a whole name.
+    assert daemon_meant("https://DGX1.", "", env(tmp_path)).pin == PIN
     with pytest.raises(NotFound, match="ssh://other"):
         daemon_meant("other", "", env(tmp_path))
     with pytest.raises(Invalid):
@@ -128,6 +131,26 @@ def test_for_root_a_hosts_file_that_others_can_write_to_is_refused(tmp_path):
         read_hosts(file, 0)
 
 
+@pytest.mark.parametrize("differs", ["", f'pin = "{PIN}"\ntoken_file = "/t"\n'])
+def test_two_entries_of_a_host_that_differ_are_refused(tmp_path, differs):
+    one = f'[dgx1]\nurl = "https://LAB"\npin = "{PIN}"\n[lab]\nurl = "https://lab.:9411"\n'
+    write_hosts(tmp_path, one + differs)
+    for host in ("dgx1", "lab", "https://Lab"):
+        with pytest.raises(Invalid, match="dgx1 and lab are the same host, https://lab:9411"):
+            daemon_meant(host, "", env(tmp_path))
+    assert daemon_meant("https://another", "", env(tmp_path)).pin == ""
+    write_hosts(tmp_path, one + f'pin = "{PIN}"\n')
+    assert daemon_meant("https://lab", "", env(tmp_path)).pin == PIN
+
+
+def test_hosts_toml_says_who_signs_a_certificate(tmp_path):
+    write_hosts(tmp_path, '[dgx1]\nurl = "https://dgx1"\nca_file = "~/ca.pem"\n')
+    found = daemon_meant("dgx1", "", env(tmp_path, HOME="/home/alice"))
+    assert found.ca_file == "/home/alice/ca.pem"
+    with pytest.raises(Invalid, match="holds no certificates to trust, but is named by ca_file"):
+        context_for("", str(tmp_path / "none.pem"))
+
+
 def test_a_token_comes_from_one_place(tmp_path):
     file = tmp_path / "t"
     file.write_text(TOKEN + "\n")
@@ -141,6 +164,10 @@ def test_a_token_comes_from_one_place(tmp_path):
         return daemon_meant("dgx1", token_file, env(tmp_path, **variables)).token
     assert token() == TOKEN
     assert token(GPUYARD_TOKEN_FILE=str(other))[4] == "b"
+    of_host = tmp_path / "dgx1.token"
+    of_host.write_text(token_of("d"))
+    of_host.chmod(0o600)
+    assert token(GPUYARD_TOKEN_FILE=str(tmp_path / "{}.token"))[4] == "d"
     assert token(GPUYARD_TOKEN=token_of("c"))[4] == "c"
     assert token(str(other), GPUYARD_TOKEN=token_of("c"))[4] == "b"
     with pytest.raises(Invalid, match="both set"):

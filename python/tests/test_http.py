@@ -167,6 +167,22 @@ def test_a_refusal_has_the_daemons_own_words_and_what_to_do_next(status, body, k
     assert words in str(error)
 
 
+@pytest.mark.parametrize("body", [
+    json.dumps({"error": {"code": "conflict", "message": "a\x1b]0;P\x07\n\u009b\u202eb"}}).encode(),
+    "a\x1b]0;P\x07\n\u009b\u202eb".encode()])
+def test_what_a_terminal_obeys_is_in_no_error(body):
+    error = error_of_answer(409, body)
+    assert str(error) == error.message == "a?]0;P????b"
+    assert str(Denied("\ud800\x7f")) == "??"
+
+
+def test_a_redirect_says_where_it_leads_and_what_to_do():
+    error = error_of_answer(302, b"", {"location": "https://elsewhere/\x1blogin"})
+    assert type(error) is Invalid and error.status == 302
+    assert "status 302, to https://elsewhere/?login. No redirect is followed" in str(error)
+    assert "name the daemon's own address" in str(error)
+
+
 @pytest.mark.parametrize("message, said", [
     ("body: /among: GPU index 99 is out of range", "among: GPU index 99 is out of range"),
     ("body: /among/0: must be a text; /among/1: must be a text",

@@ -2,7 +2,7 @@
 // hands each event round. A tab that is hidden for a while gives the lock back; where all are hidden
 // nothing is read, but events without samples by a tab that waits for one. A browser without locks
 // (plain HTTP from another machine) has a stream a tab.
-import { authorisation, on_token } from "./api.js";
+import { authorisation, channel_of, name_of, on_token } from "./api.js";
 
 const kUrl = "/api/gpu/events?samples=columns";
 const kQuietUrl = "/api/gpu/events?samples=none";
@@ -40,7 +40,7 @@ const pause = (ms, signal) =>
 // Calls tell(name, data) with each event, with "away" and why while there is no stream, and with
 // "refused" where a token is needed. `waits()`: whether this tab needs events while it is hidden.
 export function follow(tell, waits) {
-  const channel = "BroadcastChannel" in window ? new BroadcastChannel("gpuyard-events") : null;
+  const channel = channel_of("events");
   let running = null; // an AbortController: ends the wait for the lock, and the stream
   let leading = false;
   let hiding = 0;
@@ -105,7 +105,7 @@ export function follow(tell, waits) {
     if (!navigator.locks || !channel) return read(signal);
     channel.postMessage({ name: "hello" });
     return navigator.locks
-      .request("gpuyard-events", { signal }, async () => {
+      .request(name_of("events"), { signal }, async () => {
         leading = true;
         await read(signal);
         leading = false;

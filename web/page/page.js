@@ -24,7 +24,7 @@ const kViews = [
   ["/audit", "Audit", Audit],
 ];
 
-const { host } = document.body.dataset;
+const host = document.body.dataset.host || location.hostname;  // a stranger is not told
 
 function Link() {
   const now = useYard();

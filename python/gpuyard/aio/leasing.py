@@ -8,7 +8,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Optional
 
-from .. import models
+from .. import models, plans
 from ..errors import Error, Invalid, NotFound, passes
 from ..leasing import LEAVES_WITHIN, Holding
 from ..units import Duration
@@ -46,7 +46,7 @@ class Lease(Holding):
         except BaseException:
             self._leave()
             with contextlib.suppress(Error):  # what went wrong before says more
-                await self._yard.release(record.id, record.fence)
+                await self._yard.run(plans.release(record.id, record.fence, insists=False))
             raise
         every = self._renewed_every()
         if every is not None:
@@ -82,7 +82,7 @@ class Lease(Holding):
         fence = self._record.fence if self._record else None
         while True:
             try:
-                self._record = await self._yard.release(self.id, fence)
+                self._record = await self._yard.run(plans.release(self.id, fence, insists=False))
                 return
             except NotFound:
                 return

@@ -57,8 +57,8 @@ class Connection:
             return await asyncio.open_connection(endpoint.host, endpoint.port)
         from .. import trust
         return await asyncio.open_connection(
-            endpoint.host, endpoint.port, ssl=trust.context_for(endpoint.pin),
-            server_hostname=endpoint.host)
+            endpoint.host, endpoint.port, server_hostname=endpoint.host,
+            ssl=trust.context_for(endpoint.pin, endpoint.ca_file))
 
     def _check_pin(self) -> None:
         if not self.endpoint.pin:
@@ -225,7 +225,7 @@ class EventStream:
         while not self._parser.done and len(body) < http.MOST_HEAD:
             await self._feed(until)
             body += self._parser.take()
-        raise error_of_answer(self._parser.head.status, body)
+        raise error_of_answer(self._parser.head.status, body, self._parser.head.fields)
 
     async def _feed(self, deadline: float) -> None:
         piece = await self._connection.receive(deadline)

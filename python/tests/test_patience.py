@@ -1,0 +1,120 @@
+"""Calls that were not done yet are made again, and not for ever: while the daemon reads what it has
+kept, and while the caller is over his share."""
+
+import pytest
+
+from gpuyard import plans
+from gpuyard.errors import Busy, NotFound, Unavailable, error_of_answer
+from gpuyard.plans import Call, Sleep
+
+PUT_OFF = b'{"error":{"code":"unavailable","message":"still being read"}}'
+
+
+def put_off(after="1"):
+    return error_of_answer(503, PUT_OFF, {"retry-after": after, "x-gpuyard-reading": "true"})
+
+
+def over_a_share(after="1", status=503):
+    return error_of_answer(status, b'{"error":{"code":"busy","message":"too many"}}',
+                           {"retry-after": after})
+
+
+def test_a_call_is_made_again_when_the_daemon_says():
+    plan = plans.patiently(plans.find_lease("a"))
+    call = next(plan)
+    assert call.insists
+    assert plan.throw(put_off("2")) == Sleep(2)
+    assert plan.send(None) == call
+    assert plan.throw(put_off()) == Sleep(1)
+    assert plan.send(None) == call
+    with pytest.raises(NotFound):
+        plan.throw(NotFound("no such lease"))
+
+
+@pytest.mark.parametrize("after", ["", "60", "soon", "-1"])
+def test_it_is_not_made_again_for_long_or_unasked(after):
+    plan = plans.patiently(plans.release("a"))
+    next(plan)
+    with pytest.raises(Unavailable):
+        plan.throw(put_off(after))
+
+
+def test_it_ends_after_half_a_minute(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(plans.time, "monotonic", lambda: now[0])
+    plan = plans.patiently(plans.renew("a", 60, 7))
+    next(plan)
+    for _ in range(30):
+        assert plan.throw(put_off()) == Sleep(1)
+        now[0] += 1
+        assert isinstance(plan.send(None), Call)
+    with pytest.raises(Unavailable):
+        plan.throw(put_off())
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_over_a_share_it_is_made_again_three_times(monkeypatch, status):
+    now = [0.0]
+    monkeypatch.setattr(plans.time, "monotonic", lambda: now[0])
+    plan = plans.patiently(plans.renew("a", 60, 7))
+    next(plan)
+    for _ in range(3):
+        assert plan.throw(over_a_share(status=status)) == Sleep(1)
+        now[0] += 1
+        assert isinstance(plan.send(None), Call)
+    with pytest.raises(Busy):
+        plan.throw(over_a_share(status=status))
+
+
+def test_over_a_share_it_ends_after_five_seconds(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(plans.time, "monotonic", lambda: now[0])
+    plan = plans.patiently(plans.leases())
+    next(plan)
+    assert plan.throw(over_a_share("4")) == Sleep(4)
+    now[0] += 4
+    plan.send(None)
+    with pytest.raises(Busy):
+        plan.throw(over_a_share("4"))
+
+
+@pytest.mark.parametrize("plan", [plans.leases(), plans.acknowledge(1, None), plans.release("a")])
+def test_what_may_stay_unavailable_is_not_made_again(plan):
+    plan = plans.patiently(plan)
+    next(plan)
+    with pytest.raises(Unavailable):
+        plan.throw(error_of_answer(503, PUT_OFF, {"retry-after": "1"}))
+
+
+def test_the_end_of_a_block_does_not_insist():
+    plan = plans.patiently(plans.release("a", 7, insists=False))
+    next(plan)
+    with pytest.raises(Unavailable):
+        plan.throw(put_off())
+
+
+def test_a_change_of_a_setting_is_made_once():
+    plan = plans.patiently(plans.set_setting(0, "power_limit", 300, None))
+    next(plan)
+    with pytest.raises(Unavailable):
+        plan.throw(put_off())
+
+
+def test_what_interrupts_the_pause_is_told_to_the_plan():
+    plan = plans.patiently(plans.leases())
+    next(plan)
+    assert plan.throw(put_off()) == Sleep(1)
+    with pytest.raises(KeyboardInterrupt):
+        plan.throw(KeyboardInterrupt())
+
+
+def test_a_claim_asks_again_by_itself():
+    plan = plans.patiently(plans.claim(plans.wish(1, None, None, None, None, None, None), None))
+    call = next(plan)
+    assert not call.insists
+    assert plan.throw(put_off()) == Sleep(plans.BETWEEN_CLAIMS)
+    assert plan.send(None).target == call.target
+    released = plan.throw(KeyboardInterrupt())
+    assert released.method == "DELETE"
+    with pytest.raises(KeyboardInterrupt):
+        plan.send({})
