@@ -194,11 +194,11 @@ def swapped_certificates(yard, board):
         time.sleep(0.12 if board.short else 0.03)
     put(yard.key, pairs[1][1])
     put(yard.certificate, pairs[0][0])
-    notes = wait_until(lambda: json.loads(yard.curl("/ready", "-k")[1])["notes"], "the reason in /ready")
+    notes = wait_until(lambda: yard.daemon.get("/ready", unix=True).json()["notes"], "the reason in /ready")
     board.note("a broken certificate is told in /ready", notes[0][:60], "key" in notes[0])
     put(yard.key, kept_keys[0])
     put(yard.certificate, kept_keys[1])
-    wait_until(lambda: not json.loads(yard.curl("/ready", "-k")[1])["notes"], "the good one")
+    wait_until(lambda: not yard.daemon.get("/ready", unix=True).json()["notes"], "the good one")
     stop.set()
     for one in clients:
         one.join(30)

@@ -155,14 +155,18 @@ def test_a_server_of_dns_that_says_nothing_is_given_up(fleet, lab):
         assert time.monotonic() - began < 8
 
 
-# The token of the environment.
+# The tokens of the environment.
+
+TOKEN_OF = "/run/fleet/client/token-{}"
 
 
-def shown_to(fleet, lab, which, pages=None):
-    """Which token a server of TLS is shown that `which(port)` leads to."""
+def shown_to(fleet, lab, which, pages=None, **environment):
+    """Whether a server of TLS that `which(port)` leads to is shown a token: of a file that GPUYARD_TOKEN_FILE
+    names for it, or of what `environment` says instead."""
     token = fleet.nodes[0].token
+    fleet.enclosure.write(TOKEN_OF.format(HERE), token, 0o600)
     with lab.tls(pages) as (port, shown):
-        fleet.go("fleet", "--hosts", which(port), GPUYARD_TOKEN=token, **TRUSTED)
+        fleet.go("fleet", "--hosts", which(port), **(environment or {"GPUYARD_TOKEN_FILE": TOKEN_OF}), **TRUSTED)
     assert shown, "it was asked"
     assert set(shown) <= {None, f"Bearer {token}"}
     return any(shown)
@@ -176,8 +180,13 @@ def test_a_machine_that_the_user_names_is_shown_the_token(fleet, lab):
     def in_a_file(port):
         fleet.enclosure.write("/run/fleet/client/tls.json", sd(port))
         return "/run/fleet/client/tls.json"
-    assert shown_to(fleet, lab, lambda port: f"https://{HERE}:{port}")
+    def named(port):
+        return f"https://{HERE}:{port}"
+    assert shown_to(fleet, lab, named)
     assert shown_to(fleet, lab, in_a_file)
+    # What is of one machine is shown to none of many.
+    assert not shown_to(fleet, lab, named, GPUYARD_TOKEN=fleet.nodes[0].token)
+    assert not shown_to(fleet, lab, named, GPUYARD_TOKEN_FILE=TOKEN_OF.format(HERE))
 
 
 def test_a_machine_that_anybody_could_have_named_is_not(fleet, lab):
@@ -197,17 +206,19 @@ def test_a_machine_that_anybody_could_have_named_is_not(fleet, lab):
 
 def test_a_list_that_came_by_tls_is_believed_but_is_itself_shown_no_token(fleet, lab):
     pages = {}
+    fleet.enclosure.write(TOKEN_OF.format(HERE), fleet.nodes[0].token, 0o600)
     with lab.tls(pages) as (port, shown):
         pages["/sd"] = sd(port)
-        fleet.go("fleet", "--hosts", f"http_sd:https://{HERE}:{port}/sd", GPUYARD_TOKEN=fleet.nodes[0].token,
-                 **TRUSTED)
+        fleet.go("fleet", "--hosts", f"http_sd:https://{HERE}:{port}/sd", GPUYARD_TOKEN_FILE=TOKEN_OF, **TRUSTED)
     assert shown[0] is None and all(one == f"Bearer {fleet.nodes[0].token}" for one in shown[1:]), shown
     assert len(shown) > 1
 
 
-def test_the_token_is_of_use_to_every_machine_that_is_named(fleet):
+def test_each_machine_is_shown_its_own_token(fleet):
     node = fleet.nodes[0]
     fleet.know_hosts(f'[n1]\nurl = "{node.https_url}"\npin = "{node.pin}"\n')
     assert "token" in problems(view(fleet, code=5))["n1"]
-    assert answered(view(fleet, GPUYARD_TOKEN=node.token)) == ["n1"]
+    assert "GPUYARD_TOKEN_FILE to a path with {}" in problems(view(fleet, code=5, GPUYARD_TOKEN=node.token))["n1"]
+    fleet.enclosure.write(TOKEN_OF.format(node.address), node.token, 0o600)
+    assert answered(view(fleet, GPUYARD_TOKEN_FILE=TOKEN_OF)) == ["n1"]
     assert names(fleet)[0] == "n1"

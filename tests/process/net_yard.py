@@ -86,3 +86,8 @@ def refuses_to_start(place, text, *arguments):
                           capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 2, done.stdout + done.stderr
     return done.stderr.replace(str(config), "FILE")
+
+
+def openssl(*words, **options):
+    return subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=PATIENCE,
+                          **options).stdout

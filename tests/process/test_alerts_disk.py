@@ -1,11 +1,13 @@
 """Alerts while the disk that should remember them is full: told all the same, and written down later."""
 
 import os
+import time
 from collections import Counter
 
 import pytest
 
 from alerts_yard import brake, webhook
+from control_client import Caller
 from own_disk import fill
 from program import wait_until
 from receiver import Receiver
@@ -65,3 +67,30 @@ def test_a_full_disk_keeps_nobody_from_hearing_and_is_caught_up_with(own_disk, a
     assert {key[1:] for key in counts} == wanted
     yard.clear(2)
     wait_until(lambda: words(desk, "brake", 2) == ["firing", "resolved"], "the last end")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a disk of its own")
+def test_a_full_disk_keeps_an_overdue_limit(own_disk, alerts_yard, opened):
+    desk = opened(Receiver())
+    yard = alerts_yard("[rule.journal-down]\nhold_s = 0\nclear_hold_s = 12\n" + webhook("desk", desk), gpus=1)
+    yard.settings("[control]\nenabled = true\n")
+    yard.restart(9)
+    root = Caller(yard.daemon.socket)
+    wait_until(lambda: root.power("0", 300, dry_run=True).status == 200, "GPUs to control")
+    assert root.power("0", 333, for_s=10).status == 200
+    filler = fill(own_disk)
+    # Its journal has room of its own until it has to grow.
+    rounds = 0
+    while root.clocks("0", 300, 900 + rounds).status == 200:
+        rounds += 1
+        assert rounds < 100
+    wait_until(lambda: words(desk, "journal-down") == ["firing"], "that the disk is full")
+    time.sleep(12)
+    assert root.managed("0")["now"]["power_limit_mw"] == 333_000
+    advice = next(told.json()["advice"] for told in desk.taken() if told.json()["rule"] == "journal-down")
+    assert "whose time is over stays" in advice
+
+    filler.unlink()
+    wait_until(lambda: root.managed("0")["now"]["power_limit_mw"] == 700_000, "the limit to be put back")
+    wait_until(lambda: words(desk, "journal-down") == ["firing", "resolved"], lambda: words(desk, "journal-down"))
+    root.close()

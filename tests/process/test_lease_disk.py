@@ -3,13 +3,17 @@ that is not written down, the reason is said, and it goes on by itself once the 
 """
 
 import glob
+import json
 import os
 import resource
+import signal
 import sqlite3
 import subprocess
+import time
 
 import pytest
 
+from alerts_yard import brake
 from control_client import Caller
 from own_disk import fill
 from program import wait_until
@@ -128,7 +132,7 @@ def test_a_corrupt_record_at_the_start_gives_no_fence_twice(yard):
     assert yard.granted()["fence"] > first["fence"] + 1_000_000_000
 
 
-def test_the_record_of_a_newer_gpuyard_is_left_alone_and_nothing_is_granted(yard):
+def test_the_record_of_a_newer_gpuyard_is_left_alone_and_nothing_is_granted(yard, run):
     yard.granted()
     yard.daemon.stop()
     with sqlite3.connect(yard.daemon.state + "/state.db") as database:
@@ -136,6 +140,10 @@ def test_the_record_of_a_newer_gpuyard_is_left_alone_and_nothing_is_granted(yard
     database.close()
     yard.restart()
     yard.refused("layout 99")
+    began = time.monotonic()  # no verb waits for a disk that will not be well soon
+    listed = run("leases", "--socket", yard.daemon.socket)
+    assert listed.returncode == 5 and "layout 99" in listed.stderr
+    assert time.monotonic() - began < 10
     yard.daemon.stop()
     with sqlite3.connect(yard.daemon.state + "/state.db") as database:
         assert database.execute("SELECT state, fence FROM leases").fetchall() == [("held", 1)]
@@ -188,3 +196,83 @@ def test_a_record_that_is_read_only_is_said_and_waited_for(yard, read_only):
     read_only.undo()
     assert yard.granted()["fence"] > first["fence"]
     assert yard.held()[first["id"]] == place_of(first)
+
+
+def spoil(yard, statement):
+    """Changes what the daemon kept, while it is away, and starts the next one."""
+    yard.daemon.stop()
+    with sqlite3.connect(yard.daemon.state + "/state.db") as database:
+        assert database.execute(statement).rowcount > 0
+    database.close()
+    yard.restart()
+    yard.open()
+
+
+def withheld(yard):
+    """{UUID: why} of what is not handed out because it is cordoned."""
+    return {one["uuid"]: one["text"] for one in yard.daemon.get("/api/gpu/queue").json()["withheld"]
+            if one["why"] == "cordoned"}
+
+
+def test_a_lease_with_a_changed_letter_frees_no_gpu(yard, run):
+    first, second = yard.granted(), yard.granted()
+    token = yard.caller.ask("POST", "/api/gpu/tokens", {"name": "ci", "scope": "read"}).json()["token"]["id"]
+    spoil(yard, f"UPDATE leases SET binding = 'procesr' WHERE id = '{first['id']}'")
+    (fence, gpus) = place_of(first)
+    for _ in range(2):  # in this life, and in the next
+        wait_until(lambda: yard.held() == {second["id"]: place_of(second)}, "the other lease")
+        assert list(withheld(yard)) == gpus
+        assert "a lease of this GPU could not be read" in withheld(yard)[gpus[0]]
+        notes = yard.daemon.get("/api/gpu/queue").json()["notes"]
+        assert any("could not be read" in note for note in notes), notes
+        assert "could not be read" in run("doctor", "--socket", yard.daemon.socket).stdout
+        assert [one["id"] for one in yard.caller.ask("GET", "/api/gpu/tokens").json()["tokens"]] == [token]
+        yard.restart()
+        yard.open()
+    others = [yard.granted() for _ in range(2)]  # the last of four GPUs is withheld
+    assert yard.claim(wait_s=0).json()["lease"]["state"] == "ended"
+    assert yard.caller.ask("DELETE", f"/api/gpu/manage/{gpus[0]}/cordon").status == 200
+    last = yard.granted()
+    assert place_of(last)[1] == gpus
+    fences = [lease["fence"] for lease in (first, second, *others, last)]
+    assert fences == sorted(set(fences)) and fence == fences[0]
+
+
+def test_a_lease_of_unreadable_gpus_withholds_them_all(yard):
+    first = yard.granted()
+    spoil(yard, "UPDATE leases SET gpus = '[\"GPU-' WHERE state = 'held'")
+    wait_until(lambda: len(withheld(yard)) == 4, "all GPUs to be cordoned")
+    assert yard.claim(wait_s=0).json()["lease"]["state"] == "ended"
+    yard.restart()
+    yard.open()
+    wait_until(lambda: len(withheld(yard)) == 4, "all GPUs to be cordoned")
+    assert yard.caller.ask("DELETE", "/api/gpu/manage/all/cordon").status == 200
+    assert yard.granted()["fence"] > first["fence"]
+
+
+def test_a_quarantined_gpu_stays_withheld_without_its_alert(alerts_yard):
+    yard = alerts_yard(brake("brake", "quarantine = true"), gpus=2)
+    wait_until(lambda: yard.get("load")["capacity"] == 2, "GPUs to lease")
+    sick = yard.fire(1, "brake")["gpu"]["uuid"]
+    yard.end(signal.SIGTERM)
+    yard.release(1)  # from now on only the row says that the GPU is sick
+    with sqlite3.connect(yard.daemon.state + "/state.db") as database:
+        changed = database.execute("UPDATE alerts SET state = 'firinh' WHERE state = 'firing'")
+        assert changed.rowcount == 1
+    database.close()
+    for _ in range(2):  # in this life, and in the next
+        yard.start()
+        free = wait_until(lambda: json.loads(yard.go("free", "--json").stdout or "{}").get("gpus"), "the other GPU")
+        assert [gpu["index"] for gpu in free] == [0], free
+        assert "an alert of this GPU could not be read" in withheld(yard)[sick]
+        yard.end(signal.SIGTERM)
+    yard.start()
+    wait_until(lambda: sick in withheld(yard), "the cordon")
+    yard.must("uncordon", "1")
+    wait_until(lambda: yard.go("free", "--gpus", "2").returncode == 0, "the GPU to be leased again")
+
+
+def test_a_changed_counter_gives_no_fence_twice(yard):
+    first = yard.granted()
+    spoil(yard, "UPDATE lease_counters SET name = 'last_fenge' WHERE name = 'last_fence'")
+    assert yard.granted()["fence"] > first["fence"] + 1_000_000_000

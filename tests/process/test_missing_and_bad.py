@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import termios
+import time
 
 import pytest
 
@@ -71,6 +72,14 @@ def test_the_cli_through_a_daemon_without_a_driver_says_the_same(daemon, run):
     devices = run("devices", "--json", "--socket", yard.socket)
     assert devices.returncode == 5
     assert json.loads(devices.stdout)["devices"] == []
+
+
+def test_without_a_driver_free_ends_at_once(daemon, run):
+    yard = daemon("--nvml", "/nowhere/lib.so")
+    began = time.monotonic()
+    free = run("free", "-n", "1", "--socket", yard.socket)
+    assert free.returncode == 5, free.stderr
+    assert time.monotonic() - began < 10
 
 
 def test_a_library_that_is_none_is_a_driver_that_does_not_initialise(daemon):

@@ -10,16 +10,11 @@ import subprocess
 import time
 
 import pytest
-from net_yard import NetYard, refuses_to_start
+from net_yard import NetYard, openssl, refuses_to_start
 from program import PATIENCE, PROGRAM, wait_until
 from prometheus_server import Prometheus
 from receiver import make_certificate
 from schemas import validate
-
-
-def openssl(*words, **options):
-    return subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=PATIENCE,
-                          **options).stdout
 
 
 @pytest.fixture
@@ -159,7 +154,6 @@ def test_a_setup_that_lets_strangers_in_does_not_start(tmp_path):
             ('[server]\nlisten = ["10.1.2.3:9410"]\n', "FILE:2: server.listen"),
             ('[server]\nlisten = ["127.0.0.1:0"]\ninsecure_read_only = ["10.1.2.3:9410"]\n', "FILE:3:"),
             ('[zeus]\nlisten = ["0.0.0.0:4938"]\n', "FILE:2: zeus.listen"),
-            ('[tls]\nlisten = ["127.0.0.1:0"]\n', "gpuyard tls init"),
             ('[tls]\nlisten = ["nonsense"]\n', "FILE:2: tls.listen"),
             ('[tls]\nclients = ["CN=x = read"]\n', "FILE:2:"),
             ('[tls]\nclients = ["DNS:x = lease"]\n', "uid NUMBER"),
@@ -219,7 +213,7 @@ def test_a_new_certificate_is_shown_and_a_broken_one_is_not(net):
     yard.certificate.write_text(good)  # of another key
     wait_until(lambda: "the certificate stays" in yard.daemon.log(), "the complaint")
     assert yard.shown() == served
-    trouble = json.loads(yard.curl("/ready", "-k")[1])["notes"]
+    trouble = yard.daemon.get("/ready", unix=True).json()["notes"]
     assert len(trouble) == 1 and "key" in trouble[0]
     yard.daemon.wait_for_readings(1)
     metrics = yard.curl("/metrics", "-k", token=token)[1]

@@ -15,7 +15,7 @@ import proofs
 import pytest
 from chromium import Chromium
 from net_yard import NetYard
-from program import PATIENCE, PROGRAM
+from program import PATIENCE, PROGRAM, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 PROOF = "pages in Chromium"
@@ -278,6 +278,26 @@ def https_page(daemon, tmp_path):
         page.wait_for("location.pathname === '/login' && document.querySelector('input[type=password]')")
         log_in(page, token)
         yield page, yard, token
+
+
+def test_a_tab_of_another_daemon_is_told_no_token(daemon, tmp_path):
+    """One address leads to one daemon after the other, as a tunnel's end does."""
+    port = free_port()
+    yard = NetYard(daemon, tmp_path,
+                   before=lambda net: net.config.write_text(net.config.read_text().replace(":0", f":{port}")))
+    page_or_skip(yard.daemon)
+    token = yard.make_token("browser", "--scope", "read")
+    pin = yard.pin.removeprefix("sha256//")
+    with Chromium(tmp_path, f"--ignore-certificate-errors-spki-list={pin}") as browser:
+        page = browser.open(yard.host + "/")
+        log_in(page, token)
+        shows_live(page.another(yard.host + "/"))  # of the same daemon: it is told
+        yard.daemon.kill()
+        daemon("--simulate", "2", "--config", str(yard.config), directory=tmp_path)
+        other = page.another(yard.host + "/")
+        other.wait_for("document.querySelector('input[type=password]')")
+        time.sleep(1)  # an answer of the first tab would have come
+        assert other.evaluate("document.querySelector('header .bad')?.textContent") == "a token is needed"
 
 
 def log_in(page, token):

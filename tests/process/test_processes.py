@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from control_groups import ControlGroups
 from program import PATIENCE, Daemon, wait_until
 
 ROOT = os.geteuid() == 0
@@ -159,55 +160,27 @@ def test_arguments_are_for_their_own_user_and_for_administrators(world, open_pla
         yard.kill()
 
 
-def unified_mount():
-    for line in Path("/proc/mounts").read_text().splitlines():
-        _, place, kind, *_ = line.split()
-        if kind == "cgroup2":
-            return Path(place)
-    return None
-
-
-@pytest.fixture
-def cgroup():
-    """Makes a control group that looks like that of a container in a pod."""
-    mount = unified_mount()
-    made = []
-
-    def make(*names):
-        place = mount
-        for name in names:
-            place = place / name
-            place.mkdir()
-            made.append(place)
-        return place
-    if mount is None or not ROOT:
-        pytest.skip("there is no cgroup2 here in which groups can be made")
-    try:
-        yield make
-    finally:
-        for place in reversed(made):
-            wait_until(lambda place=place: try_to_remove(place), f"{place} to be empty")
-
-
-def try_to_remove(place):
-    try:
-        place.rmdir()
-        return True
-    except OSError:
-        return False
-
-
-def test_a_real_control_group_names_container_and_pod(world, yard, cgroup, sleepers):
-    try:
-        group = cgroup(f"kubepods-pod{POD.replace('-', '_')}.slice",
-                       f"cri-containerd-{CONTAINER}.scope")
-    except OSError as error:
-        pytest.skip(f"no control group can be made here: {error}")
+def test_a_real_control_group_names_container_and_pod(world, yard, opened, sleepers):
+    group = opened(ControlGroups()).make(f"kubepods-pod{POD.replace('-', '_')}.slice",
+                                         f"cri-containerd-{CONTAINER}.scope")
     process = sleepers()
     (group / "cgroup.procs").write_text(str(process.pid))
     attach(world, process.pid)
     one = known(yard, process.pid)
     assert (one["container"], one["container_runtime"], one["pod"]) == (CONTAINER, "containerd", POD)
+    process.kill()
+    process.wait()
+
+
+# As in a service of root's that is handed to a user (Delegate=).
+def test_a_pod_in_a_users_group_is_none(world, yard, opened, sleepers):
+    group = opened(ControlGroups()).make(f"handed-over-{os.getpid()}.service", "kubepods", f"pod{POD}",
+                                         CONTAINER, owner=NOBODY)
+    process = sleepers()
+    (group / "cgroup.procs").write_text(str(process.pid))
+    attach(world, process.pid)
+    one = known(yard, process.pid)
+    assert (one["container"], one["pod"]) == (CONTAINER, None)
     process.kill()
     process.wait()
 

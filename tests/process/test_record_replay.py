@@ -146,6 +146,7 @@ def test_force_follows_no_link(run, tmp_path):
     (["replay", "/nowhere/a.rec"], 6, "/nowhere/a.rec: No such file"),
     (["replay", RECORDING, "--from", "1h"], 2, "is 24.0 s long; it cannot begin at 3600.0 s"),
     (["replay", RECORDING, "--speed", "0"], 2, "--speed"),
+    (["replay", RECORDING, "--speed", "nan"], 2, "--speed"),
     (["replay", RECORDING, "--from", "soon"], 2, '"soon" is not'),
     (["serve", "--replay", "/etc/passwd"], 2, "this is no recording of gpuyard's"),
     (["serve", "--replay", RECORDING, "--simulate", "2"], 2, "excludes"),
@@ -153,7 +154,7 @@ def test_force_follows_no_link(run, tmp_path):
     (["record", "/nowhere/a.rec", "--simulate", "1", "--for", "1s"], 6, "creating /nowhere/a.rec"),
     (["record", "/dev/full", "--force", "--simulate", "1", "--for", "1s"], 1, "No space left"),
     (["record", "-", "--for", "1s", "--nvml", "/nowhere/lib.so"], 5, "failed to initialise NVML"),
-], ids=range(11))
+], ids=range(12))
 def test_bad_input_is_said(run, arguments, code, said):
     done = run(*arguments)
     assert said in done.stderr

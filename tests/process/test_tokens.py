@@ -4,9 +4,11 @@ program; shown over a Unix socket, over TCP without TLS, and after a restart."""
 import json
 import os
 import re
+import resource
 import stat
 import time
 
+import control_client
 import pytest
 from control_client import connect
 from program import PATIENCE, Caller, wait_until
@@ -123,12 +125,103 @@ def test_a_token_of_one_gpu_sees_one(yard):
     assert whole.status == 403 and "without --gpus" in whole.text
 
 
+def wish(name, **more):
+    return {"name": name, "scope": "read"} | more
+
+
+def test_revoking_again_is_answered_and_leaves_no_trace(yard):
+    user = control_client.Caller(yard.daemon.socket, 61801)
+    number = user.ask("POST", "/api/gpu/tokens", wish("ci")).json()["token"]["id"]
+    for _ in range(20):
+        answer = user.ask("DELETE", f"/api/gpu/tokens/{number}")
+        assert answer.status == 200 and answer.json()["tokens"][0]["state"] == "revoked"
+        assert user.ask("DELETE", "/api/gpu/tokens?uid=61801").status == 200
+    user.close()
+    action = f"revoke token {number}"
+    wait_until(lambda: action in yard.must("audit"), "the audit of it")
+    time.sleep(0.3)  # three times as long as a line of the audit waits
+    lines = json.loads(yard.must("audit", "--json"))["entries"]
+    assert [line["by"] for line in lines if line["action"] == action] == ["uid 61801"]
+
+
+def test_a_user_changes_sixty_tokens_a_minute(yard):
+    users = [control_client.Caller(yard.daemon.socket, uid) for uid in (61802, 61803)]
+    greedy, other = users
+    began = time.monotonic()
+    statuses = [greedy.ask("DELETE", "/api/gpu/tokens?uid=61802").status for _ in range(100)]
+    allowed = 60 + (time.monotonic() - began)
+    assert 60 <= statuses.count(200) <= allowed and statuses.count(503) == 100 - statuses.count(200)
+    refused = yard.daemon.get("/api/gpu/tokens", unix=True, method="POST")
+    assert refused.status == 400, "root has no limit"
+    assert other.ask("POST", "/api/gpu/tokens", wish("ci")).status == 201
+    answer = greedy.ask("POST", "/api/gpu/tokens", wish("ci"))
+    assert answer.error() == "busy" and "in a minute" in answer.text
+    wait_until(lambda: greedy.ask("POST", "/api/gpu/tokens", wish("ci")).status == 201, "room for one more")
+    for user in users:
+        user.close()
+
+
+def test_a_life_has_bounds(yard):
+    for uid in (None, 61804):
+        user = control_client.Caller(yard.daemon.socket, uid)
+        for seconds in (0, -5, 0.5, 315360001, 9.2e9, 9.3e9, 1e18, 1e308):
+            answer = user.ask("POST", "/api/gpu/tokens", wish("ci", lasts_s=seconds))
+            assert (answer.status, answer.error()) == (400, "invalid"), (seconds, answer.text)
+            assert "315360000" in answer.text
+        assert user.ask("GET", "/api/gpu/tokens").json()["tokens"] == []
+        user.close()
+
+
+def test_a_revocation_that_cannot_be_kept_is_kept_later(yard, daemon):
+    token = yard.make("leaked")
+    pid = yard.daemon.process.pid
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))
+    refused = yard.go("token", "revoke", "leaked")
+    assert refused.returncode != 0 and "refused from now on" in refused.stderr, refused.stderr
+    assert "gpuyard keeps trying" in refused.stderr
+    assert yard.ask("/api/gpu/leases", token).status == 401
+    assert yard.tokens()["leaked"]["not_kept"]
+    assert "revoked, not kept yet" in yard.must("token", "list")
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    wait_until(lambda: not yard.tokens()["leaked"]["not_kept"], "the revocation on the disk", every=0.2)
+    yard.daemon.process.kill()
+    yard.daemon.process.wait()
+    again = daemon("--simulate", "2", directory=yard.daemon.directory)
+    headers = {"Authorization": f"Bearer {token}"}
+
+    def answer():
+        status = again.get("/api/gpu/leases", unix=True, headers=headers).status
+        return status != 503 and status
+    assert wait_until(answer, "the tokens") == 401
+
+
+def test_tokens_of_no_user_are_named(yard):
+    for name, uid in (("ci", 61805), ("cd", 61805), ("other", 61806)):
+        yard.must("token", "create", name, "--user", str(uid))
+    yard.make("own")
+    yard.must("token", "revoke", "other")
+    named = "No user of this machine has UID 61805, but 2 good tokens have"
+    wait_until(lambda: named in yard.must("token", "list"), "the name service", every=0.2)
+    assert yard.tokens()["ci"]["user_gone"] is True and yard.tokens()["own"]["user_gone"] is None
+    assert "gpuyard token revoke --all-of 61805" in yard.must("token", "list")
+    assert "61806" not in yard.must("token", "list").replace("uid 61806", "")
+    assert named in yard.must("doctor")
+    assert any(named in line for line in json.loads(yard.must("doctor", "--json"))["advice"])
+    yard.must("token", "revoke", "--all-of", "61805")
+    assert named not in yard.must("doctor") + yard.must("token", "list")
+
+
 def test_bad_input_is_told_with_what_to_do(yard):
     for arguments, words in [
             (("create", "x", "--scope", "everything"), "--scope"),
             (("create", "x", "--expires", "soon"), "--expires"),
+            (("create", "x", "--expires", "0"), "from 1s to 365d"),
+            (("create", "x", "--expires=-5"), "from 1s to 365d"),
+            (("create", "x", "--expires", "1e18"), "from 1s to 365d"),
+            (("create", "x", "--expires", "1e308"), "from 1s to 365d"),
+            (("create", "x", "--expires", "9.2e9"), "from 1s to 365d"),
             (("create", "x", "--gpus", "7"), "7"),
-            (("create", "x" * 65), "1 to 64 printable characters"),
+            (("create", "x" * 65), "from 1 to 64 bytes"),
             (("revoke",), "--all-of USER"),
             (("revoke", "nobody"), "gpuyard token list"),
             (("revoke", "--all-of", "no-such-user"), "no user no-such-user"),

@@ -1,0 +1,443 @@
+"""One door's trouble does not end the house: what keeps an address, a socket or a sink shut keeps nothing else
+shut, is told, and is over when it is mended, without a restart."""
+
+import contextlib
+import datetime
+import http.client
+import json
+import os
+import resource
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+
+import pytest
+from alerts_yard import brake, webhook
+from control_client import Caller as User, connect
+from net_yard import NetYard, openssl, refuses_to_start
+from program import PATIENCE, PROGRAM, Caller, clean_environment, free_port, wait_until
+from receiver import Receiver, secret_file
+
+AT_ONCE = "".join(f"[rule.{name}]\nhold_s = 0\nclear_hold_s = 0\n"
+                  for name in ("certificate-refused", "listener-closed"))
+
+
+def can_connect(port):
+    with contextlib.closing(socket.socket()) as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+class House(Caller):
+    """A daemon with doors of its own, of which a test breaks one."""
+
+    def __init__(self, daemon, place):
+        self.start_daemon = daemon
+        self.place = place
+        self.state = place / "state"
+        self.environment = clean_environment(place)
+        self.port = free_port()
+        self.tls = self.state / "tls"
+        self.must("tls", "init", "--state", str(self.state), "--name", "localhost,127.0.0.1")
+        (place / "alerts.toml").write_text(AT_ONCE)
+        self.configure(f'[tls]\nlisten = ["127.0.0.1:{self.port}"]\n')
+
+    def configure(self, text):
+        (self.place / "gpuyard.toml").write_text(f'[alerts]\nfile = "{self.place}/alerts.toml"\n{text}')
+
+    def start(self):
+        self.daemon = self.start_daemon("--simulate", "2", "--config", str(self.place / "gpuyard.toml"),
+                                        directory=self.place)
+        self.environment["GPUYARD_SOCKET"] = self.daemon.socket
+        return self
+
+    def firing(self):
+        return {one["rule"] for one in self.daemon.get("/api/gpu/alerts", unix=True).json()["alerts"]}
+
+    def notes(self):
+        return self.daemon.get("/ready", unix=True).json()["notes"]
+
+    def works(self):
+        """All else goes on: a lease is granted and released."""
+        lease = wait_until(lambda: self.claimed(), "a lease")
+        self.must("lease", "release", lease)
+
+    def claimed(self):
+        done = self.go("lease", "take", "--ttl", "1m", "--json")
+        return json.loads(done.stdout)["lease"]["id"] if done.returncode == 0 else None
+
+    def is_shut(self, rule, words):
+        self.works()
+        wait_until(lambda: rule in self.firing(), f"the alert {rule}")
+        told = self.notes()
+        assert len(told) == 1 and words in told[0], told
+        assert words in self.go("doctor").stdout
+
+    def is_mended(self, rule):
+        wait_until(lambda: not self.notes(), lambda: f"no trouble: {self.notes()}")
+        wait_until(lambda: rule not in self.firing(), f"the end of the alert {rule}")
+        self.works()
+
+
+@pytest.fixture
+def house(daemon, tmp_path):
+    return House(daemon, tmp_path)
+
+
+def dated(place, key, out, begins, ends, signer=None):
+    """A certificate for this machine from one moment to another, in seconds from now; self-signed, or signed
+    by the certificate `signer`.pem."""
+    folder = place / f"ca-{out.name}"
+    (folder / "new").mkdir(parents=True)
+    (folder / "index.txt").touch()
+    (folder / "ca.cnf").write_text(
+        f"[ca]\ndefault_ca = one\n[one]\ndatabase = {folder}/index.txt\nrand_serial = yes\n"
+        f"new_certs_dir = {folder}/new\ndefault_md = sha256\npolicy = any\ncopy_extensions = copy\n"
+        "unique_subject = no\n[any]\ncommonName = supplied\n")
+    openssl("req", "-new", "-key", key, "-subj", "/CN=dgx1", "-addext",
+            "subjectAltName=DNS:localhost,IP:127.0.0.1", "-out", folder / "one.csr")
+
+    def moment(seconds):
+        at = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
+        return at.strftime("%Y%m%d%H%M%SZ")
+    how = (["-cert", f"{signer}.pem", "-keyfile", f"{signer}.key"] if signer else
+           ["-selfsign", "-keyfile", key])
+    openssl("ca", "-batch", "-config", folder / "ca.cnf", "-in", folder / "one.csr", "-out", out, "-notext",
+            "-startdate", moment(begins), "-enddate", moment(ends), *how)
+
+
+DAY = 86_400
+
+
+def missing(house):
+    (house.tls / "certificate.pem").unlink()
+    return "No such file"
+
+
+def expired(house):
+    dated(house.place, house.tls / "key.pem", house.tls / "certificate.pem", -2 * DAY, -DAY)
+    own_paths(house)
+    return "expired at"
+
+
+def too_early(house):
+    dated(house.place, house.tls / "key.pem", house.tls / "certificate.pem", DAY, 2 * DAY)
+    own_paths(house)
+    return "is not valid before"
+
+
+def of_another_key(house):
+    openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", house.tls / "key.pem")
+    return "is not the key of the certificate"
+
+
+def open_to_others(house):
+    (house.tls / "key.pem").chmod(0o644)
+    return "its mode 0644 lets others use it"
+
+
+def without_its_ca(house):
+    house.configure(f'[tls]\nlisten = ["127.0.0.1:{house.port}"]\nclient_ca = "{house.place}/ca.pem"\n')
+    return "ca.pem cannot be read"
+
+
+def own_paths(house):
+    """The certificate is not ours to renew."""
+    house.configure(f'[tls]\nlisten = ["127.0.0.1:{house.port}"]\ncertificate = "{house.tls}/certificate.pem"\n'
+                    f'key = "{house.tls}/key.pem"\n')
+
+
+@pytest.mark.parametrize("broken", [missing, expired, too_early, of_another_key, open_to_others, without_its_ca])
+def test_a_certificate_that_is_no_good_closes_tls_alone(house, broken):
+    good = {path: (path.read_bytes(), path.stat().st_mode) for path in house.tls.iterdir()}
+    words = broken(house)
+    house.start()
+    assert not can_connect(house.port)
+    house.is_shut("certificate-refused", words)
+    assert "gpuyard_tls_certificate_refused 1" in house.daemon.get("/metrics", unix=True).text
+    for path, (text, mode) in good.items():
+        path.write_bytes(text)
+        path.chmod(mode)
+    shutil.copy(house.tls / "certificate.pem", house.place / "ca.pem")
+    wait_until(lambda: can_connect(house.port), "TLS")
+    house.is_mended("certificate-refused")
+    served = ssl.get_server_certificate(("127.0.0.1", house.port))
+    assert "".join(served.split()) == "".join((house.tls / "certificate.pem").read_text().split())
+    metrics = house.daemon.get("/metrics", unix=True).text
+    assert "gpuyard_tls_certificate_refused 0" in metrics
+    assert f"listening on https://127.0.0.1:{house.port}" in house.daemon.log()
+
+
+@pytest.mark.parametrize("key", ["tls", "zeus"])
+def test_an_address_that_is_taken_is_opened_when_it_is_free(house, key):
+    with contextlib.closing(socket.socket()) as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        text = f'[{key}]\nlisten = ["127.0.0.1:{taken}"]\n'
+        house.configure(text if key == "tls" else f'[tls]\nlisten = ["127.0.0.1:{house.port}"]\n{text}')
+        house.start()
+        house.is_shut("listener-closed", f"{key}.listen 127.0.0.1:{taken} is closed")
+        if key == "zeus":
+            assert can_connect(house.port), "another door is open"
+    wait_until(lambda: can_connect(taken), "the address")
+    house.is_mended("listener-closed")
+
+
+@pytest.mark.parametrize("key", ["zeus.socket", "server.lease_socket"])
+def test_a_socket_without_a_directory_is_opened_when_it_has_one(house, key):
+    section, name = key.split(".")
+    where = house.place / "there"
+    where.write_text("a file in its place")
+    house.configure(f'[{section}]\n{name} = "{where}/one.sock"\n')
+    house.start()
+    house.is_shut("listener-closed", f"{key} {where}/one.sock is closed")
+    where.unlink()
+    wait_until(lambda: (where / "one.sock").exists(), "the socket")
+    house.is_mended("listener-closed")
+
+
+def test_an_address_of_a_network_that_is_not_there_closes_itself_alone(house):
+    house.configure('[server]\nlisten = ["127.0.0.1:0", "192.0.2.77:9410"]\n'
+                    'insecure_read_only = ["192.0.2.77:9410"]\n'
+                    f'[tls]\nlisten = ["192.0.2.77:9411", "127.0.0.1:{house.port}"]\n')
+    config = str(house.place / "gpuyard.toml")
+    # Without --listen of the tests' daemons, which would replace the first list.
+    with open(house.place / "daemon.log", "w") as log:
+        process = subprocess.Popen([PROGRAM, "serve", "--simulate", "1", "--load", "idle", "--config", config,
+                                    "--state", str(house.state), "--socket", str(house.place / "g.sock")],
+                                   env=house.environment, stdout=subprocess.DEVNULL, stderr=log)
+    try:
+        wait_until(lambda: can_connect(house.port), "the address that is there")
+        said = (house.place / "daemon.log").read_text()
+        for key in ("server.listen 192.0.2.77:9410", "tls.listen 192.0.2.77:9411"):
+            assert f"{key} is closed, and is tried again every 5 s: 192.0.2.77 is no address of this machine" in said
+        assert process.poll() is None
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+def test_the_main_listener_that_is_taken_ends_the_start(tmp_path):
+    with contextlib.closing(socket.socket()) as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        done = subprocess.run([PROGRAM, "serve", "--listen", f"127.0.0.1:{other.getsockname()[1]}", "--state",
+                               str(tmp_path / "state"), "--socket", str(tmp_path / "g.sock")],
+                              env=clean_environment(tmp_path), capture_output=True, text=True, timeout=PATIENCE,
+                              check=False)
+    assert done.returncode == 7 and "in use by another program" in done.stderr, done.stderr
+
+
+def test_what_only_a_person_can_mend_ends_the_start(tmp_path):
+    for text in ("nonsense", "[tls]\nlisten = 3\n", '[tls]\nliston = ["127.0.0.1:0"]\n',
+                 '[tls]\nlisten = ["127.0.0.1"]\n', '[server]\nlisten = ["0.0.0.0:9410"]\n'):
+        refuses_to_start(tmp_path, text)
+    alerts = tmp_path / "rules.toml"
+    alerts.write_text('[sink.x]\nkind = "webhook"\nurl = "http://x"\nsecret_file = "not/absolute"\n')
+    assert "must be an absolute path" in refuses_to_start(tmp_path, f'[alerts]\nfile = "{alerts}"\n')
+    if os.geteuid() == 0:
+        alerts.write_text("")
+        alerts.chmod(0o666)
+        assert "others may write" in refuses_to_start(tmp_path, f'[alerts]\nfile = "{alerts}"\n')
+
+
+def test_a_sink_whose_file_is_wrong_waits_for_it_alone(alerts_yard, opened, tmp_path):
+    desk, pager = opened(Receiver()), opened(Receiver())
+    key = tmp_path / "routing"
+    rules = (brake("brake") + "[rule.sink-failing]\nat = 1\n" + webhook("desk", desk) +
+             f'[sink.pager]\nkind = "pagerduty"\nurl = "{pager.url("/v2/enqueue")}"\n'
+             f'routing_key_file = "{key}"\n')
+    yard = alerts_yard(rules)
+    assert f"sink.pager.routing_key_file: opening {key}: No such file" in yard.log()
+    yard.fire(0, "brake")
+    wait_until(lambda: yard.firing("sink-failing"), "the alert about the sink")
+    wait_until(lambda: {one.json()["rule"] for one in desk.taken()} == {"brake", "sink-failing"},
+               "both alerts at the sink that is open")
+    assert "routing_key_file" in yard.sink("pager")["last_error"] and not pager.told
+    checked = yard.go("config", "validate", "--config", str(yard.config))
+    assert checked.returncode == 2 and str(key) in checked.stderr
+    # A reload changes the rest of the file.
+    assert "read again: " in yard.reload(rules + "[rule.memory]\nenabled = false\n")
+    key.write_text("R0UTINGKEY")
+    key.chmod(0o644)
+    wait_until(lambda: "chmod o-rwx" in yard.sink("pager")["last_error"], "what is wrong now")
+    key.chmod(0o600)
+    wait_until(lambda: pager.taken(), "what waited, at the sink that was closed")
+    assert pager.taken()[0].json()["routing_key"] == "R0UTINGKEY"
+    wait_until(lambda: not yard.firing("sink-failing"), "its end")
+
+
+def test_a_reload_closes_no_sink_that_is_open(alerts_yard, opened, tmp_path):
+    desk = opened(Receiver())
+    key = secret_file(tmp_path, "key", "s3cret")
+    yard = alerts_yard(brake("brake") + webhook("desk", desk, f'secret_file = "{key}"'))
+    os.chmod(key, 0o644)
+    assert "stays as it is" in yard.reload()
+    yard.fire(0, "brake")
+    wait_until(lambda: desk.taken(), "the alert")
+
+
+class Certified:
+    """A connection with a client certificate, which stays open."""
+
+    def __init__(self, yard, name):
+        context = ssl.create_default_context(cafile=yard.certificate)
+        context.load_cert_chain(f"{yard.place}/{name}.pem", f"{yard.place}/{name}.key")
+        self.connection = http.client.HTTPSConnection("127.0.0.1", yard.port, context=context, timeout=PATIENCE)
+
+    def get(self, path):
+        self.connection.request("GET", path)
+        answer = self.connection.getresponse()
+        return answer.status, answer.read().decode()
+
+    def stream(self):
+        """Reads events until the server ends them; returns the thread that does."""
+        self.connection.request("GET", "/api/gpu/events")
+        answer = self.connection.getresponse()
+        assert answer.status == 200
+
+        def read():
+            with contextlib.suppress(http.client.IncompleteRead):
+                answer.read()
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        return reader
+
+
+@pytest.fixture
+def clients(daemon, tmp_path):
+    """A yard that knows clients by a certificate for "localhost"; make(name, seconds) makes one."""
+    def ca(yard):
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                "-subj", "/CN=lab", "-out", tmp_path / "ca.pem", "-keyout", tmp_path / "ca.key")
+    yard = NetYard(daemon, tmp_path, before=ca,
+                   tls=f'client_ca = "{tmp_path}/ca.pem"\nclients = ["DNS:localhost = read"]')
+
+    def make(name, seconds):
+        openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out",
+                tmp_path / f"{name}.key")
+        dated(tmp_path, tmp_path / f"{name}.key", tmp_path / f"{name}.pem", -DAY, seconds,
+              signer=tmp_path / "ca")
+    yard.certify = make
+    return yard
+
+
+def test_a_client_certificate_ends_on_open_connections_too(clients):
+    clients.certify("short", 5)
+    asking, listening = Certified(clients, "short"), Certified(clients, "short")
+    assert asking.get("/api/gpu/snapshot")[0] == 200
+    reader = listening.stream()
+    status, body = wait_until(lambda: (lambda got: got[0] != 200 and got)(asking.get("/api/gpu/snapshot")),
+                              "the end of the certificate", every=0.2)
+    assert status == 403 and "expired at" in body
+    reader.join(5)
+    assert not reader.is_alive(), "its stream goes on"
+    with pytest.raises((ssl.SSLError, http.client.HTTPException, ConnectionError)):
+        Certified(clients, "short").get("/health")
+
+
+def test_a_resumed_session_does_not_outlive_its_certificate(clients):
+    clients.certify("short", 5)
+    context = ssl.create_default_context(cafile=clients.certificate)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2  # whose ticket comes with the handshake
+    context.load_cert_chain(f"{clients.place}/short.pem", f"{clients.place}/short.key")
+
+    def connect(session=None):
+        plain = socket.create_connection(("127.0.0.1", clients.port), PATIENCE)
+        return context.wrap_socket(plain, server_hostname="localhost", session=session)
+
+    def answers(one):
+        with contextlib.suppress(OSError):
+            one.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            return one.recv(4096).startswith(b"HTTP/1.1 200")
+        return False
+    with connect() as first:
+        session = first.session
+    with connect(session) as again:
+        assert again.session_reused and answers(again)
+
+    def is_refused():
+        try:
+            with connect(session) as late:
+                return not answers(late)
+        except OSError:
+            return True
+    wait_until(is_refused, "the end of the certificate", every=0.2)
+
+
+def test_a_certificate_is_revoked_by_sighup(clients):
+    clients.certify("long", DAY)
+    asking, listening = Certified(clients, "long"), Certified(clients, "long")
+    assert asking.get("/api/gpu/snapshot")[0] == 200
+    reader = listening.stream()
+    fingerprint = openssl("x509", "-in", clients.place / "long.pem", "-noout", "-fingerprint", "-sha256").decode()
+    text = clients.config.read_text()
+    clients.config.write_text(text + f'revoked = ["{fingerprint.split("=")[1].strip()}"]\n')
+    clients.daemon.process.send_signal(signal.SIGHUP)
+    status, body = wait_until(lambda: (lambda got: got[0] != 200 and got)(asking.get("/api/gpu/snapshot")),
+                              "the revocation")
+    assert status == 403 and "tls.revoked" in body
+    reader.join(5)
+    assert not reader.is_alive(), "its stream goes on"
+    assert "takes effect at the next start" not in clients.daemon.log()
+    clients.config.write_text(text)
+    clients.daemon.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: asking.get("/api/gpu/snapshot")[0] == 200, "the end of the revocation")
+
+
+def test_strangers_are_told_the_state_and_no_details(clients):
+    clients.key.chmod(0o644)
+    wait_until(lambda: clients.daemon.get("/ready", unix=True).json()["notes"], "the trouble")
+    status, body = clients.curl("/ready")
+    assert status == 200 and json.loads(body)["ready"] and json.loads(body)["notes"] == []
+    assert str(clients.place) not in body
+    version = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
+    for path in ("/gpu/0", "/health", "/ready"):
+        status, body = clients.curl(path)
+        assert status == 200 and socket.gethostname() not in body and version not in body, (path, body)
+    token = clients.make_token("reader", "--scope", "read")
+    assert str(clients.key) in clients.curl("/ready", token=token)[1]
+
+
+def start_with(tmp_path, descriptors):
+    return subprocess.Popen(
+        [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--socket", str(tmp_path / "g.sock"), "--state",
+         str(tmp_path / "state"), "--simulate", "1", "--load", "idle"], env=clean_environment(tmp_path),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors)))
+
+
+def test_with_the_fewest_descriptors_a_crowd_keeps_no_root_out(open_place):
+    one = start_with(open_place, 64)
+    try:
+        path = str(open_place / "g.sock")
+        wait_until(lambda: os.path.exists(path), "the socket")
+        said = one.stderr.readline()
+        while "listening on http://" not in said:
+            said = one.stderr.readline()
+        port = int(said.rsplit(":", 1)[1])
+        crowd = []
+        for _ in range(100):  # at all doors at the same time
+            crowd += [connect(path, 61101), connect(str(open_place / "g.lease.sock"), 61101),
+                      socket.create_connection(("127.0.0.1", port), PATIENCE, ("127.0.0.9", 0))]
+        time.sleep(1)
+        began = time.monotonic()
+        root = User(path)
+        assert root.ask("GET", "/api/gpu/load").status == 200
+        assert time.monotonic() - began < 3
+        for client in [root, *crowd]:
+            client.close()
+    finally:
+        one.terminate()
+        one.communicate(timeout=PATIENCE)
+
+
+def test_too_few_descriptors_end_the_start(tmp_path):
+    one = start_with(tmp_path, 63)
+    said = one.communicate(timeout=PATIENCE)[1]
+    assert one.returncode == 2, said
+    assert "LimitNOFILE" in said and "ulimit -n" in said

@@ -1,0 +1,189 @@
+"""Whose a process in a container is: the kernel says who made its control group, and the words that a
+stranger may write say nothing. Real processes of several users in real control groups; what docker,
+podman and the kubelet do with groups, users and namespaces is done here by root."""
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from control_client import Caller
+from control_groups import ControlGroups
+from program import Daemon, children, clean_environment, program_for_others, runs, wait_until
+from sim_world import World
+
+LEASES = "/api/gpu/leases"
+LESSEE, STRANGER, THIRD = 1002, 1001, 1999
+SLEEP = "import sys; print('up', flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def groups(opened):
+    return opened(ControlGroups())
+
+
+@pytest.fixture
+def start(groups):
+    """start(group, uid, lease): the pid of a process that waits there, and names the lease; `leads`: it is
+    the first of a PID namespace."""
+    started = []
+
+    def go(group, uid, lease=None, leads=False):
+        environment = {"PATH": os.environ["PATH"]} | ({"GPUYARD_LEASE": lease} if lease else {})
+        become = {"user": uid, "group": uid, "extra_groups": []}
+        command = [sys.executable, "-c", SLEEP]
+        if leads:
+            if not all(map(shutil.which, ("unshare", "setpriv"))):
+                pytest.skip("making a PID namespace needs unshare and setpriv")
+            command = ["unshare", "--pid", "--fork", "--kill-child", "setpriv", f"--reuid={uid}",
+                       f"--regid={uid}", "--clear-groups", *command]
+            become = {}
+        process = subprocess.Popen(command, env=environment, cwd="/", stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, **become)
+        started.append(process)
+        assert process.stdout.readline() == b"up\n"
+        pid, = children(process.pid) if leads else [process.pid]
+        if group is not None:
+            (group / "cgroup.procs").write_text(str(pid))
+        return pid
+
+    yield go
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def lease(yard):
+    """A lease of the lessee on one GPU, without a process."""
+    caller = Caller(yard.socket, LESSEE)
+
+    def asked():  # refused until the GPUs were looked at
+        answer = caller.ask("POST", LEASES, {"binding": "detached", "ttl_s": 600, "answer_within_s": 20})
+        return answer if answer.status != 503 else None
+    answer = wait_until(asked, "the daemon to lease GPUs")
+    assert answer.status == 200, answer.text
+    yield answer.json()["lease"]
+    caller.close()
+
+
+def gpu_of(lease):
+    return lease["gpus"][0]["index"]
+
+
+def attach(world, lease, pid):
+    world.must("attach", "--pid", str(pid), "--gpu", str(gpu_of(lease)), "--vram", "1G", "--load", "0.5")
+
+
+def release(yard, lease):
+    caller = Caller(yard.socket, LESSEE)
+    answer = caller.ask("DELETE", f"{LEASES}/{lease['id']}?fence={lease['fence']}")
+    caller.close()
+    assert answer.status == 200, answer.text
+
+
+def now(yard, lease):
+    return yard.get(f"{LEASES}/{lease['id']}").json()["lease"]
+
+
+def squatters(yard):
+    return {one["pid"] for one in yard.get("/api/gpu/queue").json()["squatters"]}
+
+
+def container_name():
+    return f"docker-{secrets.token_hex(32)}.scope"
+
+
+def handed_over(groups, owner, *names):
+    """A group that a user made below a service of root's that was handed to that user (Delegate=)."""
+    return groups.make(f"handed-over-{secrets.token_hex(4)}.service", *names, owner=owner)
+
+
+def below_manager(groups, owner, name):
+    """A group as `systemd-run --user --scope` makes it."""
+    return groups.make(f"user-{secrets.token_hex(4)}.slice", f"user@{owner}.service", "user.slice", name,
+                       owner=owner)
+
+
+@pytest.fixture
+def run(open_place):
+    """The daemon of a world that every user may enter, and the lessee's `gpuyard run` there."""
+    world, daemon, running = World(open_place), None, None
+    try:
+        world.start("--gpus", "1", "--load", "idle")
+        daemon = Daemon(open_place, GPUYARD_SIM_WORLD=str(world.directory)).ready()
+        running = subprocess.Popen(
+            [program_for_others(open_place), "run", "--", "sh", "-c", "echo $GPUYARD_LEASE; exec sleep 600"],
+            env=clean_environment(open_place, GPUYARD_SOCKET=daemon.socket), cwd="/", text=True,
+            user=LESSEE, group=LESSEE, extra_groups=[], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        yield daemon, running
+    finally:
+        if running:
+            running.kill()
+            running.communicate()
+        if daemon:
+            daemon.kill()
+        world.end()
+
+
+@pytest.mark.parametrize("place", [handed_over, below_manager])
+def test_a_strangers_group_keeps_no_gpu_draining(run, groups, start, place):
+    daemon, running = run
+    lease = {"id": running.stdout.readline().strip()}
+    name = container_name()
+    first = start(groups.make(name), LESSEE, lease["id"], leads=True)
+    stranger = start(place(groups, STRANGER, name), STRANGER, lease["id"])
+    running.terminate()
+    drains = wait_until(lambda: now(daemon, lease)["why"],
+                        lambda: f"the first process to be named; it is {now(daemon, lease)}")
+    assert drains == f"pid {first} still runs"
+    os.kill(first, 9)
+    wait_until(lambda: now(daemon, lease)["state"] == "ended", lambda: f"its end; it is {now(daemon, lease)}")
+    assert runs(stranger)
+
+
+def test_a_strangers_mark_makes_a_squatter(world, yard, lease, groups, start):
+    name = container_name()
+    start(groups.make(name), LESSEE, lease["id"], leads=True)
+    strangers = {start(None, STRANGER, lease["id"]),
+                 start(handed_over(groups, STRANGER, name), STRANGER, lease["id"]),
+                 start(below_manager(groups, STRANGER, name), STRANGER, lease["id"])}
+    for pid in strangers:
+        attach(world, lease, pid)
+    wait_until(lambda: squatters(yard) == strangers,
+               lambda: f"all of {strangers} to be squatters; {squatters(yard)} are")
+    release(yard, lease)
+
+
+# `gpuyard run -- docker run -e GPUYARD_LEASE`, `docker run -d` and a pod: groups that root made.
+@pytest.mark.parametrize("uid", [0, LESSEE, THIRD])
+@pytest.mark.parametrize("above", [(), ("kubepods-burstable-pod{pod}.slice",)])
+def test_roots_container_may_have_any_user(world, yard, lease, groups, start, uid, above):
+    pod = secrets.token_hex(16)
+    group = groups.make(*(name.format(pod=pod) for name in above), container_name())
+    first = start(group, uid, lease["id"], leads=True)
+    worker = start(group, uid)  # the first speaks for it
+    stray = start(None, STRANGER)
+    for pid in (first, worker, stray):
+        attach(world, lease, pid)
+    wait_until(lambda: stray in squatters(yard), "the stray process to be a squatter")
+    assert squatters(yard) == {stray}
+    release(yard, lease)
+    assert str(first) in wait_until(lambda: now(yard, lease)["why"], "why it drains")
+    assert now(yard, lease)["state"] == "draining"
+
+
+def test_rootless_podman_is_its_users_alone(world, yard, lease, groups, start):
+    name = f"libpod-{secrets.token_hex(32)}.scope"
+    own = below_manager(groups, LESSEE, name)
+    inside = start(own, 100_000 + THIRD, lease["id"])
+    stray = start(below_manager(groups, STRANGER, name), 200_000 + THIRD, lease["id"])
+    for pid in (inside, stray):
+        attach(world, lease, pid)
+    wait_until(lambda: stray in squatters(yard), "the stranger's process to be a squatter")
+    assert squatters(yard) == {stray}
+    release(yard, lease)
+    assert str(inside) in wait_until(lambda: now(yard, lease)["why"], "why it drains")
