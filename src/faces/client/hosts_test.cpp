@@ -242,14 +242,14 @@ TEST_F(HttpsKeysTest, APinIsFoundWhateverTheLetters) {
 
 TEST_F(HttpsKeysTest, TwoEntriesOfAHostAreAlike) {
   const std::string one = fmt::format("[dgx1]\nurl = \"https://LAB\"\npin = \"{}\"\n", pin_);
-  const std::string other = "[lab]\nurl = \"https://lab.:9411\"\n";
-  write("hosts.toml", one + other + fmt::format("pin = \"{}\"\n", pin_));
+  const std::string both = one + "[lab]\nurl = \"https://lab.:9411\"\n";
+  write("hosts.toml", fmt::format("{}pin = \"{}\"\n", both, pin_));
   const auto daemon = called();
   ASSERT_TRUE(daemon) << daemon.error().message;
   EXPECT_EQ(daemon->tls->origin.pin, pin_);
   for (const std::string& differs : {std::string(), std::string("token_file = \"/t\"\n"),
                                      fmt::format("pin = \"{}\"\nca_file = \"/c\"\n", pin_)}) {
-    write("hosts.toml", one + other + differs);
+    write("hosts.toml", both + differs);
     EXPECT_THAT(complaint(), HasSubstr("dgx1 and lab are the same host, https://lab:9411, and "
                                        "differ in pin"));
     EXPECT_TRUE(called({}, "https://another"));
