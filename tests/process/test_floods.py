@@ -71,4 +71,4 @@ def test_all_floods_together_reach_no_other(with_a_past):
 
 def test_a_hundred_runs_at_once_are_taken(floods):
     codes, said, _ = runs_at_once(floods, 100)
-    assert (codes, said) == ([0] * 100, [])
+    assert codes == [0] * 100, said  # a run that was put off says so, and tries again
