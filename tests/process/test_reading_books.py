@@ -147,7 +147,7 @@ def test_no_route_says_that_there_is_none_before_it_was_read(yard):
             status, again, text = raw(yard, method, path)
             what = f"{method} {path}: {status} {text[:300]}"
             if status == 503:  # also while the driver has not been read
-                assert again[0] == "1", what
+                assert again[0] == "1" or pattern == "/ready", what
                 if again[1]:
                     put_off.add((method, pattern))
             elif pattern in KEPT and method == "GET":
