@@ -16,6 +16,9 @@ from strangers import Crowd, Healthy, client_hello, connect, context, memory, ov
 from program import wait_until
 from receiver import make_certificate
 
+APART = "GPUYARD_ATTACK_APART"  # set where the attack has a network of its own
+STRANGERS = "198.18"  # addresses there that are not loopback's
+
 
 def handshakes_at_once(yard, board):
     crowd = Crowd(yard.port, 60 if board.short else 500)
@@ -245,6 +248,9 @@ def guesses(yard, board):
 
 def timing(yard, board):
     """Whether an unknown id takes another time than a wrong secret: Welch's t."""
+    what = "unknown against wrong tokens, Welch's t"
+    if APART not in os.environ:  # guesses of one party are answered one after the other, and ever later
+        return board.skip(what, "only as root, in a network of its own")
     made = yard.make_token("known")
     known_id = made[4:12]
     times = {"unknown": [], "wrong": []}
@@ -252,7 +258,7 @@ def timing(yard, board):
     for number in range(rounds):
         kinds = [("unknown", "zzzzzzzz"), ("wrong", known_id)]
         for kind, identity in kinds if number % 2 else reversed(kinds):  # the first of an address is noted
-            source = f"127.{2 + number // 60000}.{number // 250 % 250}.{number % 250 + 1}"
+            source = f"{STRANGERS}.{number // 250}.{number % 250 + 1}"
             with connect(yard.port, source) as raw, context().wrap_socket(raw) as one:
                 request = (f"GET /health HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "
                            f"{token_of(identity, number)}\r\n\r\n").encode()
@@ -264,7 +270,7 @@ def timing(yard, board):
     means = [statistics.mean(one) for one in middle.values()]
     error = sum(statistics.variance(one) / len(one) for one in middle.values()) ** 0.5
     t = abs(means[0] - means[1]) / error
-    board.bar("unknown against wrong tokens, Welch's t", t, 4.5, f"of {rounds} each")
+    board.bar(what, t, 4.5, f"of {rounds} each")
 
 
 ALL = (handshakes_at_once, stalled_hellos, idle_connections, odd_talk, sslyze, testssl, swapped_certificates, guesses)
