@@ -129,7 +129,8 @@ names it.
 .It Ev GPUYARD_SOCKET
 The path of the daemon's socket.
 .It Ev GPUYARD_TOKEN , GPUYARD_TOKEN_FILE
-The token to show to the one daemon that is named, over https, or the file that holds it.
+The token for the one daemon that is named, over https, or the file that
+holds it.
 In the path,
 .Ql {}
 stands for the daemon's host; many daemons are shown only such a file.
