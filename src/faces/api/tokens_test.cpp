@@ -491,9 +491,9 @@ TEST_F(TokenRoutes, ARevocationThatIsNotKeptIsListedAsSuch) {
 }
 
 TEST_F(TokenRoutes, TokensLiveFromASecondToTenYears) {
-  const auto wish = [&](const std::string& seconds, std::uint32_t uid = kAlice) {
+  const auto wish = [&](const std::string& life, std::uint32_t uid = kAlice) {
     return post("/api/gpu/tokens",
-                R"({"name":")" + seconds + R"(","scope":"read","lasts_s":)" + seconds + "}",
+                R"({"name":")" + life + R"(","scope":"read","lasts_s":)" + life + "}",
                 local_user(uid));
   };
   for (const char* bad : {"0", "-5", "0.9", "315360001", "9.2e9", "9.3e9", "1e18", "1e308"}) {
