@@ -25,20 +25,18 @@ BETWEEN_CLAIMS = 0.2
 LONGEST_CHANGE = 15.0  # seconds that a change of settings may take
 # How long a daemon that was just started, or waits for its disk, may take to answer first.
 FIRST_ANSWER = 30.0
-INSISTS = 30.0  # seconds that a call is made again while the daemon reads what it has kept
-TURNS, TURNS_WITHIN = 3, 5.0  # how often, and how long, one is made again that is over a share
+INSISTS = 30.0  # seconds in which a call is repeated while the daemon reads its stored state
+TURNS, TURNS_WITHIN = 3, 5.0  # repetitions, and seconds, for a caller who is over a share
 
 
 class Call(NamedTuple):
-    """One request. `more` is added to the client's deadline, `least` is the least of it. `insists`:
-    it is made again while the daemon reads what it has kept, or its caller is over his share."""
+    """One request. `more` is added to the client's deadline, `least` is the least of it."""
 
     method: str
     target: str
     body: Optional[Mapping[str, Any]] = None
     more: float = 0.0
     least: float = 0.0
-    insists: bool = False
 
     def encoded_body(self) -> bytes:
         return b"" if self.body is None else json.dumps(self.body).encode("utf-8")
@@ -53,26 +51,9 @@ Plan = Generator[Step, Any, T]
 Gpus = Union[str, int, Sequence[Union[str, int]]]
 
 
-def patiently(plan: Plan[T]) -> Plan[T]:
-    """The same plan, whose calls that insist are made again when the daemon says so."""
-    try:
-        step = next(plan)
-        while True:
-            try:
-                insists = isinstance(step, Call) and step.insists
-                answer = (yield from _insist(step)) if insists else (yield step)
-            except BaseException as error:
-                step = plan.throw(error)
-            else:
-                step = plan.send(answer)
-    except StopIteration as end:
-        value: T = end.value
-        return value
-
-
-def _insist(call: Step) -> Plan[Any]:
-    """Only what was not done, and will be soon, is made again: what else is unavailable may stay
-    so, or may have been done."""
+def insist(call: Call) -> Plan[Any]:
+    """Makes the call again while the daemon reads its stored state, or the caller is over a share.
+    Any other failure is final: it may last, or the call may have been carried out."""
     began = time.monotonic()
     turns = 0
     while True:
@@ -197,23 +178,24 @@ def _wait(body: dict[str, Any], wait: Optional[float]) -> Plan[models.Lease]:
 
 
 def find_lease(lease: str) -> Plan[models.Lease]:
-    answer = yield Call("GET", f"/api/gpu/leases/{part(lease)}", insists=True)
+    answer = yield from insist(Call("GET", f"/api/gpu/leases/{part(lease)}"))
     return models.LeaseAnswer.read(answer).lease
 
 
 def leases() -> Plan[list[models.Lease]]:
-    return models.Leases.read((yield Call("GET", "/api/gpu/leases", insists=True))).leases
+    return models.Leases.read((yield from insist(Call("GET", "/api/gpu/leases")))).leases
 
 
 def renew(lease: str, ttl: float, fence: Optional[int]) -> Plan[models.Lease]:
     body = models.RenewWish(ttl_s=ttl, fence=fence).to_json()
-    answer = yield Call("POST", f"/api/gpu/leases/{part(lease)}/renew", body, insists=True)
+    answer = yield from insist(Call("POST", f"/api/gpu/leases/{part(lease)}/renew", body))
     return models.LeaseAnswer.read(answer).lease
 
 
 def release(lease: str, fence: Optional[int] = None, insists: bool = True) -> Plan[models.Lease]:
     target = f"/api/gpu/leases/{part(lease)}{query(fence=fence)}"
-    answer = yield Call("DELETE", target, insists=insists)
+    call = Call("DELETE", target)
+    answer = (yield from insist(call)) if insists else (yield call)
     return models.LeaseAnswer.read(answer).lease
 
 
@@ -222,17 +204,17 @@ def release(lease: str, fence: Optional[int] = None, insists: bool = True) -> Pl
 def begin_window(gpus: Optional[Gpus], name: Optional[str]) -> Plan[models.EnergyWindow]:
     body = models.EnergyWindowWish(gpus=gpus_list(gpus), name=name).to_json()
     return models.EnergyWindow.read(
-        (yield Call("POST", "/api/gpu/energy/windows", body, insists=True)))
+        (yield from insist(Call("POST", "/api/gpu/energy/windows", body))))
 
 
 def measure_window(window: str) -> Plan[models.EnergyWindow]:
     return models.EnergyWindow.read(
-        (yield Call("GET", f"/api/gpu/energy/windows/{part(window)}", insists=True)))
+        (yield from insist(Call("GET", f"/api/gpu/energy/windows/{part(window)}"))))
 
 
 def end_window(window: str) -> Plan[models.EnergyWindow]:
     return models.EnergyWindow.read(
-        (yield Call("DELETE", f"/api/gpu/energy/windows/{part(window)}", insists=True)))
+        (yield from insist(Call("DELETE", f"/api/gpu/energy/windows/{part(window)}"))))
 
 
 # Settings
@@ -288,10 +270,10 @@ def _changed(answer: Any) -> list[models.Change]:
 # Alerts
 
 def alerts() -> Plan[list[models.Alert]]:
-    return models.Alerts.read((yield Call("GET", "/api/gpu/alerts", insists=True))).alerts
+    return models.Alerts.read((yield from insist(Call("GET", "/api/gpu/alerts")))).alerts
 
 
 def acknowledge(alert: int, note: Optional[str]) -> Plan[models.Alert]:
     body = models.AcknowledgeWish(note=note).to_json()
-    answer = yield Call("POST", f"/api/gpu/alerts/{part(alert)}/acknowledge", body, insists=True)
+    answer = yield from insist(Call("POST", f"/api/gpu/alerts/{part(alert)}/acknowledge", body))
     return models.AlertAnswer.read(answer).alert

@@ -71,7 +71,6 @@ class Yard:
 
     def run(self, plan: Plan[T]) -> T:
         """Does what a plan says; what goes wrong, Ctrl-C too, is told to the plan first."""
-        plan = plans.patiently(plan)
         try:
             step = next(plan)
             while True:

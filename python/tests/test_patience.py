@@ -1,5 +1,5 @@
-"""Calls that were not done yet are made again, and not for ever: while the daemon reads what it has
-kept, and while the caller is over his share."""
+"""Calls are repeated for a limited time while the daemon reads its stored state, and while the caller is over a
+share."""
 
 import pytest
 
@@ -19,10 +19,9 @@ def over_a_share(after="1", status=503):
                            {"retry-after": after})
 
 
-def test_a_call_is_made_again_when_the_daemon_says():
-    plan = plans.patiently(plans.find_lease("a"))
+def test_a_call_is_repeated_after_the_time_the_daemon_names():
+    plan = plans.find_lease("a")
     call = next(plan)
-    assert call.insists
     assert plan.throw(put_off("2")) == Sleep(2)
     assert plan.send(None) == call
     assert plan.throw(put_off()) == Sleep(1)
@@ -32,17 +31,17 @@ def test_a_call_is_made_again_when_the_daemon_says():
 
 
 @pytest.mark.parametrize("after", ["", "60", "soon", "-1"])
-def test_it_is_not_made_again_for_long_or_unasked(after):
-    plan = plans.patiently(plans.release("a"))
+def test_without_a_short_retry_after_no_call_is_repeated(after):
+    plan = plans.release("a")
     next(plan)
     with pytest.raises(Unavailable):
         plan.throw(put_off(after))
 
 
-def test_it_ends_after_half_a_minute(monkeypatch):
+def test_a_call_is_repeated_for_half_a_minute_at_most(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(plans.time, "monotonic", lambda: now[0])
-    plan = plans.patiently(plans.renew("a", 60, 7))
+    plan = plans.renew("a", 60, 7)
     next(plan)
     for _ in range(30):
         assert plan.throw(put_off()) == Sleep(1)
@@ -53,10 +52,10 @@ def test_it_ends_after_half_a_minute(monkeypatch):
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_over_a_share_it_is_made_again_three_times(monkeypatch, status):
+def test_over_a_share_a_call_is_repeated_three_times(monkeypatch, status):
     now = [0.0]
     monkeypatch.setattr(plans.time, "monotonic", lambda: now[0])
-    plan = plans.patiently(plans.renew("a", 60, 7))
+    plan = plans.renew("a", 60, 7)
     next(plan)
     for _ in range(3):
         assert plan.throw(over_a_share(status=status)) == Sleep(1)
@@ -66,10 +65,10 @@ def test_over_a_share_it_is_made_again_three_times(monkeypatch, status):
         plan.throw(over_a_share(status=status))
 
 
-def test_over_a_share_it_ends_after_five_seconds(monkeypatch):
+def test_over_a_share_a_call_is_repeated_for_five_seconds_at_most(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(plans.time, "monotonic", lambda: now[0])
-    plan = plans.patiently(plans.leases())
+    plan = plans.leases()
     next(plan)
     assert plan.throw(over_a_share("4")) == Sleep(4)
     now[0] += 4
@@ -79,39 +78,37 @@ def test_over_a_share_it_ends_after_five_seconds(monkeypatch):
 
 
 @pytest.mark.parametrize("plan", [plans.leases(), plans.acknowledge(1, None), plans.release("a")])
-def test_what_may_stay_unavailable_is_not_made_again(plan):
-    plan = plans.patiently(plan)
+def test_a_503_that_may_last_is_not_repeated(plan):
     next(plan)
     with pytest.raises(Unavailable):
         plan.throw(error_of_answer(503, PUT_OFF, {"retry-after": "1"}))
 
 
-def test_the_end_of_a_block_does_not_insist():
-    plan = plans.patiently(plans.release("a", 7, insists=False))
+def test_a_release_at_the_end_of_a_block_is_made_once():
+    plan = plans.release("a", 7, insists=False)
     next(plan)
     with pytest.raises(Unavailable):
         plan.throw(put_off())
 
 
 def test_a_change_of_a_setting_is_made_once():
-    plan = plans.patiently(plans.set_setting(0, "power_limit", 300, None))
+    plan = plans.set_setting(0, "power_limit", 300, None)
     next(plan)
     with pytest.raises(Unavailable):
         plan.throw(put_off())
 
 
-def test_what_interrupts_the_pause_is_told_to_the_plan():
-    plan = plans.patiently(plans.leases())
+def test_an_interrupted_pause_ends_the_plan():
+    plan = plans.leases()
     next(plan)
     assert plan.throw(put_off()) == Sleep(1)
     with pytest.raises(KeyboardInterrupt):
         plan.throw(KeyboardInterrupt())
 
 
-def test_a_claim_asks_again_by_itself():
-    plan = plans.patiently(plans.claim(plans.wish(1, None, None, None, None, None, None), None))
+def test_a_claim_is_repeated_until_it_is_interrupted():
+    plan = plans.claim(plans.wish(1, None, None, None, None, None, None), None)
     call = next(plan)
-    assert not call.insists
     assert plan.throw(put_off()) == Sleep(plans.BETWEEN_CLAIMS)
     assert plan.send(None).target == call.target
     released = plan.throw(KeyboardInterrupt())

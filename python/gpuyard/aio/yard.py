@@ -57,7 +57,6 @@ class Yard:
 
     async def run(self, plan: Plan[T]) -> T:
         """Does what a plan says; what goes wrong, or is cancelled, is told to the plan first."""
-        plan = plans.patiently(plan)
         try:
             step = next(plan)
             while True:

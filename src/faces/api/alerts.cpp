@@ -5,6 +5,7 @@
 #include "api/alert_view.h"
 #include "api/context.h"
 #include "api/devices.h"
+#include "api/disk_question.h"
 #include "api/table.h"
 #include "base/clock.h"
 #include "base/saturated.h"
@@ -141,22 +142,15 @@ void get_alerts(Context& context, const Asked& asked, const NoParams&,
   respond(std::move(all));
 }
 
-using Told = std::function<void(Result<std::vector<andon::Alert>>)>;
+using KeptAlerts = std::vector<andon::Alert>;
 
-// Asks the disk in the caller's turn. Returns false if too many questions of the caller wait.
-bool ask_history(Context& context, const Asked& asked, const andon::HistoryQuestion& question,
-                 const Told& told) {
-  const auto ask = [&context, question, told](const std::function<void()>& ended) {
-    const bool taken = context.alerts.history(
-        question, [told, ended](const Result<std::vector<andon::Alert>>& alerts) {
-          told(alerts);
-          ended();
-        });
-    if (taken) return;
-    told(Error{Errc::unavailable, "too much waits for the disk; ask again"});
-    ended();
+void ask_history(Context& context, const Asked& asked, const auto& respond,
+                 const andon::HistoryQuestion& question,
+                 std::function<void(const Result<KeptAlerts>&)> answered) {
+  const auto ask = [&context, question](std::function<void(Result<KeptAlerts>)> told) {
+    return context.alerts.history(question, std::move(told));
   };
-  return context.questions.enter(requester_of(asked), ask);
+  ask_in_turn<KeptAlerts>(context, asked, respond, ask, std::move(answered));
 }
 
 void get_alert_history(Context& context, const Asked& asked,
@@ -172,7 +166,7 @@ void get_alert_history(Context& context, const Asked& asked,
   }
   question.rule = query.rule.value_or("");
   question.before = query.before;
-  const auto answer = [&context, respond](const Result<std::vector<andon::Alert>>& alerts) {
+  const auto answer = [&context, respond](const Result<KeptAlerts>& alerts) {
     if (!alerts) return respond(Error{Errc::unavailable, alerts.error().message});
     protocol::AlertHistory history{1, simulated(context), {}};
     for (const andon::Alert& one : *alerts) {
@@ -180,7 +174,7 @@ void get_alert_history(Context& context, const Asked& asked,
     }
     respond(std::move(history));
   };
-  if (!ask_history(context, asked, question, answer)) respond(too_many_questions());
+  ask_history(context, asked, respond, question, answer);
 }
 
 void get_alert(Context& context, const Asked& asked, const protocol::AlertName& name,
@@ -193,14 +187,14 @@ void get_alert(Context& context, const Asked& asked, const protocol::AlertName& 
   andon::HistoryQuestion question;
   question.limit = 1;
   question.before = name.alert + 1;
-  const auto found = [name, respond, answer](const Result<std::vector<andon::Alert>>& newest) {
+  const auto found = [name, respond, answer](const Result<KeptAlerts>& newest) {
     if (!newest) return respond(Error{Errc::unavailable, newest.error().message});
     if (!newest->empty() && newest->front().number == name.alert) return answer(newest->front());
     respond(Error{Errc::not_found, fmt::format("there is no alert {}, or it is so long over that "
                                                "it is forgotten",
                                                name.alert)});
   };
-  if (!ask_history(context, asked, question, found)) respond(too_many_questions());
+  ask_history(context, asked, respond, question, found);
 }
 
 // What is not kept on the disk is in force all the same.

@@ -6,6 +6,7 @@
 
 #include "api/context.h"
 #include "api/devices.h"
+#include "api/disk_question.h"
 #include "api/table.h"
 #include "control/plan.h"
 #include "control/survey.h"
@@ -240,17 +241,11 @@ void get_audit(Context& context, const Asked& asked, const protocol::AuditQuery&
     }
     respond(std::move(view));
   };
-  const auto ask = [&context, question, told](const std::function<void()>& ended) {
-    const bool taken = context.control.archive().audit(
-        question, [told, ended](const Result<std::vector<control::AuditEntry>>& entries) {
-          told(entries);
-          ended();
-        });
-    if (taken) return;
-    told(Error{Errc::busy, "too much waits for the disk already; ask again"});
-    ended();
+  using Entries = std::vector<control::AuditEntry>;
+  const auto ask = [&context, question](std::function<void(Result<Entries>)> answered) {
+    return context.control.archive().audit(question, std::move(answered));
   };
-  if (!context.questions.enter(requester_of(asked), ask)) respond(too_many_questions());
+  ask_in_turn<Entries>(context, asked, respond, ask, told);
 }
 
 }  // namespace

@@ -1,0 +1,34 @@
+// Questions of clients to an archive on the disk. They wait in Context::questions, where the
+// parties take turns.
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "api/context.h"
+#include "api/table.h"
+#include "base/result.h"
+
+namespace gpuyard::api {
+
+// Asks the archive in the caller's turn. `ask` passes the question on with a callback for the
+// answer, and returns false if the archive takes no more; `answered` then gets the answer. The
+// responder gets the refusal: Errc::busy, if too much waits in the line or at the archive.
+template <class T, class Answer>
+void ask_in_turn(Context& context, const Asked& asked, const Responder<Answer>& respond,
+                 std::function<bool(std::function<void(Result<T>)>)> ask,
+                 std::function<void(const Result<T>&)> answered) {
+  const auto begin = [respond, ask = std::move(ask),
+                      answered = std::move(answered)](const std::function<void()>& ended) {
+    const bool taken = ask([answered, ended](const Result<T>& answer) {
+      answered(answer);
+      ended();
+    });
+    if (taken) return;
+    respond(Error{Errc::busy, "too much waits for the disk already; ask again"});
+    ended();
+  };
+  if (!context.questions.enter(requester_of(asked), begin)) respond(too_many_questions());
+}
+
+}  // namespace gpuyard::api
