@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""./yard attack: what a hostile network, and users of the machine, do to gpuyard. Loopback only; every loop
-ends.
+"""./yard attack: what a hostile network and hostile users of the machine do to gpuyard. Loopback only;
+every loop ends.
 
     attack.py [tls|http|floods] [--short]      no kind: all
 
@@ -69,16 +69,18 @@ def attack(check, board):
                 one.kill()
 
 
-APART = ["unshare", "--net", "sh", "-c",
-         f"ip link set lo up && ip route add local {tls_attacks.STRANGERS}.0.0/16 dev lo && exec \"$@\"", "sh"]
+IN_OWN_NETWORK = ["unshare", "--net", "sh", "-c",
+                  f"ip link set lo up && ip route add local {tls_attacks.SOURCES}.0.0/16 dev lo && exec \"$@\"", "sh"]
 
 
-def go_apart():
-    """All of loopback is one party for the daemon. In a network of its own an attacker has other addresses."""
-    if tls_attacks.APART in os.environ or subprocess.run([*APART, "true"], check=False, capture_output=True).returncode:
+def enter_own_network():
+    """Restarts this program in a network namespace, if it may. There an attacker has addresses beyond loopback,
+    all of which is one party for the daemon."""
+    if (tls_attacks.OWN_NETWORK in os.environ or
+            subprocess.run([*IN_OWN_NETWORK, "true"], check=False, capture_output=True).returncode):
         return
-    os.environ[tls_attacks.APART] = "yes"
-    os.execvp(APART[0], [*APART, sys.executable, str(ROOT / "tests/attack/attack.py"), *sys.argv[1:]])
+    os.environ[tls_attacks.OWN_NETWORK] = "yes"
+    os.execvp(IN_OWN_NETWORK[0], [*IN_OWN_NETWORK, sys.executable, str(ROOT / "tests/attack/attack.py"), *sys.argv[1:]])
 
 
 def main():
@@ -87,7 +89,7 @@ def main():
     parser.add_argument("--only", default="", metavar="WORD", help="only the checks whose name has it")
     parser.add_argument("--short", action="store_true", help="judge only what can be counted")
     asked = parser.parse_args()
-    go_apart()
+    enter_own_network()
     board = Board(asked.short)
     for kind in [asked.kind] if asked.kind else sorted(KINDS):
         for check in KINDS[kind]:

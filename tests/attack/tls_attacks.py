@@ -16,8 +16,8 @@ from strangers import Crowd, Healthy, client_hello, connect, context, memory, ov
 from program import wait_until
 from receiver import make_certificate
 
-APART = "GPUYARD_ATTACK_APART"  # set where the attack has a network of its own
-STRANGERS = "198.18"  # addresses there that are not loopback's
+OWN_NETWORK = "GPUYARD_ATTACK_OWN_NETWORK"  # set if the attack has a network namespace of its own
+SOURCES = "198.18"  # addresses there beyond loopback
 
 
 def handshakes_at_once(yard, board):
@@ -249,7 +249,7 @@ def guesses(yard, board):
 def timing(yard, board):
     """Whether an unknown id takes another time than a wrong secret: Welch's t."""
     what = "unknown against wrong tokens, Welch's t"
-    if APART not in os.environ:  # guesses of one party are answered one after the other, and ever later
+    if OWN_NETWORK not in os.environ:  # the guesses of one party are answered one by one, later each time
         return board.skip(what, "only as root, in a network of its own")
     made = yard.make_token("known")
     known_id = made[4:12]
@@ -258,7 +258,7 @@ def timing(yard, board):
     for number in range(rounds):
         kinds = [("unknown", "zzzzzzzz"), ("wrong", known_id)]
         for kind, identity in kinds if number % 2 else reversed(kinds):  # the first of an address is noted
-            source = f"{STRANGERS}.{number // 250}.{number % 250 + 1}"
+            source = f"{SOURCES}.{number // 250}.{number % 250 + 1}"
             with connect(yard.port, source) as raw, context().wrap_socket(raw) as one:
                 request = (f"GET /health HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "
                            f"{token_of(identity, number)}\r\n\r\n").encode()

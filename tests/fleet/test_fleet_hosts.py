@@ -161,8 +161,8 @@ TOKEN_OF = "/run/fleet/client/token-{}"
 
 
 def shown_to(fleet, lab, which, pages=None, **environment):
-    """Whether a server of TLS that `which(port)` leads to is shown a token: of a file that GPUYARD_TOKEN_FILE
-    names for it, or of what `environment` says instead."""
+    """Whether a TLS server that `which(port)` leads to receives a token: from the file that GPUYARD_TOKEN_FILE
+    names for it, or from `environment` instead."""
     token = fleet.nodes[0].token
     fleet.enclosure.write(TOKEN_OF.format(HERE), token, 0o600)
     with lab.tls(pages) as (port, shown):
@@ -184,7 +184,7 @@ def test_a_machine_that_the_user_names_is_shown_the_token(fleet, lab):
         return f"https://{HERE}:{port}"
     assert shown_to(fleet, lab, named)
     assert shown_to(fleet, lab, in_a_file)
-    # What is of one machine is shown to none of many.
+    # A token that names no host is sent to no host of a fleet.
     assert not shown_to(fleet, lab, named, GPUYARD_TOKEN=fleet.nodes[0].token)
     assert not shown_to(fleet, lab, named, GPUYARD_TOKEN_FILE=TOKEN_OF.format(HERE))
 
@@ -214,7 +214,7 @@ def test_a_list_that_came_by_tls_is_believed_but_is_itself_shown_no_token(fleet,
     assert len(shown) > 1
 
 
-def test_each_machine_is_shown_its_own_token(fleet):
+def test_each_machine_receives_its_own_token(fleet):
     node = fleet.nodes[0]
     fleet.know_hosts(f'[n1]\nurl = "{node.https_url}"\npin = "{node.pin}"\n')
     assert "token" in problems(view(fleet, code=5))["n1"]

@@ -1,5 +1,6 @@
 """A daemon that may change the GPUs of a world, the program as several users, and a terminal."""
 
+import codecs
 import json
 import os
 import pty
@@ -72,11 +73,12 @@ class Terminal:
             os.execve(yard.program, [yard.program, *arguments], yard.environment)
         self.pid = pid
         self.text = ""
+        self.decode = codecs.getincrementaldecoder("utf-8")().decode  # a read may end inside a character
 
     def read_until(self, ending):
         while ending not in self.text:
             try:
-                self.text += os.read(self.terminal, 4096).decode()
+                self.text += self.decode(os.read(self.terminal, 4096))
             except OSError:  # the other end is closed
                 pytest.fail(f"it ended with {self.end()} and without {ending!r}: {self.text!r}")
 
@@ -84,7 +86,7 @@ class Terminal:
         """The exit code, negative for a signal."""
         try:
             while more := os.read(self.terminal, 4096):
-                self.text += more.decode()
+                self.text += self.decode(more)
         except OSError:
             pass  # the other end is closed
         os.close(self.terminal)

@@ -1,4 +1,4 @@
-"""Control groups like those that systemd, the runtimes of containers and users make."""
+"""Control groups such as systemd, container runtimes and users create."""
 
 import os
 from pathlib import Path
@@ -25,17 +25,17 @@ def try_to_remove(place):
 
 
 class ControlGroups:
-    """Skips the test where no group can be made."""
+    """Skips the test if this machine lets it create no group."""
 
     def __init__(self):
         self.mount = unified_mount()
         self.made = []
         if self.mount is None or os.geteuid() != 0:
-            pytest.skip("there is no cgroup2 here in which groups can be made")
+            pytest.skip("no cgroup2 in which this test may create groups")
 
     def make(self, *names, owner=0):
-        """The last of these groups, one below the other. `owner`: the user who made it, and those below
-        the first, which root made and handed over."""
+        """Creates nested groups and returns the innermost. They belong to `owner`, as if root had delegated
+        the outermost to that user, who then created the others."""
         place = self.mount
         for name in names:
             place = place / name
@@ -43,12 +43,16 @@ class ControlGroups:
                 continue
             try:
                 place.mkdir()
+            except FileExistsError:
+                raise  # left by a test
             except OSError as error:
-                pytest.skip(f"no control group can be made here: {error}")
+                pytest.skip(f"this machine lets the test create no control group: {error}")
             self.made.append(place)
             os.chown(place, owner, owner)
         return place
 
     def close(self):
-        for place in reversed(self.made):
-            wait_until(lambda place=place: try_to_remove(place), f"{place} to be empty")
+        def remove():
+            self.made = [place for place in reversed(self.made) if not try_to_remove(place)][::-1]
+            return not self.made
+        wait_until(remove, lambda: f"these groups to be empty: {self.made}")

@@ -1,34 +1,33 @@
 #!/usr/bin/env python3
-"""Floods by three users without rights, who fill what all users share, and what others get at the same time:
-a user who claims a GPU again and again, root who reads the audit, a member whose line is in it. Needs root, to
-be all of them. As a program it prints what it finds.
+"""Floods of what all users share, by three users without rights. At the same time another user claims a GPU
+again and again, root reads the audit, and a member of the control group has a line in it. Needs root, because
+it runs as each of them. As a program it prints its figures.
 """
 
 import argparse
 import collections
 import contextlib
 import grp
+import functools
 import itertools
 import json
-import multiprocessing
 import os
-import pathlib
 import re
 import selectors
-import shutil
 import socket
 import sqlite3
 import statistics
 import subprocess
-import tempfile
 import time
 
 from control_client import Caller
 from control_yard import ControlYard
-from program import PATIENCE, program_for_others, wait_until
+from program import PATIENCE, open_directory, program_for_others, wait_until
+from several_users import Door, at_once
 from sim_world import World
 
-FLOODERS = (1001, 1003, 1004)
+FLOODERS = 3
+FIRST_FLOODER = 2001
 OTHER = 1002
 MEMBER = 1005
 GROUP = grp.getgrgid(100).gr_name
@@ -40,8 +39,6 @@ CLAIMS_A_MINUTE = 600
 OLD_ALERTS = 10_000
 OLD_LINES = 100_000
 CONNECTIONS = 500  # of each flooder: together more than the disk's whole queue has room for
-
-
 WITH_WRONG_TOKEN = b"GET /api/gpu/load HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer gpuyard_wrong\r\n\r\n"
 
 
@@ -53,29 +50,29 @@ def request(method, path, body=None):
 class Flood:
     """Connections that each send the next request as soon as the last one is answered, by one thread."""
 
-    def __init__(self, connect, asked, count):
-        self.asked = asked  # the bytes of a connection's next request; None: no more
+    def __init__(self, connect, next_request, count):
+        self.next_request = next_request  # the bytes of a connection's next request; None: no more
         self.selector = selectors.DefaultSelector()
-        self.told = collections.Counter()
+        self.answers = collections.Counter()
         for number in range(count):
             with contextlib.suppress(OSError):
                 one = connect()
                 one.setblocking(False)
                 self.selector.register(one, selectors.EVENT_READ, number)
 
-    def go_on(self, one, number):
-        wanted = self.asked(number)
-        if wanted is None:
+    def send_next(self, one, number):
+        data = self.next_request(number)
+        if data is None:
             return
         try:
-            one.send(wanted)
+            one.send(data)
         except OSError:
             self.selector.unregister(one)
             one.close()
 
     def until(self, end):
         for key in list(self.selector.get_map().values()):
-            self.go_on(key.fileobj, key.data)
+            self.send_next(key.fileobj, key.data)
         while time.monotonic() < end and self.selector.get_map():
             for key, _ in self.selector.select(0.1):
                 with contextlib.suppress(BlockingIOError):
@@ -83,13 +80,13 @@ class Flood:
                     if data is None:
                         continue
                     statuses = re.findall(rb"HTTP/1\.1 (\d+) ", data)
-                    self.told.update(status.decode() for status in statuses)
+                    self.answers.update(status.decode() for status in statuses)
                     if statuses:
-                        self.go_on(key.fileobj, key.data)
-        return dict(self.told)
+                        self.send_next(key.fileobj, key.data)
+        return dict(self.answers)
 
     def read(self, one):
-        """What came; None where the daemon has closed it."""
+        """The bytes that arrived; None if the daemon has closed the connection."""
         try:
             data = one.recv(1 << 20)
         except (ConnectionError, TimeoutError):
@@ -112,13 +109,10 @@ def remote(door, address):
     return socket.create_connection(("127.0.0.1", door.port), PATIENCE, (address, 0))
 
 
-Door = collections.namedtuple("Door", "path port")
-
-
-# What the flooders do. Each runs in a process of that user, and returns what it was told.
+# The floods. Each runs in a process of its user, and returns how many answers of each status it got.
 
 def revoke_again(door, uid, until):
-    """A token that is revoked already, over and over."""
+    """Revokes a revoked token again and again."""
     caller = Caller(door.path)
     made = caller.ask("POST", TOKENS, {"name": f"t{uid}", "scope": "read"}).json()
     name = made["token"]["id"]
@@ -127,67 +121,67 @@ def revoke_again(door, uid, until):
 
 
 def make_and_revoke(door, uid, until):
-    """Tokens, one after the other."""
-    caller, told = Caller(door.path), collections.Counter()
+    """Creates and revokes one token after the other."""
+    caller, answers = Caller(door.path), collections.Counter()
     for number in itertools.count():
         if time.monotonic() > until:
-            return dict(told)
+            return dict(answers)
         made = caller.ask("POST", TOKENS, {"name": f"n{uid}-{number}", "scope": "read"})
-        told[str(made.status)] += 1
+        answers[str(made.status)] += 1
         if made.status == 201:
-            told[str(caller.ask("DELETE", f"{TOKENS}/{made.json()['token']['id']}").status)] += 1
+            answers[str(caller.ask("DELETE", f"{TOKENS}/{made.json()['token']['id']}").status)] += 1
 
 
 def ask_the_disk(door, uid, until):
-    """All old alerts, without a name."""
+    """Reads all old alerts over TCP, without a token."""
     address = f"127.0.2.{uid % 250}"
     wanted = request("GET", "/api/gpu/alerts/history?limit=1000")
     return Flood(lambda: remote(door, address), lambda _: wanted, 70).until(until)
 
 
 def ask_from_many_addresses(door, uid, until):
-    """The same from 150 addresses of this machine, each of which has a connection."""
+    """As ask_the_disk, from 150 addresses of loopback with a connection each."""
     addresses = (f"127.{uid % 250}.0.{number}" for number in range(1, 151))
     wanted = request("GET", "/api/gpu/alerts/history?limit=1000")
     return Flood(lambda: remote(door, next(addresses)), lambda _: wanted, 150).until(until)
 
 
 def ask_the_audit(door, _uid, until):
-    """A member, about one GPU of which there are no lines."""
+    """Reads, as a member of the control group, the audit of a GPU that has no lines."""
     wanted = request("GET", "/api/gpu/manage/audit?gpu=3&limit=1000")
     return Flood(lambda: local(door), lambda _: wanted, 50).until(until)
 
 
 def be_refused(door, uid, until):
-    """Shows a wrong token, from many addresses, and waits for few of the answers."""
-    told, opened = collections.Counter(), collections.deque()
+    """Sends a wrong token from many addresses, and reads few of the answers."""
+    answers, opened = collections.Counter(), collections.deque()
 
     def read_oldest():
         with contextlib.suppress(OSError), opened.popleft() as one:
             one.setblocking(False)
-            told[one.recv(12).decode()[-3:] or "closed"] += 1
+            answers[one.recv(12).decode()[-3:] or "closed"] += 1
     for number in range(1, 1101):
         if time.monotonic() > until:
             break
         with contextlib.suppress(OSError):
             opened.append(remote(door, f"127.{uid % 250}.{number // 250}.{number % 250 + 1}"))
             opened[-1].sendall(WITH_WRONG_TOKEN)
-            told["sent"] += 1
+            answers["sent"] += 1
         if len(opened) > 100:
             read_oldest()
     while opened:
         read_oldest()
-    return dict(told)
+    return dict(answers)
 
 
 DETACHED = {"binding": "detached", "ttl_s": 60}
 
 
 def claim_in_bursts(door, uid, until, binding=DETACHED):
-    """All claims of a minute at once, each released at once."""
+    """Makes all claims of a minute at once, and releases each immediately."""
     turns = collections.Counter()
 
-    def asked(number):
+    def next_request(number):
         turn = turns[number]
         turns[number] += 1
         name = f"burst-{uid}-{number:04d}-{turn // 2:04d}"
@@ -196,18 +190,18 @@ def claim_in_bursts(door, uid, until, binding=DETACHED):
         if sum(turns.values()) > 2 * CLAIMS_A_MINUTE:
             return None
         return request("POST", LEASES, {"id": name, "wait_s": 0} | binding)
-    return Flood(lambda: local(door), asked, CONNECTIONS).until(until)
+    return Flood(lambda: local(door), next_request, CONNECTIONS).until(until)
 
 
 def claim_for_itself(door, uid, until):
-    """The same for the process that claims, which the daemon has to look at."""
+    """As claim_in_bursts, for the claiming process itself, which the daemon has to inspect."""
     return claim_in_bursts(door, uid, until, {})
 
 
-# What the others do at the same time.
+# The other users.
 
 def claim_again(door, _uid, until):
-    """How long each claim waited for its GPU, and what was refused."""
+    """Claims a GPU again and again: how long each claim took, and the refusals."""
     caller, waits, refused = Caller(door.path), [], collections.Counter()
     bindings = itertools.cycle((DETACHED, {}))
     while time.monotonic() < until:
@@ -223,7 +217,7 @@ def claim_again(door, _uid, until):
 
 
 def read_the_audit(door, _uid, until):
-    """Root: how long each answer took, and what was refused."""
+    """Reads the audit as root: how long each answer took, and the refusals."""
     caller, waits, refused = Caller(door.path), [], collections.Counter()
     while time.monotonic() < until:
         began = time.monotonic()
@@ -235,19 +229,6 @@ def read_the_audit(door, _uid, until):
     return {"waits": waits, "refused": dict(refused)}
 
 
-def as_user(uid, deed, door, until, answers):
-    if uid != 0:
-        os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        if deed is ask_the_audit:
-            os.setgroups([100])
-        os.setresuid(uid, uid, uid)
-    try:
-        answers.put((uid, deed(door, uid, until)))
-    except Exception as error:  # pylint: disable=broad-except
-        answers.put((uid, {"failed": repr(error)}))
-
-
 def columns_of(table):
     return {"alerts": ("number, rule, gpu, gpu_index, gpu_name, pci_address, state, severity, value, message, advice, "
                        "fired_ms, resolved_ms, ending, heard_by, simulated"),
@@ -255,12 +236,12 @@ def columns_of(table):
 
 
 def fill(state, uuid):
-    """A machine with a past: old alerts, and old lines of administrators."""
+    """Gives the daemon a past: old alerts, and old lines of administrators."""
     now = round(time.time() * 1000)
     with contextlib.closing(sqlite3.connect(f"{state}/state.db")) as book, book:
         book.executemany(
             f"INSERT INTO alerts({columns_of('alerts')}) VALUES(?,'thermal',?,0,'NVIDIA H100','0000:01:00.0',"
-            "'resolved',50,81,'GPU 0 is at 81 C','look at it',?,?,'','[]',1)",
+            "'resolved',50,81,'GPU 0 is at 81 C','check it',?,?,'','[]',1)",
             ((number, uuid, now, now) for number in range(1, OLD_ALERTS + 1)))
         book.executemany(
             f"INSERT INTO control_audit({columns_of('control_audit')}) VALUES(?,'uid 0','r',?,?,0,'applied',0,1000,"
@@ -268,7 +249,7 @@ def fill(state, uuid):
 
 
 class Floods:
-    """A daemon with five GPUs, of which each user may have one, and those who flood it."""
+    """A daemon with five GPUs, of which each user may have one, and its flooders."""
 
     def __init__(self, place, old=False):
         self.place = place
@@ -276,8 +257,13 @@ class Floods:
         self.yard = ControlYard(self.world, place, "--gpus", str(GPUS), "--load", "idle", group=GROUP)
         with open(self.yard.config, "a", encoding="utf-8") as file:
             file.write("[lease]\nmost_gpus_per_user = 1\n[server]\nlisten = [\"127.0.0.1:0\"]\n")
+        self.daemon = None
+        self.old = old
+        self.uids = itertools.count(FIRST_FLOODER)
+
+    def start(self):
         self.yard.start()
-        if old:
+        if self.old:
             self.yard.stop()
             fill(self.yard.daemon.state, self.world.uuid(0))
             self.yard.start()
@@ -287,34 +273,28 @@ class Floods:
         member = self.yard.caller(MEMBER, groups=(100,))
         assert member.put("0", "power-limit", {"power_limit_mw": 333_000}).status == 200
 
-    def run(self, seconds, *deeds):
-        """Those deeds by all flooders; what each, the other user and root were told."""
+    def run(self, seconds, *floods):
+        """Runs these floods by users who have used up none of their shares: what the flooders, the other user
+        and root got."""
         door = Door(self.daemon.socket, self.daemon.port)
         lines = len(self.daemon.log().splitlines())
-        context = multiprocessing.get_context("fork")
-        answers = context.Queue()
-        until = time.monotonic() + seconds
-        people = [(uid, deed) for uid, deed in zip(FLOODERS, itertools.cycle(deeds))]
-        if ask_the_disk in deeds:
-            people.append((MEMBER, ask_the_audit))
-        people += [(OTHER, claim_again), (0, read_the_audit)]
-        processes = [context.Process(target=as_user, args=(uid, deed, door, until, answers)) for uid, deed in people]
-        for one in processes:
-            one.start()
-        heard = dict(answers.get(timeout=seconds + 2 * PATIENCE) for _ in processes)
-        for one in processes:
-            one.join(PATIENCE)
-        return {"other": heard.pop(OTHER), "root": heard.pop(0), "flooders": heard,
+        tasks = [(uid, (), flood) for uid, flood in
+                 zip(itertools.islice(self.uids, FLOODERS), itertools.cycle(floods))]
+        if ask_the_disk in floods:
+            tasks.append((MEMBER, (100,), ask_the_audit))
+        tasks += [(OTHER, (), claim_again), (0, (), read_the_audit)]
+        found = at_once(seconds, [(uid, groups, functools.partial(task, door)) for uid, groups, task in tasks])
+        return {"other": found.pop(OTHER), "root": found.pop(0), "flooders": found,
                 "log": len(self.daemon.log().splitlines()) - lines, "member": self.has_line(MEMBERS_LINE)}
 
     def has_line(self, action, by=f"uid {MEMBER}"):
-        """Whether it is in the audit."""
+        """Whether the audit has it."""
         def rows():
             return self.daemon.kept(f"SELECT count(*) FROM control_audit WHERE action = '{action}' AND by LIKE '{by}%'")
         return wait_until(rows, "the audit")[0][0] > 0
 
     def refused_lines(self):
-        """How many lines of refusals over TCP there are, and whether one is of 127.9.9.9."""
+        """How many refusals over TCP the audit has, and whether one is of 127.9.9.9."""
         def rows():
             return self.daemon.kept("SELECT by FROM control_audit WHERE source = 'refused_over_tcp'")
         found = wait_until(rows, "the audit")
@@ -338,15 +318,24 @@ def claim_once(caller):
 
 
 def runs_at_once(floods, count, uid=1006):
-    """`gpuyard run`, so often at the same moment by one user: the exit codes, and what was said."""
+    """Starts `gpuyard run` this many times at once as one user: the exit codes, the messages, the seconds."""
     program = program_for_others(floods.place)
     environment = {"PATH": os.environ["PATH"], "HOME": "/", "GPUYARD_SOCKET": floods.daemon.socket}
     began = time.monotonic()
     started = [subprocess.Popen([program, "run", "--quiet", "--", "true"], env=environment, user=uid, group=uid,
                                 extra_groups=[], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True) for _ in range(count)]
-    said = [one.communicate(timeout=4 * PATIENCE)[0] for one in started]
-    return ([one.returncode for one in started], [words for words in said if words], time.monotonic() - began)
+    try:
+        printed = [one.communicate(timeout=4 * PATIENCE)[0] for one in started]
+    finally:
+        for one in started:
+            one.kill()
+    return ([one.returncode for one in started], [text for text in printed if text], time.monotonic() - began)
+
+
+def idle_flooders(found):
+    """The flooders whose requests did not reach what they flood: their flood proves nothing."""
+    return {uid: answers for uid, answers in found["flooders"].items() if not answers.keys() & {"200", "429", "sent"}}
 
 
 KINDS = {
@@ -362,20 +351,17 @@ KINDS = {
 
 @contextlib.contextmanager
 def flooded(old=False):
-    place = pathlib.Path(tempfile.mkdtemp(prefix="gpuyard-floods-"))
-    place.chmod(0o755)  # pytest's own are root's alone
-    floods = None
-    try:
+    with open_directory() as place:
         floods = Floods(place, old)
-        yield floods
-    finally:
-        if floods is not None:
+        try:
+            floods.start()
+            yield floods
+        finally:
             floods.end()
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def figures(found):
-    """In short, for people."""
+    """The figures, without each single wait."""
     short = dict(found)
     for who in ("other", "root"):
         waits = found[who].get("waits", [])
@@ -393,8 +379,8 @@ def main():
     for kind in asked.kind or [*KINDS, "runs"]:
         with flooded(old=kind in ("disk", "spread", "all")) as floods:
             if kind == "runs":
-                codes, said, took = runs_at_once(floods, 100)
-                print(kind, collections.Counter(codes), said[:2], f"{took:.1f} s", flush=True)
+                codes, messages, took = runs_at_once(floods, 100)
+                print(kind, collections.Counter(codes), messages[:2], f"{took:.1f} s", flush=True)
                 continue
             floods.be_refused_from("127.9.9.9")
             found = figures(floods.run(asked.seconds, *KINDS[kind]))

@@ -1,4 +1,4 @@
-"""Libraries that are preloaded into a daemon, to make what it waits for slow."""
+"""Libraries preloaded into a daemon that slow down the calls it waits for."""
 
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 
 def build_shim(source, directory):
-    """The path of the library. Skips the test where it cannot be made or would not be used."""
+    """Compiles the library and returns its path. Skips the test if it cannot be compiled or would not be used."""
     if not shutil.which("g++"):
         pytest.skip("the library that delays needs g++")
     program = Path(PROGRAM).read_bytes()

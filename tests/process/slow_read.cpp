@@ -1,5 +1,5 @@
-// Makes each read of the daemon's state.db take 2 ms, as on a cold or busy disk, while the file
-// that SLOW_READ names exists. Built and preloaded by test_reading_books.py.
+// Delays each read of the daemon's state.db by 2 ms, as a cold or busy disk does, while the file
+// named by SLOW_READ exists. Built and preloaded by test_reading_books.py.
 #include <dlfcn.h>
 #include <sys/types.h>
 #include <unistd.h>

@@ -26,7 +26,7 @@ def start(tmp_path, lease_yard):
 
 
 def kernel(fifo):
-    """The writing end; an error if no daemon reads there."""
+    """The writing end of the kernel log; fails if no daemon reads it."""
     log = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
     os.set_blocking(log, True)
     return open(log, "w", encoding="ascii")

@@ -30,7 +30,7 @@ def test_a_full_disk_keeps_nobody_from_hearing_and_is_caught_up_with(own_disk, a
     filler = fill(own_disk)
     note = "would not survive"
     rounds = 0
-    # Its journal has room of its own until it has to grow.
+    # Changes fit into the journal until it has to grow.
     while not any(note in one for one in yard.get("alerts")["notes"]):
         rounds += 1
         assert rounds < 100
@@ -70,27 +70,26 @@ def test_a_full_disk_keeps_nobody_from_hearing_and_is_caught_up_with(own_disk, a
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a disk of its own")
-def test_a_full_disk_keeps_an_overdue_limit(own_disk, alerts_yard, opened):
+def test_an_overdue_limit_stays_until_the_disk_has_room(own_disk, alerts_yard, opened):
     desk = opened(Receiver())
     yard = alerts_yard("[rule.journal-down]\nhold_s = 0\nclear_hold_s = 12\n" + webhook("desk", desk), gpus=1)
     yard.settings("[control]\nenabled = true\n")
     yard.restart(9)
-    root = Caller(yard.daemon.socket)
+    root = opened(Caller(yard.daemon.socket))
     wait_until(lambda: root.power("0", 300, dry_run=True).status == 200, "GPUs to control")
     assert root.power("0", 333, for_s=10).status == 200
     filler = fill(own_disk)
-    # Its journal has room of its own until it has to grow.
+    # Changes fit into the journal until it has to grow.
     rounds = 0
     while root.clocks("0", 300, 900 + rounds).status == 200:
         rounds += 1
         assert rounds < 100
     wait_until(lambda: words(desk, "journal-down") == ["firing"], "that the disk is full")
-    time.sleep(12)
+    time.sleep(12)  # until the limit is overdue
     assert root.managed("0")["now"]["power_limit_mw"] == 333_000
-    advice = next(told.json()["advice"] for told in desk.taken() if told.json()["rule"] == "journal-down")
+    advice = next(one.json()["advice"] for one in desk.taken() if one.json()["rule"] == "journal-down")
     assert "whose time is over stays" in advice
 
     filler.unlink()
-    wait_until(lambda: root.managed("0")["now"]["power_limit_mw"] == 700_000, "the limit to be put back")
+    wait_until(lambda: root.managed("0")["now"]["power_limit_mw"] == 700_000, "the limit to be restored")
     wait_until(lambda: words(desk, "journal-down") == ["firing", "resolved"], lambda: words(desk, "journal-down"))
-    root.close()

@@ -1,5 +1,5 @@
-"""The audit: a line of each change that needs the right to set GPUs, whoever fills the audit with lines of
-his own.
+"""The audit has a line of each change that needs the right to set GPUs, and keeps it however many lines users
+without that right cause.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ GROUP = grp.getgrgid(100)
 AUDIT = "/api/gpu/manage/audit?limit=1000"
 MANAGE = "/api/gpu/manage/0"
 
-# Each route that needs the scope control or more, in the order in which they are called: the path and the
-# body of a call that changes something, and a part of what the audit says of it.
+# Each route that needs the scope control or admin, in the order of the calls: path and body of a call that
+# changes something, and the beginning of its line in the audit.
 CHANGES = {
     "POST /api/gpu/alerts/{alert}/acknowledge":
         ("/api/gpu/alerts/{alert}/acknowledge", {"note": "on it"}, "acknowledge alert "),
@@ -53,7 +53,7 @@ CHANGES = {
     "DELETE /api/gpu/slurm": ("/api/gpu/slurm", None, "lease the GPUs again, without Slurm"),
     "POST /api/gpu/manage/{id}/reset": (f"{MANAGE}/reset", {}, "reset"),
 }
-# What the books have already, and what reads.
+# Routes that change the records of leases, which have their own history, or only read.
 ELSEWHERE = {"PUT /api/gpu/slurm/jobs/{job}", "DELETE /api/gpu/slurm/jobs/{job}", "GET /api/gpu/manage/audit"}
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
@@ -81,7 +81,7 @@ def member(yard, uid=1005):
 
 
 def routes(yard):
-    """Of the description: (method, pattern)."""
+    """(method, pattern) of each route of the API's description."""
     described = yard.root.ask("GET", "/openapi.json").json()["paths"]
     return [(method.upper(), pattern) for pattern, methods in described.items() for method in methods]
 
@@ -104,7 +104,7 @@ def test_each_change_that_needs_control_has_a_line(yard):
             path = path.replace(field, value)
         return who.ask(method, path, body)
 
-    # The daemon itself says which routes need the right: the list above must have each.
+    # The daemon's refusals name the routes that need the right: the list above must have each.
     stranger = yard.caller(4242)
     needs = re.compile('needs the scope "(control|admin)"')
     refused = {f"{method} {pattern}" for method, pattern in routes(yard) if method != "GET"
@@ -135,33 +135,33 @@ def test_each_change_that_needs_control_has_a_line(yard):
 
 
 def test_a_forced_release_is_in_the_audit(yard):
-    claim = {"id": "lease-of-a-stranger", "gpus": 2, "binding": "detached", "ttl_s": 600}
+    claim = {"id": "lease-held-by-alice", "gpus": 2, "binding": "detached", "ttl_s": 600}
     alice = yard.caller(1001)
     assert alice.ask("POST", "/api/gpu/leases", claim).json()["lease"]["state"] == "held"
-    assert yard.root.ask("DELETE", "/api/gpu/leases/lease-of-a-stranger?force=true&reason=repair").status == 200
+    assert yard.root.ask("DELETE", "/api/gpu/leases/lease-held-by-alice?force=true&reason=repair").status == 200
     lines = wait_until(lambda: [line for line in audit(yard) if line["action"].startswith("release ")], "its lines")
-    assert [line["action"] for line in lines] == ["release lease lease-of-a-stranger of uid 1001: repair"] * 2
+    assert [line["action"] for line in lines] == ["release lease lease-held-by-alice of uid 1001: repair"] * 2
     assert len({line["index"] for line in lines}) == 2 and all(line["forced"] for line in lines)
-    # What holders do is in the books of leases alone.
-    assert alice.ask("POST", "/api/gpu/leases", claim | {"id": "another-of-a-stranger"}).status == 200
-    assert alice.ask("DELETE", "/api/gpu/leases/another-of-a-stranger").status == 200
+    # What holders do is in the history of leases alone.
+    assert alice.ask("POST", "/api/gpu/leases", claim | {"id": "another-lease-of-alice"}).status == 200
+    assert alice.ask("DELETE", "/api/gpu/leases/another-lease-of-alice").status == 200
     assert not audit(yard, by="uid 1001")
 
 
-def test_the_audit_is_shown_as_a_table(yard):
+def test_the_audit_is_printed_as_a_table(yard):
     assert member(yard).put(1, "cordon", {"reason": "its fan is replaced"}).status == 200
     assert yard.root.ask("POST", "/api/gpu/slurm/check", {}).status == 200
-    shown = subprocess.run([PROGRAM, "audit", "--socket", yard.daemon.socket], capture_output=True, text=True,
+    table = subprocess.run([PROGRAM, "audit", "--socket", yard.daemon.socket], capture_output=True, text=True,
                            check=True).stdout.splitlines()
-    by_member = next(line for line in shown if "cordon" in line)
+    by_member = next(line for line in table if "cordon" in line)
     assert "uid 1005" in by_member and "cordon: its fan is replaced" in by_member and by_member.endswith("done")
-    assert next(line for line in shown if "leave the GPUs to Slurm" in line).endswith("done")
+    assert next(line for line in table if "leave the GPUs to Slurm" in line).endswith("done")
     of_one = subprocess.run([PROGRAM, "audit", "1", "--socket", yard.daemon.socket], capture_output=True,
                             text=True, check=True).stdout
     assert "cordon" in of_one and "Slurm" not in of_one
 
 
-def test_slurm_is_forgotten_when_root_says_so(yard):
+def test_slurm_is_forgotten_at_roots_request(yard):
     def gpuyard(*words):
         return subprocess.run([PROGRAM, *words, "--socket", yard.daemon.socket], capture_output=True, text=True,
                               check=False)
@@ -170,10 +170,10 @@ def test_slurm_is_forgotten_when_root_says_so(yard):
     assert yard.root.ask("POST", "/api/gpu/slurm/check", {}).status == 200
     assert alice.ask("POST", "/api/gpu/leases", claim).status == 409
     assert alice.ask("DELETE", "/api/gpu/slurm").status == 403
-    # A job of the last day makes the next daemon observe, too: until it is forgotten.
+    # A job of the last day makes the next daemon observe as well, unless Slurm is forgotten.
     assert yard.root.ask("PUT", "/api/gpu/slurm/jobs/7", {"uid": 1001, "minors": [0]}).status == 200
     busy = gpuyard("slurm", "forget")
-    assert busy.returncode == 7 and "of a job of Slurm has GPUs" in busy.stderr, busy
+    assert busy.returncode == 7 and "of a Slurm job holds GPUs" in busy.stderr, busy
     assert yard.root.ask("DELETE", "/api/gpu/slurm/jobs/7").status == 200
     forgotten = wait_until(lambda: (done := gpuyard("slurm", "forget")).returncode == 0 and done, "the job's end")
     assert "until a hook of Slurm runs" in forgotten.stdout
@@ -184,8 +184,8 @@ def test_slurm_is_forgotten_when_root_says_so(yard):
     assert not yard.daemon.get("/api/gpu/slurm").json()["observes"]
 
 
-def test_nobody_with_fewer_rights_erases_what_others_did(yard):
-    """A user makes and revokes tokens and is refused, over and over: the line of a member and of another
+def test_a_user_with_fewer_rights_pushes_out_no_line(yard):
+    """A user creates and revokes tokens and is refused, again and again. The lines of a member and of another
     user stay."""
     assert member(yard).power(0, 333).status == 200
     assert yard.caller(1002).put(0, "cordon", {"reason": "mine"}).status == 403
@@ -209,17 +209,17 @@ def test_nobody_with_fewer_rights_erases_what_others_did(yard):
 
 
 def test_addresses_of_loopback_are_one_party(yard):
-    """A token shown without TLS from 127.9.9.9 keeps its line, whatever comes from other addresses."""
-    with contextlib.ExitStack() as doors:
-        def show(address):
-            door = doors.enter_context(socket.create_connection(("127.0.0.1", yard.daemon.port), PATIENCE,
-                                                                source_address=(address, 0)))
-            door.sendall(b"GET /api/gpu/leases HTTP/1.1\r\nHost: localhost\r\n"
+    """A token sent without TLS from 127.9.9.9 keeps its line, whatever other addresses send."""
+    with contextlib.ExitStack() as connections:
+        def send(address):
+            one = connections.enter_context(socket.create_connection(("127.0.0.1", yard.daemon.port), PATIENCE,
+                                                                     source_address=(address, 0)))
+            one.sendall(b"GET /api/gpu/leases HTTP/1.1\r\nHost: localhost\r\n"
                          b"Authorization: Bearer gpy_" + b"x" * 51 + b"\r\n\r\n")
-            return door
-        assert b" 403 " in show("127.9.9.9").recv(100)
-        shown = [show(f"127.1.{number}.1") for number in range(200)]
-        # The daemon has read them all: the first are answered later and later, and these at once.
-        assert b" 429 " in shown[-1].recv(100)
+            return one
+        assert b" 403 " in send("127.9.9.9").recv(100)
+        sent = [send(f"127.1.{number}.1") for number in range(200)]
+        # The answers of the first are delayed, and those of the last are not: the daemon has read them all.
+        assert b" 429 " in sent[-1].recv(100)
         lines = audit(yard, action="showing a token")
     assert [line["by"] for line in lines] == ["127.9.9.9"], json.dumps(lines[:5])

@@ -1,11 +1,13 @@
-"""One door's trouble does not end the house: what keeps an address, a socket or a sink shut keeps nothing else
-shut, is told, and is over when it is mended, without a restart."""
+"""A listener, a certificate or a sink that cannot be used is closed alone: all else works, an alert and the
+notes name the cause, and it opens without a restart once the cause is removed. Also which causes end the start,
+and how long a client certificate is valid on open connections."""
 
 import contextlib
 import datetime
 import http.client
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -19,7 +21,7 @@ import pytest
 from alerts_yard import brake, webhook
 from control_client import Caller as User, connect
 from net_yard import NetYard, openssl, refuses_to_start
-from program import PATIENCE, PROGRAM, Caller, clean_environment, free_port, wait_until
+from program import PATIENCE, PROGRAM, Caller, clean_environment, free_port, read_until, wait_until
 from receiver import Receiver, secret_file
 
 AT_ONCE = "".join(f"[rule.{name}]\nhold_s = 0\nclear_hold_s = 0\n"
@@ -31,8 +33,8 @@ def can_connect(port):
         return one.connect_ex(("127.0.0.1", port)) == 0
 
 
-class House(Caller):
-    """A daemon with doors of its own, of which a test breaks one."""
+class Yard(Caller):
+    """A daemon whose listeners or certificate a test breaks."""
 
     def __init__(self, daemon, place):
         self.start_daemon = daemon
@@ -61,7 +63,7 @@ class House(Caller):
         return self.daemon.get("/ready", unix=True).json()["notes"]
 
     def works(self):
-        """All else goes on: a lease is granted and released."""
+        """A lease can be granted and released."""
         lease = wait_until(lambda: self.claimed(), "a lease")
         self.must("lease", "release", lease)
 
@@ -72,24 +74,24 @@ class House(Caller):
     def is_shut(self, rule, words):
         self.works()
         wait_until(lambda: rule in self.firing(), f"the alert {rule}")
-        told = self.notes()
-        assert len(told) == 1 and words in told[0], told
+        notes = self.notes()
+        assert len(notes) == 1 and words in notes[0], notes
         assert words in self.go("doctor").stdout
 
     def is_mended(self, rule):
-        wait_until(lambda: not self.notes(), lambda: f"no trouble: {self.notes()}")
+        wait_until(lambda: not self.notes(), lambda: f"an end of the notes: {self.notes()}")
         wait_until(lambda: rule not in self.firing(), f"the end of the alert {rule}")
         self.works()
 
 
 @pytest.fixture
-def house(daemon, tmp_path):
-    return House(daemon, tmp_path)
+def yard(daemon, tmp_path):
+    return Yard(daemon, tmp_path)
 
 
 def dated(place, key, out, begins, ends, signer=None):
-    """A certificate for this machine from one moment to another, in seconds from now; self-signed, or signed
-    by the certificate `signer`.pem."""
+    """Creates a certificate for this machine, valid from `begins` to `ends` in seconds from now; self-signed, or
+    signed by `signer`.pem."""
     folder = place / f"ca-{out.name}"
     (folder / "new").mkdir(parents=True)
     (folder / "index.txt").touch()
@@ -112,116 +114,116 @@ def dated(place, key, out, begins, ends, signer=None):
 DAY = 86_400
 
 
-def missing(house):
-    (house.tls / "certificate.pem").unlink()
+def missing(yard):
+    (yard.tls / "certificate.pem").unlink()
     return "No such file"
 
 
-def expired(house):
-    dated(house.place, house.tls / "key.pem", house.tls / "certificate.pem", -2 * DAY, -DAY)
-    own_paths(house)
+def expired(yard):
+    dated(yard.place, yard.tls / "key.pem", yard.tls / "certificate.pem", -2 * DAY, -DAY)
+    own_paths(yard)
     return "expired at"
 
 
-def too_early(house):
-    dated(house.place, house.tls / "key.pem", house.tls / "certificate.pem", DAY, 2 * DAY)
-    own_paths(house)
+def too_early(yard):
+    dated(yard.place, yard.tls / "key.pem", yard.tls / "certificate.pem", DAY, 2 * DAY)
+    own_paths(yard)
     return "is not valid before"
 
 
-def of_another_key(house):
-    openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", house.tls / "key.pem")
+def of_another_key(yard):
+    openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", yard.tls / "key.pem")
     return "is not the key of the certificate"
 
 
-def open_to_others(house):
-    (house.tls / "key.pem").chmod(0o644)
+def open_to_others(yard):
+    (yard.tls / "key.pem").chmod(0o644)
     return "its mode 0644 lets others use it"
 
 
-def without_its_ca(house):
-    house.configure(f'[tls]\nlisten = ["127.0.0.1:{house.port}"]\nclient_ca = "{house.place}/ca.pem"\n')
+def without_its_ca(yard):
+    yard.configure(f'[tls]\nlisten = ["127.0.0.1:{yard.port}"]\nclient_ca = "{yard.place}/ca.pem"\n')
     return "ca.pem cannot be read"
 
 
-def own_paths(house):
-    """The certificate is not ours to renew."""
-    house.configure(f'[tls]\nlisten = ["127.0.0.1:{house.port}"]\ncertificate = "{house.tls}/certificate.pem"\n'
-                    f'key = "{house.tls}/key.pem"\n')
+def own_paths(yard):
+    """Names the certificate in the configuration, so that the daemon does not renew it."""
+    yard.configure(f'[tls]\nlisten = ["127.0.0.1:{yard.port}"]\ncertificate = "{yard.tls}/certificate.pem"\n'
+                    f'key = "{yard.tls}/key.pem"\n')
 
 
 @pytest.mark.parametrize("broken", [missing, expired, too_early, of_another_key, open_to_others, without_its_ca])
-def test_a_certificate_that_is_no_good_closes_tls_alone(house, broken):
-    good = {path: (path.read_bytes(), path.stat().st_mode) for path in house.tls.iterdir()}
-    words = broken(house)
-    house.start()
-    assert not can_connect(house.port)
-    house.is_shut("certificate-refused", words)
-    assert "gpuyard_tls_certificate_refused 1" in house.daemon.get("/metrics", unix=True).text
+def test_a_bad_certificate_closes_tls_alone(yard, broken):
+    good = {path: (path.read_bytes(), path.stat().st_mode) for path in yard.tls.iterdir()}
+    words = broken(yard)
+    yard.start()
+    assert not can_connect(yard.port)
+    yard.is_shut("certificate-refused", words)
+    assert "gpuyard_tls_certificate_refused 1" in yard.daemon.get("/metrics", unix=True).text
     for path, (text, mode) in good.items():
         path.write_bytes(text)
         path.chmod(mode)
-    shutil.copy(house.tls / "certificate.pem", house.place / "ca.pem")
-    wait_until(lambda: can_connect(house.port), "TLS")
-    house.is_mended("certificate-refused")
-    served = ssl.get_server_certificate(("127.0.0.1", house.port))
-    assert "".join(served.split()) == "".join((house.tls / "certificate.pem").read_text().split())
-    metrics = house.daemon.get("/metrics", unix=True).text
+    shutil.copy(yard.tls / "certificate.pem", yard.place / "ca.pem")
+    wait_until(lambda: can_connect(yard.port), "TLS")
+    yard.is_mended("certificate-refused")
+    served = ssl.get_server_certificate(("127.0.0.1", yard.port))
+    assert "".join(served.split()) == "".join((yard.tls / "certificate.pem").read_text().split())
+    metrics = yard.daemon.get("/metrics", unix=True).text
     assert "gpuyard_tls_certificate_refused 0" in metrics
-    assert f"listening on https://127.0.0.1:{house.port}" in house.daemon.log()
+    assert f"listening on https://127.0.0.1:{yard.port}" in yard.daemon.log()
 
 
 @pytest.mark.parametrize("key", ["tls", "zeus"])
-def test_an_address_that_is_taken_is_opened_when_it_is_free(house, key):
+def test_a_taken_address_is_opened_once_it_is_free(yard, key):
     with contextlib.closing(socket.socket()) as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         taken = other.getsockname()[1]
         text = f'[{key}]\nlisten = ["127.0.0.1:{taken}"]\n'
-        house.configure(text if key == "tls" else f'[tls]\nlisten = ["127.0.0.1:{house.port}"]\n{text}')
-        house.start()
-        house.is_shut("listener-closed", f"{key}.listen 127.0.0.1:{taken} is closed")
+        yard.configure(text if key == "tls" else f'[tls]\nlisten = ["127.0.0.1:{yard.port}"]\n{text}')
+        yard.start()
+        yard.is_shut("listener-closed", f"{key}.listen 127.0.0.1:{taken} is closed")
         if key == "zeus":
-            assert can_connect(house.port), "another door is open"
+            assert can_connect(yard.port), "the other listener is open"
     wait_until(lambda: can_connect(taken), "the address")
-    house.is_mended("listener-closed")
+    yard.is_mended("listener-closed")
 
 
 @pytest.mark.parametrize("key", ["zeus.socket", "server.lease_socket"])
-def test_a_socket_without_a_directory_is_opened_when_it_has_one(house, key):
+def test_a_socket_without_a_directory_is_opened_once_it_has_one(yard, key):
     section, name = key.split(".")
-    where = house.place / "there"
-    where.write_text("a file in its place")
-    house.configure(f'[{section}]\n{name} = "{where}/one.sock"\n')
-    house.start()
-    house.is_shut("listener-closed", f"{key} {where}/one.sock is closed")
+    where = yard.place / "there"
+    where.write_text("not a directory")
+    yard.configure(f'[{section}]\n{name} = "{where}/one.sock"\n')
+    yard.start()
+    yard.is_shut("listener-closed", f"{key} {where}/one.sock is closed")
     where.unlink()
     wait_until(lambda: (where / "one.sock").exists(), "the socket")
-    house.is_mended("listener-closed")
+    yard.is_mended("listener-closed")
 
 
-def test_an_address_of_a_network_that_is_not_there_closes_itself_alone(house):
-    house.configure('[server]\nlisten = ["127.0.0.1:0", "192.0.2.77:9410"]\n'
+def test_an_address_of_no_interface_is_closed_alone(yard):
+    yard.configure('[server]\nlisten = ["127.0.0.1:0", "192.0.2.77:9410"]\n'
                     'insecure_read_only = ["192.0.2.77:9410"]\n'
-                    f'[tls]\nlisten = ["192.0.2.77:9411", "127.0.0.1:{house.port}"]\n')
-    config = str(house.place / "gpuyard.toml")
-    # Without --listen of the tests' daemons, which would replace the first list.
-    with open(house.place / "daemon.log", "w") as log:
+                    f'[tls]\nlisten = ["192.0.2.77:9411", "127.0.0.1:{yard.port}"]\n')
+    config = str(yard.place / "gpuyard.toml")
+    # Without the --listen of the other daemons, which would replace server.listen.
+    with open(yard.place / "daemon.log", "w") as log:
         process = subprocess.Popen([PROGRAM, "serve", "--simulate", "1", "--load", "idle", "--config", config,
-                                    "--state", str(house.state), "--socket", str(house.place / "g.sock")],
-                                   env=house.environment, stdout=subprocess.DEVNULL, stderr=log)
+                                    "--state", str(yard.state), "--socket", str(yard.place / "g.sock")],
+                                   env=yard.environment, stdout=subprocess.DEVNULL, stderr=log)
     try:
-        wait_until(lambda: can_connect(house.port), "the address that is there")
-        said = (house.place / "daemon.log").read_text()
+        wait_until(lambda: can_connect(yard.port), "the address of this machine")
         for key in ("server.listen 192.0.2.77:9410", "tls.listen 192.0.2.77:9411"):
-            assert f"{key} is closed, and is tried again every 5 s: 192.0.2.77 is no address of this machine" in said
+            line = f"{key} is closed; retrying every 5 s: 192.0.2.77 is not an address of this machine"
+            wait_until(lambda line=line: line in (yard.place / "daemon.log").read_text(), line)
         assert process.poll() is None
     finally:
         process.terminate()
         process.wait(PATIENCE)
 
 
-def test_the_main_listener_that_is_taken_ends_the_start(tmp_path):
+def test_a_taken_main_listener_ends_the_start(tmp_path):
     with contextlib.closing(socket.socket()) as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -232,7 +234,7 @@ def test_the_main_listener_that_is_taken_ends_the_start(tmp_path):
     assert done.returncode == 7 and "in use by another program" in done.stderr, done.stderr
 
 
-def test_what_only_a_person_can_mend_ends_the_start(tmp_path):
+def test_a_wrong_configuration_ends_the_start(tmp_path):
     for text in ("nonsense", "[tls]\nlisten = 3\n", '[tls]\nliston = ["127.0.0.1:0"]\n',
                  '[tls]\nlisten = ["127.0.0.1"]\n', '[server]\nlisten = ["0.0.0.0:9410"]\n'):
         refuses_to_start(tmp_path, text)
@@ -245,7 +247,7 @@ def test_what_only_a_person_can_mend_ends_the_start(tmp_path):
         assert "others may write" in refuses_to_start(tmp_path, f'[alerts]\nfile = "{alerts}"\n')
 
 
-def test_a_sink_whose_file_is_wrong_waits_for_it_alone(alerts_yard, opened, tmp_path):
+def test_a_sink_with_a_bad_file_waits_alone(alerts_yard, opened, tmp_path):
     desk, pager = opened(Receiver()), opened(Receiver())
     key = tmp_path / "routing"
     rules = (brake("brake") + "[rule.sink-failing]\nat = 1\n" + webhook("desk", desk) +
@@ -256,7 +258,7 @@ def test_a_sink_whose_file_is_wrong_waits_for_it_alone(alerts_yard, opened, tmp_
     yard.fire(0, "brake")
     wait_until(lambda: yard.firing("sink-failing"), "the alert about the sink")
     wait_until(lambda: {one.json()["rule"] for one in desk.taken()} == {"brake", "sink-failing"},
-               "both alerts at the sink that is open")
+               "both alerts at the open sink")
     assert "routing_key_file" in yard.sink("pager")["last_error"] and not pager.told
     checked = yard.go("config", "validate", "--config", str(yard.config))
     assert checked.returncode == 2 and str(key) in checked.stderr
@@ -264,14 +266,14 @@ def test_a_sink_whose_file_is_wrong_waits_for_it_alone(alerts_yard, opened, tmp_
     assert "read again: " in yard.reload(rules + "[rule.memory]\nenabled = false\n")
     key.write_text("R0UTINGKEY")
     key.chmod(0o644)
-    wait_until(lambda: "chmod o-rwx" in yard.sink("pager")["last_error"], "what is wrong now")
+    wait_until(lambda: "chmod o-rwx" in yard.sink("pager")["last_error"], "the new cause")
     key.chmod(0o600)
-    wait_until(lambda: pager.taken(), "what waited, at the sink that was closed")
+    wait_until(lambda: pager.taken(), "the notification that waited for the sink")
     assert pager.taken()[0].json()["routing_key"] == "R0UTINGKEY"
     wait_until(lambda: not yard.firing("sink-failing"), "its end")
 
 
-def test_a_reload_closes_no_sink_that_is_open(alerts_yard, opened, tmp_path):
+def test_a_reload_closes_no_open_sink(alerts_yard, opened, tmp_path):
     desk = opened(Receiver())
     key = secret_file(tmp_path, "key", "s3cret")
     yard = alerts_yard(brake("brake") + webhook("desk", desk, f'secret_file = "{key}"'))
@@ -282,7 +284,7 @@ def test_a_reload_closes_no_sink_that_is_open(alerts_yard, opened, tmp_path):
 
 
 class Certified:
-    """A connection with a client certificate, which stays open."""
+    """A connection with a client certificate. It stays open."""
 
     def __init__(self, yard, name):
         context = ssl.create_default_context(cafile=yard.certificate)
@@ -310,7 +312,7 @@ class Certified:
 
 @pytest.fixture
 def clients(daemon, tmp_path):
-    """A yard that knows clients by a certificate for "localhost"; make(name, seconds) makes one."""
+    """A daemon that accepts client certificates for "localhost"; certify(name, seconds) creates one."""
     def ca(yard):
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
                 "-subj", "/CN=lab", "-out", tmp_path / "ca.pem", "-keyout", tmp_path / "ca.key")
@@ -326,7 +328,7 @@ def clients(daemon, tmp_path):
     return yard
 
 
-def test_a_client_certificate_ends_on_open_connections_too(clients):
+def test_an_expired_client_certificate_ends_open_connections(clients):
     clients.certify("short", 5)
     asking, listening = Certified(clients, "short"), Certified(clients, "short")
     assert asking.get("/api/gpu/snapshot")[0] == 200
@@ -367,6 +369,8 @@ def test_a_resumed_session_does_not_outlive_its_certificate(clients):
         except OSError:
             return True
     wait_until(is_refused, "the end of the certificate", every=0.2)
+    clients.certify("long", DAY)
+    assert Certified(clients, "long").get("/health")[0] == 200, "only the expired certificate is refused"
 
 
 def test_a_certificate_is_revoked_by_sighup(clients):
@@ -389,9 +393,9 @@ def test_a_certificate_is_revoked_by_sighup(clients):
     wait_until(lambda: asking.get("/api/gpu/snapshot")[0] == 200, "the end of the revocation")
 
 
-def test_strangers_are_told_the_state_and_no_details(clients):
+def test_clients_without_a_token_get_no_details(clients):
     clients.key.chmod(0o644)
-    wait_until(lambda: clients.daemon.get("/ready", unix=True).json()["notes"], "the trouble")
+    wait_until(lambda: clients.daemon.get("/ready", unix=True).json()["notes"], "the note")
     status, body = clients.curl("/ready")
     assert status == 200 and json.loads(body)["ready"] and json.loads(body)["notes"] == []
     assert str(clients.place) not in body
@@ -411,17 +415,16 @@ def start_with(tmp_path, descriptors):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors)))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 def test_with_the_fewest_descriptors_a_crowd_keeps_no_root_out(open_place):
     one = start_with(open_place, 64)
+    root, crowd = None, []
     try:
         path = str(open_place / "g.sock")
         wait_until(lambda: os.path.exists(path), "the socket")
-        said = one.stderr.readline()
-        while "listening on http://" not in said:
-            said = one.stderr.readline()
-        port = int(said.rsplit(":", 1)[1])
-        crowd = []
-        for _ in range(100):  # at all doors at the same time
+        log = read_until(one.stderr, "listening on http://")
+        port = int(re.search(r"listening on http://127\.0\.0\.1:(\d+)\n", log).group(1))
+        for _ in range(100):  # at all listeners at the same time
             crowd += [connect(path, 61101), connect(str(open_place / "g.lease.sock"), 61101),
                       socket.create_connection(("127.0.0.1", port), PATIENCE, ("127.0.0.9", 0))]
         time.sleep(1)
@@ -429,15 +432,15 @@ def test_with_the_fewest_descriptors_a_crowd_keeps_no_root_out(open_place):
         root = User(path)
         assert root.ask("GET", "/api/gpu/load").status == 200
         assert time.monotonic() - began < 3
-        for client in [root, *crowd]:
-            client.close()
     finally:
+        for client in crowd + [root] * (root is not None):
+            client.close()
         one.terminate()
         one.communicate(timeout=PATIENCE)
 
 
 def test_too_few_descriptors_end_the_start(tmp_path):
     one = start_with(tmp_path, 63)
-    said = one.communicate(timeout=PATIENCE)[1]
-    assert one.returncode == 2, said
-    assert "LimitNOFILE" in said and "ulimit -n" in said
+    message = one.communicate(timeout=PATIENCE)[1]
+    assert one.returncode == 2, message
+    assert "LimitNOFILE" in message and "ulimit -n" in message

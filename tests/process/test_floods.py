@@ -1,5 +1,5 @@
-"""Three users without rights flood the daemon with what costs it most. No other user may notice: docs/fairness.md
-says what each user may have of each queue.
+"""Three users without rights flood the daemon with what costs it most, and no other user may notice.
+docs/fairness.md has each queue and the share of each user.
 """
 
 import os
@@ -7,12 +7,12 @@ import statistics
 
 import pytest
 
-from floods import KINDS, MEMBERS_LINE, flooded, runs_at_once
+from floods import KINDS, MEMBERS_LINE, flooded, idle_flooders, runs_at_once
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
 
 SECONDS = 5
-# On a machine that others use, too; docs/performance.md has what one without them takes.
+# For a machine that is busy with other work; `./yard attack floods` judges by 50 ms.
 MEDIAN = 0.5  # s
 MOST_LINES = 100  # of the log
 
@@ -23,9 +23,8 @@ def assert_held(found):
     assert len(found["other"]["waits"]) >= 4 and len(found["root"]["waits"]) >= 4, found
     assert statistics.median(found["other"]["waits"]) < MEDIAN
     assert found["log"] <= MOST_LINES
-    assert found["member"], f"{MEMBERS_LINE} is not in the audit any more"
-    for uid, told in found["flooders"].items():
-        assert "failed" not in told and sum(told.values()) > 0, (uid, told)
+    assert found["member"], f"the audit no longer has {MEMBERS_LINE}"
+    assert not idle_flooders(found), found["flooders"]
 
 
 @pytest.fixture(scope="module")
@@ -41,16 +40,16 @@ def with_a_past():
 
 
 @pytest.mark.parametrize("kind", ["revoked", "tokens", "bursts"])
-def test_a_flood_of_three_users_reaches_no_other(floods, kind):
+def test_a_flood_by_three_users_slows_no_other(floods, kind):
     assert_held(floods.run(SECONDS, *KINDS[kind]))
 
 
-def test_refusals_from_many_addresses_push_out_no_line(floods):
+def test_refusals_of_many_addresses_push_out_no_line(floods):
     floods.be_refused_from("127.9.9.9")
     found = floods.run(SECONDS, *KINDS["addresses"])
     assert_held(found)
     lines, first = floods.refused_lines()
-    assert first, "the first refusal is not in the audit any more"
+    assert first, "the audit no longer has the first refusal"
     assert lines <= 1000
 
 
@@ -65,10 +64,10 @@ def test_questions_from_many_addresses_delay_no_audit(with_a_past):
     assert statistics.median(found["root"]["waits"]) < MEDIAN, found["root"]
 
 
-def test_all_floods_together_reach_no_other(with_a_past):
+def test_all_floods_together_slow_no_other(with_a_past):
     assert_held(with_a_past.run(SECONDS, *KINDS["all"]))
 
 
-def test_a_hundred_runs_at_once_are_taken(floods):
-    codes, said, _ = runs_at_once(floods, 100)
-    assert codes == [0] * 100, said  # a run that was put off says so, and tries again
+def test_a_hundred_runs_at_once_all_succeed(floods):
+    codes, messages, _ = runs_at_once(floods, 100)
+    assert codes == [0] * 100, messages  # a run that has to wait prints a message, and tries again

@@ -1,28 +1,28 @@
-"""A daemon that was taken over: what it writes reaches no terminal as it is, whatever is asked of it."""
+"""A compromised daemon: no command passes the control characters in its answers on to a terminal."""
 
 import http.server
 import json
-import os
-import pty
 import re
-import socketserver
 import subprocess
 import threading
+import types
 
 import pytest
 
+from cli_yard import Terminal
+from fake_leasing import Server
 from program import PATIENCE, PROGRAM, clean_environment
 
-# A title, a colour that gpuyard never uses, a click of OSC 8, C1, a change of direction, and a line of its own.
+# A window title, a colour that gpuyard never uses, C1 controls, changes of direction, and a forged line.
 HOSTILE = "\x1b]0;PWN\x07\x1b[35m\x9b2J\u202e\u2066\x85\r\nFORGED line"
-SEEN = "PWN"  # what is left of it
+SEEN = "PWN"  # its printable part
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]|^FORGED", re.MULTILINE)
 OWN_COLOUR = re.compile(r"\x1b\[(0|1|2|32|36|33|1;31)m")
-# The names of ids, UUIDs and times, which have a form.
+# Names of fields with a form: ids, UUIDs and times.
 FORMED = set("""id uuid lease pci_address operation job slurm_job slurm_step instance window silence device epoch at since
     until fired resolved asked granted ended expires made last_used in_clear revoked taken_at asked_at began_at ends_at
     began first_seen last_seen started_at ended_at failing_since covers_since started""".split())
-# Readings whose words are known: an answer with another one is refused as a whole.
+# Readings with known words: an answer with an unknown one is refused as a whole.
 KNOWN = set("""ecc_mode ecc_mode_pending row_remap_pending row_remap_failure retired_pages_pending persistence_mode
     compute_mode mig_mode mig_mode_pending nvlink_active throttle_reasons""".split())
 PATHS = re.compile(r"\{[a-z_]+\}")
@@ -55,11 +55,11 @@ CHANGES = [
 
 
 class Answers:
-    """Every answer that the API has an example of, with something hostile in each text of it."""
+    """The examples of the API's answers, with something hostile in each text."""
 
     def __init__(self, description):
         self.description = description
-        self.manner = "texts"  # also of ids and times: "all"; an error's message: "errors"; no JSON: "bytes"
+        self.manner = "texts"  # "all": also in ids and times; "errors": in the message of an error; "bytes": no JSON
 
     def example_of(self, method, path):
         for pattern, methods in self.description["paths"].items():
@@ -114,20 +114,17 @@ class Answers:
         return status, kind, answer
 
 
-class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    daemon_threads = True
-
-
 @pytest.fixture
 def hostile(shared, tmp_path):
-    """The answers of a hostile daemon, which another thread gives at a socket; and the program asking it."""
+    """The answers of a hostile daemon, which another thread serves at a socket; and go(*words), which runs the
+    program with it."""
     answers = Answers(json.loads(shared("--simulate", "2").get("/openapi.json").text))
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def address_string(self):
-            return "somebody"
+            return "unix"
 
         def log_message(self, *_):
             pass
@@ -154,10 +151,10 @@ def hostile(shared, tmp_path):
         environment = clean_environment(tmp_path, GPUYARD_SOCKET=str(socket), TZ="UTC", LC_ALL="C.UTF-8")
 
         def go(*words):
-            said = subprocess.run([PROGRAM, *[word.format(socket=socket) for word in words]], env=environment,
+            done = subprocess.run([PROGRAM, *[word.format(socket=socket) for word in words]], env=environment,
                                   stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
-            go.stdout = said.stdout.decode("utf-8")
-            return go.stdout + said.stderr.decode("utf-8")
+            go.stdout = done.stdout.decode("utf-8")
+            return go.stdout + done.stderr.decode("utf-8")
 
         go.environment = environment
         yield answers, go
@@ -169,13 +166,13 @@ def harmless(words, text):
     assert not found, f"{words}: {text[max(found.start() - 60, 0):found.end() + 60]!r}"
 
 
-# Where an answer has a text for people, the test would else pass without any.
+# Commands that print a text of the answer: without one the test would prove nothing.
 TEXTS = [["devices"], ["driver"], ["energy"], ["leases"], ["alerts"], ["alerts", "history"], ["alerts", "sinks"],
          ["audit"], ["token", "list"], ["events"], ["queue"], ["top", "--once", "--plain"], ["why", "--since", "1h"],
          ["query", "--fields", "name,uuid,driver_version,serial,pci.bus_id"]]
 
 
-def test_no_verb_shows_what_a_terminal_obeys(hostile):
+def test_no_command_prints_control_characters_of_an_answer(hostile):
     answers, go = hostile
     for answers.manner in ("texts", "all"):
         for words in READS + CHANGES:
@@ -192,18 +189,20 @@ def texts_in(value):
     return [text for one in inner for text in texts_in(one)]
 
 
-def test_json_keeps_its_meaning_without_raw_characters(hostile):
+def test_json_escapes_control_characters(hostile):
     answers, go = hostile
     for words in READS:
         if words[:1] in (["smi"], ["top"]) or "--csv" in words or "--plot" in words:
             continue
         text = go(*words, "--json")
         harmless(words, text)
+        assert json.loads(go.stdout), words
+        assert SEEN in go.stdout or words[:2] == ["fleet", "doctor"], f"{words}: {text}"
     leases = json.loads(go("leases", "--json"))["leases"]
     assert any(text.endswith(HOSTILE) for text in texts_in(leases))
 
 
-def test_no_error_shows_what_a_terminal_obeys(hostile):
+def test_no_error_prints_control_characters_of_an_answer(hostile):
     answers, go = hostile
     for answers.manner in ("errors", "bytes"):
         for words in READS + CHANGES:
@@ -213,7 +212,7 @@ def test_no_error_shows_what_a_terminal_obeys(hostile):
                 assert SEEN in text, f"{words}: {text}"
 
 
-def test_a_terminal_gets_the_programs_own_colours_alone(hostile):
+def test_a_terminal_gets_only_the_programs_own_colours(hostile):
     _, go = hostile
     for words in (["devices"], ["devices", "0"], ["leases"], ["alerts"], ["history", "0", "--metric", "power", "--plot"],
                   ["audit"], ["why"], ["doctor"], ["fleet", "--hosts", "unix://{socket}"]):
@@ -223,26 +222,14 @@ def test_a_terminal_gets_the_programs_own_colours_alone(hostile):
 
 
 def on_terminal(go, words):
-    pid, terminal = pty.fork()
-    if pid == 0:
-        socket = go.environment["GPUYARD_SOCKET"]
-        os.execve(PROGRAM, [PROGRAM, *[word.format(socket=socket) for word in words]],
-                  go.environment | {"TERM": "xterm-256color", "COLUMNS": "200"})
-    text = b""
-    while True:
-        try:
-            piece = os.read(terminal, 65536)
-        except OSError:  # the other end is closed
-            piece = b""
-        if not piece:
-            break
-        text += piece
-    os.close(terminal)
-    os.waitpid(pid, 0)
-    return text.decode("utf-8")
+    yard = types.SimpleNamespace(
+        program=PROGRAM, environment=go.environment | {"TERM": "xterm-256color", "COLUMNS": "200"})
+    terminal = Terminal(yard, *[word.format(socket=go.environment["GPUYARD_SOCKET"]) for word in words])
+    terminal.end()
+    return terminal.text
 
 
-def test_an_entry_with_a_strange_id_is_left_out_alone(hostile):
+def test_an_entry_with_a_malformed_id_is_left_out_alone(hostile):
     answers, go = hostile
     answers.description = json.loads(json.dumps(answers.description))
     content = answers.example_of("get", "/api/gpu/leases")[2]
@@ -256,4 +243,4 @@ def test_an_entry_with_a_strange_id_is_left_out_alone(hostile):
     assert [len(lease["gpus"]) for lease in leases] == [len(good["gpus"]), 0]
     one = answers.example_of("get", "/api/gpu/leases/x")[2]
     one["example"] = one["example"] | {"lease": one["example"]["lease"] | {"id": "a;reboot"}}
-    assert "has not the form" in go("lease", "show", "77335b25eb082acc")
+    assert "malformed ID" in go("lease", "show", "77335b25eb082acc")

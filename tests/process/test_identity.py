@@ -1,6 +1,6 @@
-"""Whose a process in a container is: the kernel says who made its control group, and the words that a
-stranger may write say nothing. Real processes of several users in real control groups; what docker,
-podman and the kubelet do with groups, users and namespaces is done here by root."""
+"""The owner of a process in a container is the user who created its control group, as the kernel reports it.
+Names and marks that any user may write decide nothing. The processes, users and control groups are real; root
+does here what docker, podman and the kubelet do with groups, users and namespaces."""
 
 import os
 import secrets
@@ -27,8 +27,8 @@ def groups(opened):
 
 @pytest.fixture
 def start(groups):
-    """start(group, uid, lease): the pid of a process that waits there, and names the lease; `leads`: it is
-    the first of a PID namespace."""
+    """start(group, uid, lease): the pid of a process that waits in that group and names the lease; `leads`: as the
+    first of a PID namespace."""
     started = []
 
     def go(group, uid, lease=None, leads=False):
@@ -61,10 +61,10 @@ def lease(yard):
     """A lease of the lessee on one GPU, without a process."""
     caller = Caller(yard.socket, LESSEE)
 
-    def asked():  # refused until the GPUs were looked at
+    def granted():  # refused until the GPUs have been checked
         answer = caller.ask("POST", LEASES, {"binding": "detached", "ttl_s": 600, "answer_within_s": 20})
         return answer if answer.status != 503 else None
-    answer = wait_until(asked, "the daemon to lease GPUs")
+    answer = wait_until(granted, "the daemon to lease GPUs")
     assert answer.status == 200, answer.text
     yield answer.json()["lease"]
     caller.close()
@@ -97,20 +97,20 @@ def container_name():
     return f"docker-{secrets.token_hex(32)}.scope"
 
 
-def handed_over(groups, owner, *names):
-    """A group that a user made below a service of root's that was handed to that user (Delegate=)."""
-    return groups.make(f"handed-over-{secrets.token_hex(4)}.service", *names, owner=owner)
+def delegated(groups, owner, *names):
+    """A group that a user created below a service that root delegated to that user (Delegate=)."""
+    return groups.make(f"delegated-{secrets.token_hex(4)}.service", *names, owner=owner)
 
 
 def below_manager(groups, owner, name):
-    """A group as `systemd-run --user --scope` makes it."""
+    """A group such as `systemd-run --user --scope` creates."""
     return groups.make(f"user-{secrets.token_hex(4)}.slice", f"user@{owner}.service", "user.slice", name,
                        owner=owner)
 
 
 @pytest.fixture
 def run(open_place):
-    """The daemon of a world that every user may enter, and the lessee's `gpuyard run` there."""
+    """A daemon whose socket every user can reach, and the lessee's `gpuyard run` there."""
     world, daemon, running = World(open_place), None, None
     try:
         world.start("--gpus", "1", "--load", "idle")
@@ -129,8 +129,8 @@ def run(open_place):
         world.end()
 
 
-@pytest.mark.parametrize("place", [handed_over, below_manager])
-def test_a_strangers_group_keeps_no_gpu_draining(run, groups, start, place):
+@pytest.mark.parametrize("place", [delegated, below_manager])
+def test_the_group_of_another_user_keeps_no_gpu_draining(run, groups, start, place):
     daemon, running = run
     lease = {"id": running.stdout.readline().strip()}
     name = container_name()
@@ -145,11 +145,11 @@ def test_a_strangers_group_keeps_no_gpu_draining(run, groups, start, place):
     assert runs(stranger)
 
 
-def test_a_strangers_mark_makes_a_squatter(world, yard, lease, groups, start):
+def test_a_mark_of_another_users_lease_makes_a_squatter(world, yard, lease, groups, start):
     name = container_name()
     start(groups.make(name), LESSEE, lease["id"], leads=True)
     strangers = {start(None, STRANGER, lease["id"]),
-                 start(handed_over(groups, STRANGER, name), STRANGER, lease["id"]),
+                 start(delegated(groups, STRANGER, name), STRANGER, lease["id"]),
                  start(below_manager(groups, STRANGER, name), STRANGER, lease["id"])}
     for pid in strangers:
         attach(world, lease, pid)
@@ -158,14 +158,14 @@ def test_a_strangers_mark_makes_a_squatter(world, yard, lease, groups, start):
     release(yard, lease)
 
 
-# `gpuyard run -- docker run -e GPUYARD_LEASE`, `docker run -d` and a pod: groups that root made.
+# `gpuyard run -- docker run -e GPUYARD_LEASE`, `docker run -d` and a pod: groups that root created.
 @pytest.mark.parametrize("uid", [0, LESSEE, THIRD])
 @pytest.mark.parametrize("above", [(), ("kubepods-burstable-pod{pod}.slice",)])
-def test_roots_container_may_have_any_user(world, yard, lease, groups, start, uid, above):
+def test_a_container_that_root_created_may_have_any_user(world, yard, lease, groups, start, uid, above):
     pod = secrets.token_hex(16)
     group = groups.make(*(name.format(pod=pod) for name in above), container_name())
     first = start(group, uid, lease["id"], leads=True)
-    worker = start(group, uid)  # the first speaks for it
+    worker = start(group, uid)  # a member because of the first
     stray = start(None, STRANGER)
     for pid in (first, worker, stray):
         attach(world, lease, pid)
@@ -176,7 +176,7 @@ def test_roots_container_may_have_any_user(world, yard, lease, groups, start, ui
     assert now(yard, lease)["state"] == "draining"
 
 
-def test_rootless_podman_is_its_users_alone(world, yard, lease, groups, start):
+def test_a_rootless_container_belongs_to_its_user_alone(world, yard, lease, groups, start):
     name = f"libpod-{secrets.token_hex(32)}.scope"
     own = below_manager(groups, LESSEE, name)
     inside = start(own, 100_000 + THIRD, lease["id"])

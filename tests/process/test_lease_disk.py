@@ -140,7 +140,7 @@ def test_the_record_of_a_newer_gpuyard_is_left_alone_and_nothing_is_granted(yard
     database.close()
     yard.restart()
     yard.refused("layout 99")
-    began = time.monotonic()  # no verb waits for a disk that will not be well soon
+    began = time.monotonic()  # no command waits for a file that only an upgrade can read
     listed = run("leases", "--socket", yard.daemon.socket)
     assert listed.returncode == 5 and "layout 99" in listed.stderr
     assert time.monotonic() - began < 10
@@ -199,7 +199,7 @@ def test_a_record_that_is_read_only_is_said_and_waited_for(yard, read_only):
 
 
 def spoil(yard, statement):
-    """Changes what the daemon kept, while it is away, and starts the next one."""
+    """Changes state.db between two daemons."""
     yard.daemon.stop()
     with sqlite3.connect(yard.daemon.state + "/state.db") as database:
         assert database.execute(statement).rowcount > 0
@@ -209,17 +209,17 @@ def spoil(yard, statement):
 
 
 def withheld(yard):
-    """{UUID: why} of what is not handed out because it is cordoned."""
+    """{UUID: text} of the cordoned GPUs."""
     return {one["uuid"]: one["text"] for one in yard.daemon.get("/api/gpu/queue").json()["withheld"]
             if one["why"] == "cordoned"}
 
 
-def test_a_lease_with_a_changed_letter_frees_no_gpu(yard, run):
+def test_an_unreadable_lease_frees_no_gpu(yard, run):
     first, second = yard.granted(), yard.granted()
     token = yard.caller.ask("POST", "/api/gpu/tokens", {"name": "ci", "scope": "read"}).json()["token"]["id"]
     spoil(yard, f"UPDATE leases SET binding = 'procesr' WHERE id = '{first['id']}'")
     (fence, gpus) = place_of(first)
-    for _ in range(2):  # in this life, and in the next
+    for _ in range(2):  # also after a restart
         wait_until(lambda: yard.held() == {second["id"]: place_of(second)}, "the other lease")
         assert list(withheld(yard)) == gpus
         assert "a lease of this GPU could not be read" in withheld(yard)[gpus[0]]
@@ -238,7 +238,7 @@ def test_a_lease_with_a_changed_letter_frees_no_gpu(yard, run):
     assert fences == sorted(set(fences)) and fence == fences[0]
 
 
-def test_a_lease_of_unreadable_gpus_withholds_them_all(yard):
+def test_a_lease_with_unreadable_gpus_withholds_all_gpus(yard):
     first = yard.granted()
     spoil(yard, "UPDATE leases SET gpus = '[\"GPU-' WHERE state = 'held'")
     wait_until(lambda: len(withheld(yard)) == 4, "all GPUs to be cordoned")
@@ -250,17 +250,17 @@ def test_a_lease_of_unreadable_gpus_withholds_them_all(yard):
     assert yard.granted()["fence"] > first["fence"]
 
 
-def test_a_quarantined_gpu_stays_withheld_without_its_alert(alerts_yard):
+def test_an_unreadable_alert_frees_no_quarantined_gpu(alerts_yard):
     yard = alerts_yard(brake("brake", "quarantine = true"), gpus=2)
     wait_until(lambda: yard.get("load")["capacity"] == 2, "GPUs to lease")
     sick = yard.fire(1, "brake")["gpu"]["uuid"]
     yard.end(signal.SIGTERM)
-    yard.release(1)  # from now on only the row says that the GPU is sick
+    yard.release(1)  # from now on the row alone tells that the GPU is unhealthy
     with sqlite3.connect(yard.daemon.state + "/state.db") as database:
         changed = database.execute("UPDATE alerts SET state = 'firinh' WHERE state = 'firing'")
         assert changed.rowcount == 1
     database.close()
-    for _ in range(2):  # in this life, and in the next
+    for _ in range(2):  # also after a restart
         yard.start()
         free = wait_until(lambda: json.loads(yard.go("free", "--json").stdout or "{}").get("gpus"), "the other GPU")
         assert [gpu["index"] for gpu in free] == [0], free
@@ -272,7 +272,7 @@ def test_a_quarantined_gpu_stays_withheld_without_its_alert(alerts_yard):
     wait_until(lambda: yard.go("free", "--gpus", "2").returncode == 0, "the GPU to be leased again")
 
 
-def test_a_changed_counter_gives_no_fence_twice(yard):
+def test_an_unreadable_counter_gives_no_fence_twice(yard):
     first = yard.granted()
     spoil(yard, "UPDATE lease_counters SET name = 'last_fenge' WHERE name = 'last_fence'")
     assert yard.granted()["fence"] > first["fence"] + 1_000_000_000

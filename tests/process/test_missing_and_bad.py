@@ -74,7 +74,7 @@ def test_the_cli_through_a_daemon_without_a_driver_says_the_same(daemon, run):
     assert json.loads(devices.stdout)["devices"] == []
 
 
-def test_without_a_driver_free_ends_at_once(daemon, run):
+def test_free_without_a_driver_fails_at_once(daemon, run):
     yard = daemon("--nvml", "/nowhere/lib.so")
     began = time.monotonic()
     free = run("free", "-n", "1", "--socket", yard.socket)

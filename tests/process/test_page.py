@@ -280,8 +280,8 @@ def https_page(daemon, tmp_path):
         yield page, yard, token
 
 
-def test_a_tab_of_another_daemon_is_told_no_token(daemon, tmp_path):
-    """One address leads to one daemon after the other, as a tunnel's end does."""
+def test_a_tab_of_another_daemon_gets_no_token(daemon, tmp_path):
+    """The address leads to another daemon later, as the end of a tunnel can."""
     port = free_port()
     yard = NetYard(daemon, tmp_path,
                    before=lambda net: net.config.write_text(net.config.read_text().replace(":0", f":{port}")))
@@ -291,12 +291,12 @@ def test_a_tab_of_another_daemon_is_told_no_token(daemon, tmp_path):
     with Chromium(tmp_path, f"--ignore-certificate-errors-spki-list={pin}") as browser:
         page = browser.open(yard.host + "/")
         log_in(page, token)
-        shows_live(page.another(yard.host + "/"))  # of the same daemon: it is told
+        shows_live(page.another(yard.host + "/"))  # a tab of the same daemon gets it
         yard.daemon.kill()
         daemon("--simulate", "2", "--config", str(yard.config), directory=tmp_path)
         other = page.another(yard.host + "/")
         other.wait_for("document.querySelector('input[type=password]')")
-        time.sleep(1)  # an answer of the first tab would have come
+        time.sleep(1)  # the first tab would have answered by now
         assert other.evaluate("document.querySelector('header .bad')?.textContent") == "a token is needed"
 
 

@@ -172,9 +172,9 @@ def test_a_real_control_group_names_container_and_pod(world, yard, opened, sleep
     process.wait()
 
 
-# As in a service of root's that is handed to a user (Delegate=).
-def test_a_pod_in_a_users_group_is_none(world, yard, opened, sleepers):
-    group = opened(ControlGroups()).make(f"handed-over-{os.getpid()}.service", "kubepods", f"pod{POD}",
+# As below a service that root delegated to a user (Delegate=).
+def test_the_group_of_a_user_names_no_pod(world, yard, opened, sleepers):
+    group = opened(ControlGroups()).make(f"delegated-{os.getpid()}.service", "kubepods", f"pod{POD}",
                                          CONTAINER, owner=NOBODY)
     process = sleepers()
     (group / "cgroup.procs").write_text(str(process.pid))

@@ -1,12 +1,11 @@
-"""The first moments of a daemon whose disk is slow: what was kept and is not read yet is never told as
-"there is none". Clients ask again, and Slurm's hooks leave a note.
+"""The first moments of a daemon with a slow disk: no answer says that something stored does not exist because it
+has not been read yet. Clients try again, and Slurm's hooks leave a note.
 """
 
 import contextlib
 import http.server
 import json
 import os
-import socketserver
 import sqlite3
 import subprocess
 import sys
@@ -17,7 +16,8 @@ from pathlib import Path
 import pytest
 
 import control_client
-from program import Caller, clean_environment, wait_until
+from fake_leasing import Server
+from program import Caller, UnixConnection, clean_environment, wait_until
 from shim import build_shim
 
 SOURCES = Path(__file__).parent.parent.parent
@@ -31,7 +31,7 @@ def slow_reads(tmp_path_factory):
 
 
 class Yard(Caller):
-    """A daemon with two GPUs whose state.db has something in each table, and much in one."""
+    """A daemon with two GPUs whose state.db has something of each kind, and a long audit."""
 
     def __init__(self, daemon, world, place, library):
         world.start("--gpus", "2", "--load", "idle")
@@ -76,7 +76,7 @@ class Yard(Caller):
             book.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def start(self):
-        """Until it takes connections, and not until it has read anything."""
+        """Returns once the daemon accepts connections, before it has read its state."""
         self.daemon.kill()
         self.root.close()
         self.slow.touch()
@@ -99,7 +99,7 @@ def yard(daemon, world, tmp_path, slow_reads):
 
 
 def all_routes(yard):
-    """(method, path) of each route that ends, about what is there."""
+    """(method, pattern, path) of each route that is no stream and no page, with names of what exists."""
     names = {"lease": yard.lease, "token": yard.token, "silence": yard.silence, "window": yard.window,
              "id": "1", "job": JOB, "alert": "1", "operation": "1"}
     described = yard.ask("GET", "/openapi.json").json()["paths"]
@@ -113,28 +113,27 @@ def all_routes(yard):
                 yield method.upper(), pattern, path
 
 
-def raw(yard, method, path):
-    """Status, the fields of an answer that is put off, and body."""
-    connection = control_client.http.client.HTTPConnection("localhost", timeout=30)
-    connection.sock = control_client.connect(yard.daemon.socket)
-    try:
-        connection.request(method, path, body=None if method == "GET" else "{}",
-                           headers={"Accept": "application/json"})
+def raw(socket, method, path, body=None):
+    """Status, Retry-After and X-Gpuyard-Reading, and the body, on a connection of its own."""
+    with contextlib.closing(UnixConnection(socket)) as connection:
+        connection.request(method, path, body=body, headers={"Accept": "application/json"})
         response = connection.getresponse()
         again = (response.getheader("Retry-After"), response.getheader("X-Gpuyard-Reading"))
-        return response.status, again, response.read().decode()
-    finally:
-        connection.close()
+        return response.status, again, response.read()
 
 
-KEPT = {  # what the answers of these hold, once it is read
+def text_of(yard, path):
+    return raw(yard.daemon.socket, "GET", path)[2].decode()
+
+
+STORED = {  # routes, and the attribute of the yard that their answers contain once it has been read
     "/api/gpu/leases": "lease", "/api/gpu/leases/{lease}": "lease", "/api/gpu/tokens": "token",
     "/api/gpu/silences": "silence", "/api/gpu/energy/windows": "window",
     "/api/gpu/energy/windows/{window}": "window", "/api/gpu/usage?by=lease": "lease",
     "/api/gpu/manage/{id}": "setting", "/api/gpu/manage": "setting"}
 
 
-def test_no_route_says_that_there_is_none_before_it_was_read(yard):
+def test_until_the_state_is_read_no_route_denies_what_exists(yard):
     yard.setting = '"owner":"uid 0"'
     yard.start()
     routes = list(all_routes(yard))
@@ -143,41 +142,42 @@ def test_no_route_says_that_there_is_none_before_it_was_read(yard):
     while yard.is_reading():
         for method, pattern, path in routes:
             if method != "GET" and not yard.is_reading():
-                break  # they would change something now
-            status, again, text = raw(yard, method, path)
+                break  # the others would now change something
+            status, again, body = raw(yard.daemon.socket, method, path, None if method == "GET" else b"{}")
+            text = body.decode()
             what = f"{method} {path}: {status} {text[:300]}"
-            if status == 503:  # also while the driver has not been read
+            if status == 503:  # also until the driver has been read
                 assert again[0] == "1" or pattern == "/ready", what
                 if again[1]:
                     put_off.add((method, pattern))
-            elif pattern in KEPT and method == "GET":
-                assert status == 200 and getattr(yard, KEPT[pattern]) in text, what
+            elif pattern in STORED and method == "GET":
+                assert status == 200 and getattr(yard, STORED[pattern]) in text, what
             elif pattern not in ("/api/gpu/slurm/jobs/{job}", "/api/gpu/alerts/{alert}",
                                  "/api/gpu/alerts/{alert}/acknowledge",
-                                 "/api/gpu/manage/operations/{operation}"):  # there is none of these
+                                 "/api/gpu/manage/operations/{operation}"):  # none of these exists
                 assert status != 404, what
-    assert {("GET", pattern) for pattern in KEPT if "?" not in pattern} <= put_off
+    assert {("GET", pattern) for pattern in STORED if "?" not in pattern} <= put_off
     assert ("DELETE", "/api/gpu/leases/{lease}") in put_off and ("GET", "/api/gpu/queue") in put_off
     assert not {pattern for _, pattern in put_off} & {
         "/health", "/ready", "/metrics", "/api/gpu/devices", "/api/gpu/snapshot", "/api/gpu/driver"}
-    for pattern, name in KEPT.items():
+    for pattern, name in STORED.items():
         path = pattern.format(lease=yard.lease, window=yard.window, id="1")
-        wait_until(lambda: getattr(yard, name) in raw(yard, "GET", path)[2], f"{name} in {path}")
+        wait_until(lambda: getattr(yard, name) in text_of(yard, path), f"{name} in {path}")
     assert yard.ask("GET", f"/api/gpu/leases/{yard.lease}").json()["lease"]["state"] == "held"
 
 
-def test_a_lease_is_given_up_at_once_after_the_start(yard):
+def test_a_release_right_after_the_start_succeeds(yard):
     yard.start()
     assert yard.is_reading()
     began = time.monotonic()
-    told = json.loads(yard.must("lease", "release", yard.lease, "--json"))
-    assert told["lease"]["id"] == yard.lease and told["lease"]["ending"] == "released"
+    lease = json.loads(yard.must("lease", "release", yard.lease, "--json"))["lease"]
+    assert lease["id"] == yard.lease and lease["ending"] == "released"
     assert time.monotonic() - began > 0.5
     wait_until(lambda: yard.ask("GET", f"/api/gpu/leases/{yard.lease}").json()["lease"]["state"] == "ended",
                "its end")
 
 
-def test_python_renews_at_once_after_the_start(yard):
+def test_a_renewal_in_python_right_after_the_start_succeeds(yard):
     yard.start()
     assert yard.is_reading()
     script = ("import gpuyard, sys\n"
@@ -189,7 +189,7 @@ def test_python_renews_at_once_after_the_start(yard):
     assert done.stdout == f"held ['{yard.lease}']\n", done.stdout + done.stderr
 
 
-def test_an_epilog_leaves_a_note_until_the_leases_were_read(yard, tmp_path, record_property):
+def test_an_epilog_leaves_a_note_until_the_leases_are_read(yard, tmp_path, record_property):
     record_property("contract", "S3")
     yard.slow.unlink(missing_ok=True)
     yard.daemon = yard.begin(wait=True)
@@ -203,9 +203,9 @@ def test_an_epilog_leaves_a_note_until_the_leases_were_read(yard, tmp_path, reco
     assert yard.is_reading()
     spool = tmp_path / "spool"
     hook = {"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": "n1"}
-    over = yard.go("slurm", "end", "--spool", str(spool), **hook)
-    assert over.returncode == 0, over.stderr
-    assert yard.is_reading() and "still being looked at" in over.stderr
+    done = yard.go("slurm", "end", "--spool", str(spool), **hook)
+    assert done.returncode == 0, done.stderr
+    assert yard.is_reading() and "still being looked at" in done.stderr
     assert (spool / f"end-{JOB}").exists()
     wait_until(lambda: not yard.is_reading(), "the leases")
 
@@ -216,12 +216,8 @@ def test_an_epilog_leaves_a_note_until_the_leases_were_read(yard, tmp_path, reco
     wait_until(lambda: state() == "ended", "the end of the job's lease")
 
 
-class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    daemon_threads = True
-
-
 class Busy:
-    """Stands before a daemon and answers 503 to one method while that is set; notes the calls about a job."""
+    """A proxy of a daemon that answers 503 to the method `refused`, and records the calls about the job."""
 
     def __init__(self, place, socket):
         self.refused = None
@@ -233,7 +229,7 @@ class Busy:
                 pass
 
             def address_string(self):
-                return "a hook"
+                return "unix"
 
             def reply(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -242,7 +238,7 @@ class Busy:
                 if self.command == busy.refused:
                     status, text = 503, b'{"error":{"code":"unavailable","message":"still being read"}}'
                 else:
-                    status, text = busy.ask(socket, self.command, self.path, body)
+                    status, _, text = raw(socket, self.command, self.path, body or None)
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(text)))
@@ -255,15 +251,6 @@ class Busy:
         self.server = Server(self.socket, Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    @staticmethod
-    def ask(socket, method, path, body):
-        connection = control_client.http.client.HTTPConnection("localhost", timeout=30)
-        connection.sock = control_client.connect(socket)
-        with contextlib.closing(connection):
-            connection.request(method, path, body=body or None, headers={"Accept": "application/json"})
-            response = connection.getresponse()
-            return response.status, response.read()
-
 
 @pytest.fixture
 def busy(daemon, world, tmp_path):
@@ -274,7 +261,7 @@ def busy(daemon, world, tmp_path):
     one.server.server_close()
 
 
-def test_a_prolog_keeps_an_end_that_was_not_told(busy, tmp_path, record_property):
+def test_a_prolog_keeps_an_end_the_daemon_has_not_accepted(busy, tmp_path, record_property):
     record_property("contract", "S3")
     spool, programs = tmp_path / "spool", tmp_path / "programs"
     programs.mkdir()
@@ -295,14 +282,14 @@ def test_a_prolog_keeps_an_end_that_was_not_told(busy, tmp_path, record_property
     wait_until(lambda: hook("begin") == (["PUT"], []), "the first run to begin")
     busy.refused = "DELETE"
     assert hook("end") == (["DELETE"], [f"end-{JOB}"])
-    # The job is requeued. A beginning that is told now would be taken for the first run's.
+    # The job is requeued. The daemon would take a beginning now for the first run's.
     assert hook("begin") == (["DELETE"], [f"begin-{JOB}", f"end-{JOB}"])
     assert hook("health") == (["DELETE"], [f"begin-{JOB}", f"end-{JOB}"])
     busy.refused = None
     assert hook("health") == (["DELETE", "PUT"], [])
 
 
-def test_the_probes_of_image_and_chart_end_no_daemon_that_reads(yard):
+def test_the_liveness_probe_passes_during_the_reading(yard):
     manifest = (SOURCES / "packaging/kubernetes/daemonset.yaml").read_text(encoding="utf-8")
     probe = manifest.split("livenessProbe:")[1].split("command: [")[1].split("]")[0]
     yard.start()

@@ -311,27 +311,28 @@ def document():
               "once an hour and when the daemon stops.", "- Simulated boards, recordings and another NVML "
               "(`--nvml`) are another machine.", "",
               "## A row that cannot be read", "",
-              "A letter that a disk or a memory has changed makes a row of `state.db` senseless, in a file that is "
-              "otherwise", "whole. The daemon moves that row to the table `unreadable_rows` and goes on with the "
-              "rest. The log says which row", "it was, and so do `gpuyard queue` and `gpuyard doctor` until the "
-              "daemon ends; later notes say that there are", "such rows (`test_lease_disk.py`):", "",
-              "| the row is | then |", "|---|---|",
-              "| a lease that waited or was over | it is forgotten |",
-              "| a lease that had GPUs | it is over, and its GPUs are cordoned: see who uses them, then "
+              "An error of the disk or the memory can make one row of `state.db` unreadable, in a file that is "
+              "otherwise", "intact. The daemon moves that row to the table `unreadable_rows` and continues with the "
+              "rest. The log names", "the row, and so do `gpuyard queue` and `gpuyard doctor` until the daemon ends; "
+              "later daemons report that there", "are such rows (`test_lease_disk.py`):", "",
+              "| row | effect |", "|---|---|",
+              "| a waiting or ended lease | it is forgotten |",
+              "| a lease that had GPUs | it is ended, and its GPUs are cordoned: check which processes use them, then "
               "`gpuyard uncordon N`. If its GPUs cannot be read either, every GPU is cordoned, also "
               "one that the driver lists later |",
-              "| a counter of leases | fences go on from a number that was never given out |",
-              "| a token | it is refused: make another one |",
-              "| a setting | it stays as it is until it is set or reset; one owner's wish that cannot be read counts "
-              "no more |",
-              "| an alert that was not over | its GPU is cordoned, because it may have been quarantined. It fires "
-              "again if its cause is still there |",
-              "| an alert that was over | it is left out of the history |",
-              "| a board | its memory errors are counted anew, and its GPU is cordoned |",
-              "| an energy account, an energy window | it is counted anew; the window is gone |", "",
-              "The note stays as long as the table has rows. To look at them and then drop them, stop the daemon: "
-              "`sqlite3 state.db", "'SELECT * FROM unreadable_rows'` and `'DELETE FROM unreadable_rows'`. A row's "
-              "`content` is what", "`INSERT INTO origin VALUES(...)` takes, if you know what it should say.", ""]
+              "| a counter of leases | fences continue from a number that was never used |",
+              "| a token | it is refused: create another one |",
+              "| a setting | it stays as it is until it is set or reset; a user's request for it that cannot be "
+              "read no longer counts |",
+              "| an unresolved alert | its GPU is cordoned, because it may have been quarantined. It fires "
+              "again if its cause is still present |",
+              "| a resolved alert | it is left out of the history |",
+              "| a board | its GPU is cordoned, because new memory errors cannot be distinguished from old ones |",
+              "| an energy account, an energy window | the account starts again; the window is lost |", "",
+              "The note stays while the table has rows. To inspect and then delete them, stop the daemon: "
+              "`sqlite3 state.db", "'SELECT * FROM unreadable_rows'` and `'DELETE FROM unreadable_rows'`. The "
+              "`content` of a row has the form", "that `INSERT INTO origin VALUES(...)` takes, so that you can repair it "
+              "and insert it again.", ""]
     return "\n".join(lines)
 
 

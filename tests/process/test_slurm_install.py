@@ -1,5 +1,5 @@
-"""The hooks that `gpuyard slurm install` writes: what root runs by them, and what it refuses to let root run.
-Slurm's own programs are scripts here."""
+"""The hooks that `gpuyard slurm install` writes: root runs them, so they may run nothing that another user can
+change. Slurm's own programs are scripts here."""
 
 import os
 import pathlib
@@ -9,12 +9,12 @@ import subprocess
 import pytest
 from program import PATIENCE, PROGRAM, clean_environment
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root trusts nobody else")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the rules for root's programs apply to root")
 STRANGER = 1001
 HOOKS = ("health", "prolog", "epilog", "epilog-slurmctld")
 SLURM = "scontrol sinfo squeue sacct sacctmgr slurmd"
 USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# Has its name and what it was called with written down.
+# A script that records its name and arguments.
 NOTES = '#!/bin/sh\nprintf "%s\\n" "$0 $*" >>"{mark}"\nexit {status}\n'
 
 
@@ -39,12 +39,12 @@ class Site:
         self.environment = clean_environment(place, PATH=f"{self.slurm}:{USUAL}", GPUYARD_SOCKET=f"{place}/none.sock")
 
     def configure(self, **lines):
-        """What `scontrol show config` prints."""
+        """Sets the output of `scontrol show config`."""
         text = "".join(f"{key} = {value}\n" for key, value in lines.items())
         write(self.slurm / "scontrol", f"#!/bin/sh\ncat <<'END'\n{text}END\n")
 
     def program(self, *folders, owner=0):
-        """A program of ours in such a folder. It says how it is called, and installs as the real one."""
+        """A copy of gpuyard in this folder, which belongs to `owner`."""
         path = self.place.joinpath(*folders, "gpuyard")
         path.parent.mkdir(parents=True)
         shutil.copy(PROGRAM, path)
@@ -57,10 +57,10 @@ class Site:
         return self.go([str(program), "slurm", "install", *words], **environment)
 
     def check(self, program=PROGRAM):
-        """What it says of each line of slurm.conf."""
+        """The verdict of `slurm install` on each line of slurm.conf."""
         done = self.go([str(program), "slurm", "install"])
         lines = (line.split(None, 1) for line in done.stdout.splitlines() if line.startswith("  "))
-        return {line.split("=")[0]: said for line, said in lines}
+        return {line.split("=")[0]: verdict for line, verdict in lines}
 
     def go(self, words, cwd="/", **environment):
         return subprocess.run(words, env=self.environment | environment, cwd=cwd, capture_output=True, text=True,
@@ -73,10 +73,10 @@ def site(tmp_path):
 
 
 @pytest.mark.parametrize("folder", ["with blank", "$(touch owned)", "it's", "`id`;&|", 'a"b\\c'])
-def test_the_hooks_run_a_program_of_any_name(site, folder):
+def test_the_hooks_run_a_program_in_any_folder(site, folder):
     program = site.program(folder)
     site.install(program)
-    # In its place, one that says how it was called.
+    # Replaced by one that records its arguments.
     write(program, NOTES.format(mark=site.called, status=7))
     site.called.write_text("")
     for hook, verb in zip(HOOKS, ("health", "begin", "end", "epilog-ctld")):
@@ -100,7 +100,7 @@ def test_a_program_of_another_user_is_refused(site):
     assert "chown" not in done.stderr and "chmod" not in done.stderr
 
 
-def test_a_program_that_others_may_change_is_refused(site):
+def test_a_program_others_may_change_is_refused(site):
     program = site.program("bin")
     program.chmod(0o777)
     done = site.install(program)
@@ -109,7 +109,7 @@ def test_a_program_that_others_may_change_is_refused(site):
 
 
 @pytest.mark.parametrize("owner, mode", [(STRANGER, 0o755), (0, 0o777)])
-def test_a_folder_that_others_may_change_gets_no_hooks(site, owner, mode):
+def test_a_folder_others_may_change_gets_no_hooks(site, owner, mode):
     theirs = site.place / "theirs"
     theirs.mkdir()
     os.chown(theirs, owner, owner)
@@ -118,17 +118,17 @@ def test_a_folder_that_others_may_change_gets_no_hooks(site, owner, mode):
         done = site.install(PROGRAM, into)
         assert done.returncode == 2 and not list(theirs.iterdir()), done
         assert f"{into}: root runs the hooks in it, and " in done.stderr
-        assert "/etc/gpuyard/slurm is the usual place" in done.stderr
+        assert "/etc/gpuyard/slurm is the usual folder" in done.stderr
 
 
-def test_the_hooks_look_where_slurm_was_and_nowhere_else(site):
+def test_the_hooks_search_only_the_folders_of_the_install(site):
     site.install(PROGRAM)
     for hook in HOOKS:
         path = next(line for line in (site.hooks / hook).read_text().splitlines() if line.startswith("PATH="))
         folders = path.removeprefix("PATH=").split(":")
         assert folders[0] == str(site.slurm) and "/usr/bin" in folders
         assert all(folder.startswith("/") for folder in folders) and "$" not in path
-    # A folder of another user's, whose programs have Slurm's names.
+    # A folder with programs of Slurm's names.
     trap, mark = site.place / "trap", site.place / "trapped"
     for name in SLURM.split():
         write(trap / name, NOTES.format(mark=mark, status=0))
@@ -137,16 +137,17 @@ def test_the_hooks_look_where_slurm_was_and_nowhere_else(site):
     for path in ("", ".", f"{trap}:/usr/bin", ":/usr/bin"):
         for hook in HOOKS:
             site.go([str(site.hooks / hook)], cwd=trap, PATH=path, **job)
-    assert site.called.exists(), "a hook asked Slurm"
+    assert site.called.exists(), "a hook called Slurm"
     assert not mark.exists(), mark.read_text()
 
 
 @pytest.mark.parametrize("path", ["", ":", ".:/usr/bin", "trap"])
-def test_a_verb_for_slurm_starts_nothing_of_the_working_directory(site, path):
+def test_a_slurm_command_runs_nothing_of_the_working_directory(site, path):
     trap, mark = site.place / "trap", site.place / "trapped"
     for name in SLURM.split():
         write(trap / name, NOTES.format(mark=mark, status=0))
-    site.go([PROGRAM, "slurm", "install"], cwd=trap, PATH=path)
+    done = site.go([PROGRAM, "slurm", "install"], cwd=trap, PATH=path)
+    assert "HealthCheckProgram=" in done.stdout + done.stderr, done
     assert not mark.exists(), mark.read_text()
 
 
@@ -176,9 +177,9 @@ def configure_all(site):
 
 def check_prolog(site, text):
     write(site.hooks / "prolog", "#!/bin/sh\n" + text)
-    said = site.check()
-    prolog = said.pop("Prolog")
-    assert set(said.values()) == {"there"}
+    verdicts = site.check()
+    prolog = verdicts.pop("Prolog")
+    assert set(verdicts.values()) == {"there"}
     return prolog
 
 
@@ -187,20 +188,21 @@ def test_hooks_that_run_another_users_program_are_named(site, call):
     site.install(PROGRAM)
     configure_all(site)
     theirs = site.program("home", "alice", owner=STRANGER)
-    said = check_prolog(site, CALLS[call].format(theirs))
-    assert said.startswith(f"{theirs}: Slurm's hooks run it as root, and ")
+    verdict = check_prolog(site, CALLS[call].format(theirs))
+    assert verdict.startswith(f"{theirs}: Slurm's hooks run it as root, and ")
     assert check_prolog(site, CALLS[call].format(PROGRAM)) == "there"
 
 
-def test_written_hook_of_a_quoted_program_is_checked(site):
+def test_the_quoted_program_of_a_hook_is_checked(site):
     program = site.program("it's")
     site.install(program)
     configure_all(site)
     os.chown(program.parent, STRANGER, STRANGER)
-    assert set(said[:len(str(program))] for said in site.check().values() if said != "there") == {str(program)}
+    refused = [verdict for verdict in site.check().values() if verdict != "there"]
+    assert len(refused) == len(HOOKS) and all(verdict.startswith(str(program)) for verdict in refused), refused
 
 
-def test_our_hook_behind_a_sites_own_is_checked(site):
+def test_a_hook_that_a_sites_own_calls_is_checked(site):
     site.install(PROGRAM)
     configure_all(site)
     theirs = site.program("home", "alice", owner=STRANGER)
@@ -213,20 +215,20 @@ def test_our_hook_behind_a_sites_own_is_checked(site):
     assert f"{ours} belongs to uid {STRANGER}" in check_prolog(site, f"{ours} || exit 1\n")
 
 
-def test_a_hook_that_calls_a_missing_one_is_named(site):
+def test_a_call_of_a_missing_hook_is_named(site):
     usual = pathlib.Path("/etc/gpuyard/slurm/prolog")
     if usual.exists():
-        pytest.skip(f"{usual} is there")
+        pytest.skip(f"{usual} exists")
     site.install(PROGRAM)
     configure_all(site)
     assert "No such file" in check_prolog(site, f"{usual} || exit 1\n")
 
 
-def test_a_comment_alone_calls_no_hook(site):
+def test_a_call_in_a_comment_does_not_count(site):
     site.install(PROGRAM)
     configure_all(site)
-    said = check_prolog(site, f"# exec {PROGRAM} slurm begin\n# /etc/gpuyard/slurm/prolog\nexit 0\n")
-    assert said.endswith("which does not run `gpuyard slurm begin`: let it")
+    verdict = check_prolog(site, f"# exec {PROGRAM} slurm begin\n# /etc/gpuyard/slurm/prolog\nexit 0\n")
+    assert verdict.endswith("which does not run `gpuyard slurm begin`: let it")
 
 
 class UsualSite(Site):
@@ -264,7 +266,7 @@ JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_UID": "1000", "SLURM_JOB_USER": "alice", 
 
 
 @pytest.mark.parametrize("owner", [0, STRANGER])
-def test_verbs_run_only_a_slurm_of_roots(usual_site, owner):
+def test_commands_run_only_a_slurm_that_belongs_to_root(usual_site, owner):
     usual_site.give(owner)
     spool = ["--spool", str(usual_site.place / "spool")]
     for words in (["install"], ["begin", *spool]):
@@ -287,7 +289,7 @@ def test_a_slurm_of_another_user_can_be_given_to_root(usual_site):
     assert "PATH=/opt/slurm/" in (usual_site.hooks / "prolog").read_text()
 
 
-def test_slurm_in_a_home_is_not_to_be_given_to_root(site):
+def test_slurm_in_a_home_gets_no_chown_advice(site):
     home = site.place / "home"
     home.mkdir()
     site.slurm.rename(home / "slurm")
@@ -296,7 +298,7 @@ def test_slurm_in_a_home_is_not_to_be_given_to_root(site):
     assert done.returncode == 2 and "chown" not in done.stderr and "install Slurm where only root" in done.stderr
 
 
-def test_relative_folder_is_named_whole(site):
+def test_a_relative_folder_is_printed_as_absolute(site):
     done = site.go([PROGRAM, "slurm", "install", "--into", "hooks"], cwd=site.place)
     assert f"Prolog={site.place}/hooks/prolog" in done.stdout
     assert pathlib.Path(site.hooks, "prolog").exists()

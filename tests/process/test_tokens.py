@@ -125,13 +125,13 @@ def test_a_token_of_one_gpu_sees_one(yard):
     assert whole.status == 403 and "without --gpus" in whole.text
 
 
-def wish(name, **more):
+def new_token(name, **more):
     return {"name": name, "scope": "read"} | more
 
 
-def test_revoking_again_is_answered_and_leaves_no_trace(yard):
+def test_revoking_a_revoked_token_adds_no_audit_line(yard):
     user = control_client.Caller(yard.daemon.socket, 61801)
-    number = user.ask("POST", "/api/gpu/tokens", wish("ci")).json()["token"]["id"]
+    number = user.ask("POST", "/api/gpu/tokens", new_token("ci")).json()["token"]["id"]
     for _ in range(20):
         answer = user.ask("DELETE", f"/api/gpu/tokens/{number}")
         assert answer.status == 200 and answer.json()["tokens"][0]["state"] == "revoked"
@@ -144,35 +144,30 @@ def test_revoking_again_is_answered_and_leaves_no_trace(yard):
     assert [line["by"] for line in lines if line["action"] == action] == ["uid 61801"]
 
 
-def test_a_user_changes_sixty_tokens_a_minute(yard):
-    users = [control_client.Caller(yard.daemon.socket, uid) for uid in (61802, 61803)]
-    greedy, other = users
+def test_a_user_changes_sixty_tokens_a_minute(yard, opened):
+    greedy, other, root = [opened(control_client.Caller(yard.daemon.socket, uid)) for uid in (61802, 61803, None)]
     began = time.monotonic()
     statuses = [greedy.ask("DELETE", "/api/gpu/tokens?uid=61802").status for _ in range(100)]
     allowed = 60 + (time.monotonic() - began)
     assert 60 <= statuses.count(200) <= allowed and statuses.count(503) == 100 - statuses.count(200)
-    refused = yard.daemon.get("/api/gpu/tokens", unix=True, method="POST")
-    assert refused.status == 400, "root has no limit"
-    assert other.ask("POST", "/api/gpu/tokens", wish("ci")).status == 201
-    answer = greedy.ask("POST", "/api/gpu/tokens", wish("ci"))
+    assert {root.ask("DELETE", "/api/gpu/tokens?uid=61802").status for _ in range(100)} == {200}, "root has no limit"
+    assert other.ask("POST", "/api/gpu/tokens", new_token("ci")).status == 201
+    answer = greedy.ask("POST", "/api/gpu/tokens", new_token("ci"))
     assert answer.error() == "busy" and "in a minute" in answer.text
-    wait_until(lambda: greedy.ask("POST", "/api/gpu/tokens", wish("ci")).status == 201, "room for one more")
-    for user in users:
-        user.close()
+    wait_until(lambda: greedy.ask("POST", "/api/gpu/tokens", new_token("ci")).status == 201, "room for one more")
 
 
-def test_a_life_has_bounds(yard):
+def test_a_lifetime_beyond_its_bounds_is_refused(yard, opened):
     for uid in (None, 61804):
-        user = control_client.Caller(yard.daemon.socket, uid)
-        for seconds in (0, -5, 0.5, 315360001, 9.2e9, 9.3e9, 1e18, 1e308):
-            answer = user.ask("POST", "/api/gpu/tokens", wish("ci", lasts_s=seconds))
+        user = opened(control_client.Caller(yard.daemon.socket, uid))
+        for seconds in (0, -5, 0.5, 0.99, 315360001, 9.2e9, 9.3e9, 1e18, 1e308):
+            answer = user.ask("POST", "/api/gpu/tokens", new_token("ci", lasts_s=seconds))
             assert (answer.status, answer.error()) == (400, "invalid"), (seconds, answer.text)
-            assert "315360000" in answer.text
+            assert "body: /lasts_s: must be from 1 to 315360000" in answer.text
         assert user.ask("GET", "/api/gpu/tokens").json()["tokens"] == []
-        user.close()
 
 
-def test_a_revocation_that_cannot_be_kept_is_kept_later(yard, daemon):
+def test_a_revocation_on_a_full_disk_is_stored_later(yard, daemon):
     token = yard.make("leaked")
     pid = yard.daemon.process.pid
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))
@@ -181,7 +176,7 @@ def test_a_revocation_that_cannot_be_kept_is_kept_later(yard, daemon):
     assert "gpuyard keeps trying" in refused.stderr
     assert yard.ask("/api/gpu/leases", token).status == 401
     assert yard.tokens()["leaked"]["not_kept"]
-    assert "revoked, not kept yet" in yard.must("token", "list")
+    assert "revoked, not stored yet" in yard.must("token", "list")
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     wait_until(lambda: not yard.tokens()["leaked"]["not_kept"], "the revocation on the disk", every=0.2)
     yard.daemon.process.kill()
@@ -195,7 +190,7 @@ def test_a_revocation_that_cannot_be_kept_is_kept_later(yard, daemon):
     assert wait_until(answer, "the tokens") == 401
 
 
-def test_tokens_of_no_user_are_named(yard):
+def test_tokens_of_a_removed_user_are_named(yard):
     for name, uid in (("ci", 61805), ("cd", 61805), ("other", 61806)):
         yard.must("token", "create", name, "--user", str(uid))
     yard.make("own")

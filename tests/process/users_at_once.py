@@ -7,9 +7,9 @@ be all of them. What an attacker does next is random: chaos is what is tested.
 import argparse
 import collections
 import contextlib
+import functools
 import http.client
 import json
-import multiprocessing
 import os
 import pathlib
 import random
@@ -20,6 +20,7 @@ import tempfile
 import time
 
 from program import PATIENCE, Daemon, UnixConnection, wait_until
+from several_users import Door, at_once
 from sim_world import World
 
 ATTACKERS = (1001, 1002, 1003)
@@ -33,9 +34,6 @@ enabled = true
 [server]
 listen = ["127.0.0.1:0"]
 """
-
-
-Door = collections.namedtuple("Door", "path port")
 
 
 def ask(path, method, target, body=None, timeout=PATIENCE):
@@ -200,11 +198,11 @@ class Attacker:
         return dict(self.told)
 
 
-def attack(door, uid, until, seed, squatters):
+def attack(door, seed, squatters, uid, until):
     return Attacker(door, uid, until, seed, squatters).run()
 
 
-def want_one(door, _uid, until, *_):
+def want_one(door, _uid, until):
     """How long each claim of one GPU waited, and what was refused."""
     waits, refused = [], collections.Counter()
     while time.monotonic() < until:
@@ -219,7 +217,7 @@ def want_one(door, _uid, until, *_):
     return {"waits": waits, "refused": dict(refused)}
 
 
-def look_on(door, _uid, until, *_):
+def look_on(door, _uid, until):
     """How long root waited for an answer, and what was refused."""
     waits, refused = [], collections.Counter()
     while time.monotonic() < until:
@@ -230,14 +228,6 @@ def look_on(door, _uid, until, *_):
             if status != 200:
                 refused[f"{target} {status} {answer}"] += 1
     return {"waits": waits, "refused": dict(refused)}
-
-
-def as_user(uid, deed, door, until, seed, squatters, answers):
-    if uid != 0:
-        os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
-    answers.put((uid, deed(door, uid, until, seed, squatters)))
 
 
 def state_of(pid):
@@ -265,21 +255,16 @@ def all_at_once(seconds, seed=None):
         wait_until(lambda: ask(daemon.socket, "POST", LEASES, probe)[0] == 200, "leases")
         ask(daemon.socket, "DELETE", f"{LEASES}/{probe['id']}")
         before = state_of(daemon.process.pid)
-        until = time.monotonic() + seconds
         pids = [squatter.pid for squatter in squatters]
-        answers = multiprocessing.get_context("fork").Queue()
-        people = [multiprocessing.get_context("fork").Process(
-            target=as_user, args=(uid, deed, Door(daemon.socket, daemon.port), until, seed, pids, answers))
-            for uid, deed in [(uid, attack) for uid in ATTACKERS] + [(FOURTH, want_one), (0, look_on)]]
-        for one in people:
-            one.start()
-        heard = dict(answers.get(timeout=seconds + 2 * PATIENCE) for _ in people)
-        for one in people:
-            one.join(PATIENCE)
+        door = Door(daemon.socket, daemon.port)
+        attacks = functools.partial(attack, door, seed, pids)
+        found = at_once(seconds, [*((uid, (), attacks) for uid in ATTACKERS),
+                                  (FOURTH, (), functools.partial(want_one, door)),
+                                  (0, (), functools.partial(look_on, door))])
         wait_until(lambda: state_of(daemon.process.pid)["descriptors"] <= before["descriptors"] + 8,
                    "the connections to end")
-        return {"seed": seed, "before": before, "after": state_of(daemon.process.pid), "fourth": heard[FOURTH],
-                "root": heard[0], "attackers": {uid: heard[uid] for uid in ATTACKERS}}
+        return {"seed": seed, "before": before, "after": state_of(daemon.process.pid), "fourth": found[FOURTH],
+                "root": found[0], "attackers": {uid: found[uid] for uid in ATTACKERS}}
     finally:
         for squatter in squatters:
             squatter.kill()

@@ -268,7 +268,7 @@ def test_install_writes_hooks_that_work_and_checks_slurms_lines(cluster):
     assert before.returncode == 1, before
     said = lines_of(before)
     assert said.pop("HealthCheckInterval") == said.pop("PrologFlags") == "there"
-    # run-health calls a script with the name of ours, which runs gpuyard.
+    # run-health calls a script that has our hook's name and runs gpuyard.
     assert said.pop("HealthCheckProgram") == "there"
     for name, what in said.items():
         assert what.startswith(f"is {usual[name]}, which does not run `gpuyard slurm {HOOKS[name]}`"), said
