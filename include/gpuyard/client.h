@@ -37,18 +37,19 @@ struct ClientOptions {
 
 /// Asks a daemon.
 ///
-/// Each function is one request, and waits for its answer until the deadline. Nothing is asked
-/// again after an error, but a reading by ssh, once, if the connection that was kept had ended; and
-/// what is about leases, windows or alerts: for 30 s while the daemon still reads those it has
-/// kept, and three times within 5 s while the caller is over his share. The daemon decides what the
-/// caller may: over a Unix socket or ssh by the user, over https by the token.
+/// Each function sends one request and waits for its answer until the deadline. A failed request is
+/// not retried, with two exceptions. A reading over ssh is retried once if the reused connection
+/// had ended. Requests about leases, energy windows and alerts are retried for 30 s while the
+/// daemon is reading its stored state, and three times within 5 s while the caller has exceeded a
+/// share. The daemon decides what the caller may: over a Unix socket or ssh by the user, over https
+/// by the token.
 ///
 /// Every function can fail so: Errc::timed_out, no answer by the deadline (what was asked may still
 /// happen); unavailable, no daemon there; denied, the caller may not, or the token or the daemon's
 /// key is not right; busy, it has too much to do, ask again later; invalid, not_found, conflict,
 /// unsupported and device_lost as the message says, which is the daemon's own, with a '?' for each
-/// control character and each that turns the direction of writing. Records are as the daemon sent
-/// them.
+/// control character and each character that changes the text direction. Records are as the daemon
+/// sent them.
 ///
 /// Copies share a connection by ssh and cost what a std::shared_ptr costs. Any thread may call any
 /// member function at any time. GPUs are named as the daemon knows them: by index ("0"), UUID or

@@ -142,8 +142,8 @@ _MOST_OF_BODY = 1000  # letters of one that is no error of the daemon's
 
 def _redirected(status: int, to: str) -> Error:
     """No daemon answers so: a proxy in front of it does, or the address is another server's."""
-    return Invalid(f"the answer leads elsewhere: status {status}{', to ' if to else ''}"
-                   f"{to[:_MOST_OF_BODY]}. No redirect is followed, because it would show the "
+    return Invalid(f"the server redirects: status {status}{', to ' if to else ''}"
+                   f"{to[:_MOST_OF_BODY]}. No redirect is followed, because it would send the "
                    "token to another server; name the daemon's own address")
 
 

@@ -1589,13 +1589,13 @@ class PowerLimitWish(Model):
     force: Optional[bool] = None
     dry_run: Optional[bool] = None
     wait: Optional[bool] = None
-    # It is put back after so many seconds; left out: when its owner says so.
+    # Seconds after which the earlier value is restored. Omitted: until you restore it.
     for_s: Optional[float] = None
-    # A lease of the caller's that has these GPUs: it is put back when that ends, too.
+    # Lease of the caller that holds these GPUs. Its end also restores the earlier value.
     lease: Optional[str] = None
-    # The lease's fence: refused if it is another grant's.
+    # Fence of the lease; refused if it is from another grant.
     fence: Optional[int] = None
-    # In milliwatts.
+    # Power limit in milliwatts.
     power_limit_mw: int
 
     _shape: ClassVar[Shape] = (
@@ -1618,15 +1618,15 @@ class ClocksWish(Model):
     force: Optional[bool] = None
     dry_run: Optional[bool] = None
     wait: Optional[bool] = None
-    # It is put back after so many seconds; left out: when its owner says so.
+    # Seconds after which the earlier value is restored. Omitted: until you restore it.
     for_s: Optional[float] = None
-    # A lease of the caller's that has these GPUs: it is put back when that ends, too.
+    # Lease of the caller that holds these GPUs. Its end also restores the earlier value.
     lease: Optional[str] = None
-    # The lease's fence: refused if it is another grant's.
+    # Fence of the lease; refused if it is from another grant.
     fence: Optional[int] = None
-    # The lowest clock.
+    # Lowest clock in MHz.
     min_clock_mhz: int
-    # The highest clock.
+    # Highest clock in MHz.
     max_clock_mhz: int
 
     _shape: ClassVar[Shape] = (
@@ -1650,11 +1650,11 @@ class EnabledWish(Model):
     force: Optional[bool] = None
     dry_run: Optional[bool] = None
     wait: Optional[bool] = None
-    # It is put back after so many seconds; left out: when its owner says so.
+    # Seconds after which the earlier value is restored. Omitted: until you restore it.
     for_s: Optional[float] = None
-    # A lease of the caller's that has these GPUs: it is put back when that ends, too.
+    # Lease of the caller that holds these GPUs. Its end also restores the earlier value.
     lease: Optional[str] = None
-    # The lease's fence: refused if it is another grant's.
+    # Fence of the lease; refused if it is from another grant.
     fence: Optional[int] = None
     enabled: bool
 
@@ -1678,13 +1678,13 @@ class ComputeModeWish(Model):
     force: Optional[bool] = None
     dry_run: Optional[bool] = None
     wait: Optional[bool] = None
-    # It is put back after so many seconds; left out: when its owner says so.
+    # Seconds after which the earlier value is restored. Omitted: until you restore it.
     for_s: Optional[float] = None
-    # A lease of the caller's that has these GPUs: it is put back when that ends, too.
+    # Lease of the caller that holds these GPUs. Its end also restores the earlier value.
     lease: Optional[str] = None
-    # The lease's fence: refused if it is another grant's.
+    # Fence of the lease; refused if it is from another grant.
     fence: Optional[int] = None
-    # "default", "prohibited" or "exclusive_process".
+    # Compute mode: "default", "prohibited" or "exclusive_process".
     compute_mode: str
 
     _shape: ClassVar[Shape] = (
@@ -1724,7 +1724,7 @@ class ClearEccWish(Model):
     force: Optional[bool] = None
     dry_run: Optional[bool] = None
     wait: Optional[bool] = None
-    # "volatile" (since the driver was loaded) or "aggregate" (ever).
+    # Counter to clear: "volatile" (since the driver was loaded) or "aggregate" (lifetime).
     counter: str
 
     _shape: ClassVar[Shape] = (
@@ -1940,9 +1940,9 @@ class LeaseWish(Model):
 class AdoptWish(Model):
     """AdoptWish of the API."""
 
-    # The number of a process of the caller's.
+    # PID of a process of the caller.
     pid: int
-    # For people; at most 200 bytes.
+    # Note; at most 200 bytes.
     note: Optional[str] = None
 
     _shape: ClassVar[Shape] = (
@@ -1957,7 +1957,7 @@ class RenewWish(Model):
 
     # From now, in seconds.
     ttl_s: float
-    # The lease's fence: refused if it is another grant's.
+    # Fence of the lease; refused if it is from another grant.
     fence: Optional[int] = None
 
     _shape: ClassVar[Shape] = (
@@ -1970,9 +1970,9 @@ class RenewWish(Model):
 class MemberWish(Model):
     """MemberWish of the API."""
 
-    # The number of a process of the caller's.
+    # PID of a process of the caller.
     pid: int
-    # The lease's fence: refused if it is another grant's.
+    # Fence of the lease; refused if it is from another grant.
     fence: Optional[int] = None
 
     _shape: ClassVar[Shape] = (
@@ -2159,7 +2159,7 @@ class Cordoned(Model):
 class CordonWish(Model):
     """CordonWish of the API."""
 
-    # Waiting users see it; at most 200 bytes.
+    # Reason, visible to waiting users; at most 200 bytes.
     reason: str
 
     _shape: ClassVar[Shape] = (
@@ -2585,11 +2585,10 @@ class Token(Model):
     in_clear: Optional[str]
     revoked: Optional[str]
     revoked_by: str
-    # True: its last change is not stored yet, and a restart now would undo it. gpuyard keeps
-    # trying.
+    # True if its last change is not stored yet: a restart now would undo it. gpuyard keeps
+    # retrying.
     not_kept: Optional[bool]
-    # True: this machine has no user with that number. A new user with the number would have the
-    # token.
+    # True if this machine has no user with the UID. A new user with the UID would own the token.
     user_gone: Optional[bool]
 
     _shape: ClassVar[Shape] = (
@@ -2982,14 +2981,14 @@ class Readiness(Model):
     """Readiness of the API."""
 
     ready: bool
-    # Why it is so; for whom may not read, the state alone.
+    # Why it is or is not ready. Callers without read access get the state alone.
     reason: str
     # NVML is initialised and there is at least one GPU.
     cuda_available: bool
     gpus: int
     simulated: bool
-    # What is wrong besides, for whom may read: an old certificate that is still in use, an
-    # address where nobody can connect.
+    # Other problems, for callers with read access, such as an old certificate that is still in
+    # use or a closed address.
     notes: list[str]
     # The machine's own clock, RFC 3339; null from a daemon that is too old to say.
     now: Optional[str]

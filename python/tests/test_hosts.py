@@ -76,7 +76,7 @@ def test_a_name_is_looked_up_in_hosts_toml(tmp_path):
     assert daemon_meant("dgx1", "", env(tmp_path)).pin == PIN
     # A URL that the file has finds its pin, too.
     assert daemon_meant("https://dgx1:9411", "", env(tmp_path)).pin == PIN
-    # Whatever its letters, and with the dot of a whole name.
+    # In upper case, and with the final dot of an absolute name.
     assert daemon_meant("https://DGX1.", "", env(tmp_path)).pin == PIN
     with pytest.raises(NotFound, match="ssh://other"):
         daemon_meant("other", "", env(tmp_path))
@@ -143,7 +143,7 @@ def test_two_entries_of_a_host_that_differ_are_refused(tmp_path, differs):
     assert daemon_meant("https://lab", "", env(tmp_path)).pin == PIN
 
 
-def test_hosts_toml_says_who_signs_a_certificate(tmp_path):
+def test_ca_file_in_hosts_toml_is_trusted(tmp_path):
     write_hosts(tmp_path, '[dgx1]\nurl = "https://dgx1"\nca_file = "~/ca.pem"\n')
     found = daemon_meant("dgx1", "", env(tmp_path, HOME="/home/alice"))
     assert found.ca_file == "/home/alice/ca.pem"

@@ -170,13 +170,13 @@ def test_a_refusal_has_the_daemons_own_words_and_what_to_do_next(status, body, k
 @pytest.mark.parametrize("body", [
     json.dumps({"error": {"code": "conflict", "message": "a\x1b]0;P\x07\n\u009b\u202eb"}}).encode(),
     "a\x1b]0;P\x07\n\u009b\u202eb".encode()])
-def test_what_a_terminal_obeys_is_in_no_error(body):
+def test_an_error_has_no_control_characters(body):
     error = error_of_answer(409, body)
     assert str(error) == error.message == "a?]0;P????b"
     assert str(Denied("\ud800\x7f")) == "??"
 
 
-def test_a_redirect_says_where_it_leads_and_what_to_do():
+def test_a_redirect_is_an_error_that_names_its_target():
     error = error_of_answer(302, b"", {"location": "https://elsewhere/\x1blogin"})
     assert type(error) is Invalid and error.status == 302
     assert "status 302, to https://elsewhere/?login. No redirect is followed" in str(error)

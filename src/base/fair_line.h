@@ -16,8 +16,8 @@
 namespace gpuyard {
 
 // Items by party. pop() goes round the parties, so that a party with many items waits behind
-// itself; the items of one party keep their order. Every second turn is kept for the privileged
-// parties, so that no number of other parties delays them.
+// itself; the items of one party keep their order. Every second turn is reserved for privileged
+// parties, so that their delay does not grow with the number of other parties.
 template <class Party, class Item>
 class Rotation {
  public:
@@ -55,8 +55,8 @@ class Rotation {
     std::deque<typename Items::iterator> turns;
   };
 
-  std::array<Round, 2> rounds_;  // of the privileged parties: the second
-  bool kept_turn_ = false;       // the last turn was one of the second
+  std::array<Round, 2> rounds_;  // [1]: privileged parties
+  bool kept_turn_ = false;       // the last turn went to a privileged party
 };
 
 // Queues work of which little can be done at a time and serves the parties in turn.

@@ -39,21 +39,21 @@ TEST_F(FairLineTest, WhoAsksForMuchWaitsBehindHimself) {
   EXPECT_EQ(began_, (std::vector<std::string>{"a1", "a2", "a3", "b1", "a4", "a5"}));
 }
 
-TEST_F(FairLineTest, ThePrivilegedWaitForOneOfAHundredParties) {
-  for (int i = 0; i < 100; ++i) enter(std::to_string(i), "stranger");
+TEST_F(FairLineTest, PrivilegedWorkIsServedEverySecondTurn) {
+  for (int i = 0; i < 100; ++i) enter(std::to_string(i), "user");
   enter("uid 0", "root", true);
   enter("uid 0", "root again", true);
   end_first();
   end_first();
-  EXPECT_EQ(began_, (std::vector<std::string>{"stranger", "stranger", "root", "stranger"}));
+  EXPECT_EQ(began_, (std::vector<std::string>{"user", "user", "root", "user"}));
   end_first();
   EXPECT_EQ(began_.back(), "root again");
 }
 
-TEST_F(FairLineTest, ThePrivilegedKeepHalfOfTheTurnsFromNobody) {
+TEST_F(FairLineTest, UnusedTurnsGoToTheOtherParties) {
   for (const char* what : {"r1", "r2", "r3"}) enter("uid 0", what, true);
   for (const char* what : {"r4", "r5"}) enter("uid 0", what, true);
-  EXPECT_FALSE(enter("uid 0", "r6", true)) << "three of its questions wait";
+  EXPECT_FALSE(enter("uid 0", "r6", true)) << "three of its requests are waiting";
   enter("a", "a1");
   enter("a", "a2");
   while (!ended_.empty()) end_first();

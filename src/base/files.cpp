@@ -190,8 +190,8 @@ struct Fault {
   std::string mend;
 };
 
-// Says how another user could write to `place`. A command is named for files alone: a directory, a
-// device or what a link leads to may have to be as it is for other programs.
+// Returns how another user could write to `place`. A command is suggested only for regular files:
+// other programs may need a directory, a device or a link's target as it is.
 std::optional<Fault> fault_of(const std::string& place, const struct stat& info) {
   if (is_null_device(info)) return std::nullopt;
   const bool file = S_ISREG(info.st_mode);

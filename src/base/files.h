@@ -46,15 +46,15 @@ Result<UniqueFd> lock_file(const std::string& path);
 
 // Checks that only root can change the file or put another in its place. Root must own it and every
 // directory and link on the way to it, and no other user may write to them (except to a directory
-// like /tmp, whose entries only their owners can change, and to /dev/null, from which nothing can
-// be read). Errc::invalid says `why` that matters, names the one that fails, its owner, its mode
-// and what mends it: `mend`, or a command, which is only ever for the file itself. Succeeds for a
-// program that does not run as root and for a file that does not exist.
+// like /tmp, whose entries only their owners can change, and to /dev/null, which is always empty).
+// Errc::invalid has `why` this matters, the path that fails, its owner, its mode and the remedy:
+// `mend`, or a command, which is suggested only for the file itself. Succeeds if this program does
+// not run as root or the file does not exist.
 Result<void> check_trusted_by_root(const std::string& path,
                                    std::string_view why = "it says what root runs",
                                    std::string_view mend = {});
 
-// A path or another word as a shell takes it: in single quotes, unless it is plain.
+// Quotes a word for a shell: in single quotes, unless it needs none.
 std::string shell_word(std::string_view word);
 
 }  // namespace gpuyard

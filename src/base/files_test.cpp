@@ -287,7 +287,7 @@ TEST_F(TrustedFile, LiesInDirectoriesThatNobodyElseMayChange) {
   EXPECT_NE(fault(file_), "") << "its owner can";
 }
 
-TEST_F(TrustedFile, OnlyForAFileIsACommandNamed) {
+TEST_F(TrustedFile, CommandIsSuggestedForRegularFilesOnly) {
   const std::string pipe = place_ + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_EQ(fault(pipe), "");
@@ -302,13 +302,13 @@ TEST_F(TrustedFile, OnlyForAFileIsACommandNamed) {
   EXPECT_NE(fault(file_).find("a directory, mode 0777"), std::string::npos);
 }
 
-TEST_F(TrustedFile, TheNullDeviceSaysNothing) {
+TEST_F(TrustedFile, NullDeviceIsAnEmptyFile) {
   EXPECT_EQ(fault("/dev/null"), "");
   EXPECT_NE(fault("/dev/zero").find("(a device, mode 0666)"), std::string::npos);
   EXPECT_EQ(fault("/dev/zero").find("chmod"), std::string::npos);
 }
 
-TEST_F(TrustedFile, TheReasonAndTheWayOutMayBeOthers) {
+TEST_F(TrustedFile, CallerMayChooseReasonAndAdvice) {
   ::chmod(file_.c_str(), 0666);
   const auto trusted = check_trusted_by_root(file_, "root runs it", "install the package");
   ASSERT_FALSE(trusted);
@@ -316,7 +316,7 @@ TEST_F(TrustedFile, TheReasonAndTheWayOutMayBeOthers) {
                                          ", which is root's (mode 0666); install the package");
 }
 
-TEST(ShellWord, IsOneWordForAShell) {
+TEST(ShellWord, IsQuotedUnlessPlain) {
   EXPECT_EQ(shell_word("/etc/gpuyard/x.toml"), "/etc/gpuyard/x.toml");
   EXPECT_EQ(shell_word("a b"), "'a b'");
   EXPECT_EQ(shell_word("$(id)"), "'$(id)'");

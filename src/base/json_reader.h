@@ -9,13 +9,13 @@
 
 namespace gpuyard::json {
 
-// A request from an untrusted client must have no unknown fields and keep the bounds that its
-// fields are described with; an answer from a newer daemon may do otherwise.
+// A request from an untrusted client must have no unknown fields and stay within the bounds of its
+// fields; a newer daemon's response may have unknown fields and exceed the bounds.
 enum class UnknownFields { refuse, ignore };
 
-// Returns what is wrong with a value of this kind by its bounds, "must be from 1 to 8", or "".
-// `measure`: the number, the bytes of the text, or the entries of the list. Bodies and parameters
-// are checked by this, and only by this.
+// Returns how a value is out of its bounds, e.g. "must be from 1 to 8", or "". `measure`: the
+// number, the bytes of the text, or the entries of the list. This one function checks the bounds of
+// both bodies and parameters.
 std::string beyond_bounds(Kind, double measure, double least, double most);
 
 inline constexpr std::size_t kMaxDepth = 16;

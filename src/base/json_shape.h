@@ -22,8 +22,7 @@ namespace gpuyard::json {
 struct About {
   std::string_view field;
   std::string_view description = {};
-  // The bounds of a value in a request: of a number itself, of the bytes of a text, of the entries
-  // of a list.
+  // The bounds of a value in a request: a number's value, a text's bytes, a list's entries.
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   // The bounds of each entry of a list.

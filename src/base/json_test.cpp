@@ -244,7 +244,7 @@ std::string problem_of_bounded(std::string_view text) {
   return read ? "" : read.error().message;
 }
 
-TEST(JsonReader, ARequestKeepsTheBoundsOfItsFields) {
+TEST(JsonReader, RequestOutsideTheBoundsIsRefused) {
   for (const char* const text :
        {"{}", R"({"length":0.5,"count":1,"note":"","places":[0]})",
         R"({"length":10,"count":4294967295,"note":"abc","places":[7,0]})", R"({"length":null})"}) {
@@ -269,14 +269,14 @@ TEST(JsonReader, ARequestKeepsTheBoundsOfItsFields) {
   }
 }
 
-TEST(JsonReader, AnAnswerMayExceedTheBounds) {
+TEST(JsonReader, ResponseOutsideTheBoundsIsAccepted) {
   const auto read = from_json<Bounded>(
       R"({"length":1e300,"count":0,"note":"a newer one","places":[1,2,3]})", UnknownFields::ignore);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->note, "a newer one");
 }
 
-TEST(JsonSchema, TheBoundsOfAFieldAreDescribed) {
+TEST(JsonSchema, SchemaHasTheBoundsOfFields) {
   const auto properties = schema(shape_of<Bounded>, Use::request).at("properties").as_object();
   EXPECT_EQ(properties.at("length"),
             *parse(R"({"type": ["number", "null"], "minimum": 0.5, "maximum": 10})"));

@@ -157,8 +157,8 @@ boost::json::value bound(double value) {
                                     : boost::json::value(value);
 }
 
-// Puts the bounds into the schema of a value. JSON Schema counts the characters of a text, of which
-// there are never more than bytes.
+// Adds the bounds to the schema of a value. JSON Schema counts a text's characters and this program
+// its bytes, which are never fewer.
 void put_bounds(boost::json::object& made, const Shape& shape, double least, double most) {
   const Kind kind = shape.kind == Kind::optional ? shape.inner->kind : shape.kind;
   const std::string_view of = kind == Kind::text ? "Length" : kind == Kind::list ? "Items" : "imum";

@@ -16,7 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 
 std::tm local_parts(WallTime when) {
-  // Not to_time_t(), which counts nanoseconds and so knows no year after 2262.
+  // to_time_t() counts nanoseconds and overflows after the year 2262.
   const std::time_t seconds =
       std::chrono::floor<std::chrono::seconds>(when.time_since_epoch()).count();
   std::tm parts{};

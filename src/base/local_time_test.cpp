@@ -125,7 +125,7 @@ TEST(ZoneName, NumberFollowsUtc) {
   EXPECT_EQ(zone_name(kNow), "UTC-03");
 }
 
-TEST(LocalTime, KnowsYearsBeyondThoseOfNanoseconds) {
+TEST(LocalTime, FormatsYearsBeyondTheRangeOfNanoseconds) {
   const InZone zone(kTokyo);
   for (const char* text :
        {"1600-01-31T12:00:00Z", "2318-01-31T12:00:00Z", "9999-01-31T12:00:00Z"}) {

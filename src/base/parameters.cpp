@@ -81,7 +81,7 @@ Result<void> read_parameter(const std::string& name, const std::string& text, co
   }
 }
 
-// `text` was read as a value of this kind.
+// `text` has already been parsed as this kind.
 Result<void> check_bounds(const std::string& name, const std::string& text, Kind kind,
                           const json::About& about) {
   if (kind == Kind::word || kind == Kind::boolean) return {};

@@ -83,7 +83,7 @@ TEST(Parameters, WhatIsNoFiniteNumberIsNoNumber) {
   }
 }
 
-TEST(Parameters, KeepTheirBounds) {
+TEST(Parameters, OutsideTheirBoundsAreRefused) {
   EXPECT_TRUE(read_parameters<Bounded>({{"before", "0"}, {"hz", "1"}, {"reason", "abc"}}));
   for (const auto& [name, text, problem] :
        {std::tuple("before", "-1", "parameter before must be at least 0"),

@@ -1,5 +1,5 @@
-// A line of the log about something that may happen thousands of times a second. Pure state but for
-// the log.
+// A rate-limited log line, for events that may occur thousands of times a second. Pure state except
+// for the log.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class RepeatedLine {
   // The least time between two lines.
   static constexpr Duration kPause = std::chrono::minutes(1);
 
-  // Counts one occurrence. Returns nothing if it is not to be logged; else the number of earlier
-  // occurrences that were not logged.
+  // Counts one occurrence. Returns nothing if it must not be logged; otherwise the number of
+  // occurrences suppressed since the last line.
   std::optional<std::uint64_t> said(TimePoint now) {
     if (last_ && now - *last_ < kPause) {
       ++left_out_;
@@ -30,12 +30,12 @@ class RepeatedLine {
     return std::exchange(left_out_, 0);
   }
 
-  // Logs the text with the number of earlier occurrences, or only counts it.
+  // Logs the text with the number of suppressed occurrences, or only counts it.
   void write(log::Level level, TimePoint now, std::string_view text) {
     const auto left_out = said(now);
     if (!left_out) return;
     if (*left_out == 0) return log::write(level, text);
-    log::write(level, fmt::format("{} (and {} more since the last such line)", text, *left_out));
+    log::write(level, fmt::format("{} (and {} more since this was last logged)", text, *left_out));
   }
 
  private:

@@ -10,24 +10,24 @@ namespace {
 
 constexpr TimePoint kBegin{std::chrono::hours(1)};
 
-TEST(RepeatedLine, TheFirstIsSaidAtOnce) {
+TEST(RepeatedLine, FirstOccurrenceIsLoggedAtOnce) {
   RepeatedLine line;
   EXPECT_EQ(line.said(kBegin), 0U);
 }
 
-TEST(RepeatedLine, FurtherOnesOfAMinuteAreCounted) {
+TEST(RepeatedLine, RepetitionsWithinAMinuteAreCounted) {
   const CapturedLog log;
   RepeatedLine line;
   for (int i = 0; i < 1000; ++i) {
-    line.write(log::Level::error, kBegin + std::chrono::milliseconds(i), "not kept");
+    line.write(log::Level::error, kBegin + std::chrono::milliseconds(i), "write failed");
   }
   EXPECT_EQ(log.lines().size(), 1U);
-  line.write(log::Level::error, kBegin + RepeatedLine::kPause, "not kept");
+  line.write(log::Level::error, kBegin + RepeatedLine::kPause, "write failed");
   ASSERT_EQ(log.lines().size(), 2U);
-  EXPECT_THAT(log.lines().back(), ::testing::HasSubstr("not kept (and 999 more"));
+  EXPECT_THAT(log.lines().back(), ::testing::HasSubstr("write failed (and 999 more"));
 }
 
-TEST(RepeatedLine, ANewMinuteBeginsWithACountOfNone) {
+TEST(RepeatedLine, CountRestartsWithEachLoggedLine) {
   RepeatedLine line;
   EXPECT_TRUE(line.said(kBegin));
   EXPECT_FALSE(line.said(kBegin + std::chrono::seconds(1)));

@@ -1,4 +1,4 @@
-// For whom a piece of work is done, where the work of many shares one queue.
+// The user on whose behalf work is queued, where many users share one queue.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@ namespace gpuyard {
 
 struct Requester {
   std::string party = {};   // shares the limits of one user: "uid 1000", "192.0.2.7"
-  bool privileged = false;  // may use the room that is kept for administrators and the daemon
+  bool privileged = false;  // may use the places reserved for administrators and the daemon
 
-  // The daemon's own work, and what leases and settings need.
+  // The daemon's own work, and writes of leases and settings.
   static Requester daemon() { return {.party = {}, .privileged = true}; }
   friend bool operator==(const Requester&, const Requester&) = default;
 };

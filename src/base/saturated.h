@@ -1,5 +1,5 @@
-// Conversions of numbers from outside to whole numbers and lengths of time. None can overflow: what
-// does not fit becomes the nearest value that does, and what is not a number becomes 0.
+// Converts untrusted numbers to integers and durations without overflow: a value out of range
+// becomes the nearest limit, and NaN becomes 0.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace gpuyard {
 template <std::integral Integer>
 constexpr Integer whole_of(double value) {
   using Limits = std::numeric_limits<Integer>;
-  // The greatest integer may have no double of its own, and the next one is too great.
+  // The largest integer may have no exact double, and the nearest one would overflow.
   if (value >= static_cast<double>(Limits::max())) return Limits::max();
   if (value <= static_cast<double>(Limits::min())) return Limits::min();
   return value == value ? static_cast<Integer>(value) : 0;

@@ -8,13 +8,13 @@ namespace {
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr double kEndless = std::numeric_limits<double>::infinity();
 
-TEST(Saturated, AWholeNumberThatFitsLosesItsFraction) {
+TEST(Saturated, FractionOfANumberInRangeIsDropped) {
   EXPECT_EQ(whole_of<std::int64_t>(-1.9), -1);
   EXPECT_EQ(whole_of<std::uint8_t>(254.5), 254);
   EXPECT_EQ(whole_of<std::int64_t>(9007199254740991.0), 9007199254740991);
 }
 
-TEST(Saturated, WhatDoesNotFitIsTheNearest) {
+TEST(Saturated, NumberOutOfRangeBecomesTheNearestLimit) {
   for (const double great : {9.3e18, 1e308, kEndless}) {
     EXPECT_EQ(whole_of<std::int64_t>(great), INT64_MAX) << great;
     EXPECT_EQ(whole_of<std::int64_t>(-great), INT64_MIN) << great;
@@ -24,7 +24,7 @@ TEST(Saturated, WhatDoesNotFitIsTheNearest) {
   EXPECT_EQ(whole_of<std::int64_t>(kNone), 0);
 }
 
-TEST(Saturated, ALengthOfTimeHasAnEnd) {
+TEST(Saturated, DurationOutOfRangeBecomesTheNearestLimit) {
   EXPECT_EQ(length_of_seconds(1.5), std::chrono::milliseconds(1500));
   EXPECT_EQ(length_of_seconds(9.3e9), Duration::max());
   EXPECT_EQ(length_of_seconds(1e308), Duration::max());

@@ -1,4 +1,4 @@
-// The places of one queue that users share: how many each may take. Pure state.
+// Limits how many places of a shared queue each user may take. Pure state.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@ namespace gpuyard {
 class SharedRoom {
  public:
   struct Limits {
-    std::size_t most;         // of all
-    std::size_t kept;         // among them, for privileged requesters alone
-    std::size_t most_of_one;  // of each party that is not privileged
+    std::size_t most;         // in total
+    std::size_t kept;         // of these, reserved for privileged requesters
+    std::size_t most_of_one;  // for each unprivileged party
   };
 
   explicit SharedRoom(Limits limits) : limits_(limits) {}
@@ -26,7 +26,7 @@ class SharedRoom {
     return of_strangers_ < limits_.most - limits_.kept &&
            (own == of_.end() || own->second < limits_.most_of_one);
   }
-  // Takes a place; returns false if there is none for this requester.
+  // Takes a place. Returns false if none is left for this requester.
   bool enter(const Requester& requester) {
     if (!fits(requester)) return false;
     ++taken_;
@@ -39,7 +39,7 @@ class SharedRoom {
  private:
   Limits limits_;
   std::size_t taken_ = 0;
-  std::size_t of_strangers_ = 0;  // who are not privileged
+  std::size_t of_strangers_ = 0;  // taken by unprivileged parties
   std::map<std::string, std::size_t> of_;
 };
 

@@ -9,7 +9,7 @@ Requester user(int number) {
   return {.party = "uid " + std::to_string(number)};
 }
 
-TEST(SharedRoom, OneUserGetsItsShareAndNoMore) {
+TEST(SharedRoom, OneUserIsLimitedToItsShare) {
   SharedRoom room({.most = 8, .kept = 4, .most_of_one = 2});
   EXPECT_TRUE(room.enter(user(1)));
   EXPECT_TRUE(room.enter(user(1)));
@@ -18,7 +18,7 @@ TEST(SharedRoom, OneUserGetsItsShareAndNoMore) {
   EXPECT_TRUE(room.enter(user(2)));
 }
 
-TEST(SharedRoom, ManyUsersLeaveTheKeptPlaces) {
+TEST(SharedRoom, ManyUsersLeaveTheReservedPlaces) {
   SharedRoom room({.most = 8, .kept = 4, .most_of_one = 2});
   int entered = 0;
   for (int i = 0; i < 100; ++i) entered += room.enter(user(i)) ? 1 : 0;
@@ -27,7 +27,7 @@ TEST(SharedRoom, ManyUsersLeaveTheKeptPlaces) {
   EXPECT_FALSE(room.enter(Requester::daemon()));
 }
 
-TEST(SharedRoom, AnAdministratorHasNoShare) {
+TEST(SharedRoom, AdministratorIsNotLimitedToAShare) {
   SharedRoom room({.most = 8, .kept = 4, .most_of_one = 2});
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(room.enter({.party = "uid 0", .privileged = true}));
   EXPECT_FALSE(room.fits(user(1)));

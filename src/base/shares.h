@@ -49,15 +49,15 @@ inline constexpr std::size_t kChangesOfGpu = 64;
 inline constexpr std::int64_t kAuditLines = 10'000;
 inline constexpr std::int64_t kLeaseLines = kAuditLines / 2;
 inline constexpr std::int64_t kRefusalLines = 1000;
-// Audit lines that are kept of users who may only lease: the tokens that they make and revoke.
+// Audit entries stored about users who may only lease: the tokens that they create and revoke.
 inline constexpr std::int64_t kOrdinaryLines = kAuditLines / 2;
 inline constexpr std::chrono::days kAdministratorsLines{90};
 // Refusals of one user that are written down in a minute; the others are only counted.
 inline constexpr int kRefusalsAMinute = 30;
-// Deeds of one user who may control that are written down in a minute, besides changes of settings:
-// a GPU that was cordoned, a silence.
+// Actions of one user with control rights that are audited a minute, besides changes of settings: a
+// cordon, a silence.
 inline constexpr int kMembersDeedsAMinute = 240;
-// Addresses whose refusals are counted apart in a minute; the others share one line.
+// Addresses whose refusals are counted separately in a minute; all others share one entry.
 inline constexpr std::size_t kRefusedAddresses = 16;
 
 // Limits of one turn of the loop: the time for writing long answers and streams, the size of their
@@ -71,18 +71,18 @@ inline constexpr int kAccepts = 64;
 inline constexpr std::size_t kQuestions = 2;
 inline constexpr std::size_t kQuestionsOfOne = 16;
 
-// Work that waits for state.db: all of it, the part that only leases, settings, the daemon itself
-// and administrators may use, and the work of one other user.
+// Work queued for state.db: the total, the part reserved for leases, settings, the daemon and
+// administrators, and the share of any other user.
 inline constexpr std::size_t kStateWork = 1024;
 inline constexpr std::size_t kStateWorkKept = kStateWork / 2;
 inline constexpr std::size_t kStateWorkOfOne = 32;
-// Settings and audit lines that wait for their common write, likewise. One request changes up to 64
-// GPUs, and each has its line.
+// Settings and audit entries queued for their batched write, as above. One request changes up to 64
+// GPUs and writes an entry for each.
 inline constexpr std::size_t kControlEntries = 4096;
 inline constexpr std::size_t kControlEntriesKept = kControlEntries / 2;
 inline constexpr std::size_t kControlEntriesOfOne = 256;
 
-// Requests of one user to make or revoke tokens, in a minute.
+// Requests of one user to create or revoke tokens, a minute.
 inline constexpr int kTokenChangesAMinute = 60;
 
 // Commands that may be starting at a time, and the most time for each start.

@@ -21,7 +21,7 @@ struct SpawnPlan {
   std::string program = {};
   std::string shown_as = {};                // the name in `ps`; empty: the path of the program
   std::vector<std::string> arguments = {};  // without the program's own name
-  bool looks_in_path = false;               // as find_program() does
+  bool looks_in_path = false;               // like find_program()
   // Added to our own environment; replaces a variable that exists.
   std::vector<std::pair<std::string, std::string>> environment = {};
   std::vector<int> given = {};         // our descriptors; the child has them as 3, 4, ...
@@ -34,11 +34,11 @@ struct SpawnPlan {
   bool keeps_capabilities = false;
 };
 
-// The folders of PATH, or the usual ones where it names none. Never the working directory, which an
-// empty or a relative entry means: in a folder of another user's his program would be started.
+// The directories of PATH, or the usual ones if it has none. Empty and relative entries are
+// skipped, because they mean the working directory, where another user may have put a program.
 std::vector<std::string> program_folders();
 
-// Returns the path of a program by its name; a name with a slash is a path already. The error has
+// Returns the path of a program by its name. A name with a slash is already a path. The error has
 // errno's text.
 Result<std::string> find_program(const std::string& name);
 

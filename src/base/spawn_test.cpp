@@ -153,7 +153,7 @@ TEST(Spawn, AProgramThatIsNotThereIsAnErrorThatNamesIt) {
             (Error{Errc::not_found, "starting /nowhere/gpuyard: No such file or directory"}));
 }
 
-// A folder with programs, which is the working directory and not in PATH.
+// The working directory has programs and is not in PATH.
 class ProgramSearch : public testing::Test {
  protected:
   ProgramSearch() {
@@ -176,7 +176,7 @@ class ProgramSearch : public testing::Test {
   const std::string path_ = std::getenv("PATH");
 };
 
-TEST_F(ProgramSearch, NeverEndsInTheWorkingDirectory) {
+TEST_F(ProgramSearch, SkipsTheWorkingDirectory) {
   const std::string bin = directory_.in("bin");
   for (const std::string& path : {":" + bin, bin + ":", ".:" + bin, "bin::" + bin, bin}) {
     set_path(path);
@@ -188,12 +188,12 @@ TEST_F(ProgramSearch, NeverEndsInTheWorkingDirectory) {
   for (const char* const path : {"", ":", ".", "bin"}) {
     set_path(path);
     EXPECT_FALSE(find_program("helper")) << path;
-    EXPECT_TRUE(find_program("sh")) << "where programs usually are: " << path;
+    EXPECT_TRUE(find_program("sh")) << "the usual directories are searched: " << path;
     EXPECT_FALSE(spawn({.program = "helper", .looks_in_path = true})) << path;
   }
 }
 
-TEST_F(ProgramSearch, IsNotForTheRunningProgram) {
+TEST_F(ProgramSearch, IsSkippedForTheRunningProgram) {
   set_path(directory_.in("bin"));
   const auto text = run_within({.arguments = {"--gtest_filter=None.None"}, .looks_in_path = true},
                                std::chrono::seconds(20));
@@ -201,13 +201,13 @@ TEST_F(ProgramSearch, IsNotForTheRunningProgram) {
   EXPECT_NE(text->find("Running 0 tests"), std::string::npos);
 }
 
-TEST_F(ProgramSearch, SaysWhyAProgramCannotBeStarted) {
+TEST_F(ProgramSearch, ReportsWhyAProgramCannotBeStarted) {
   set_path(directory_.in("bin"));
   EXPECT_EQ(find_program("none").error(),
             (Error{Errc::not_found, "starting none: No such file or directory"}));
   EXPECT_EQ(find_program("text").error(),
             (Error{Errc::denied, "starting text: Permission denied"}));
-  EXPECT_EQ(*find_program("./none"), "./none") << "a path is none to look for";
+  EXPECT_EQ(*find_program("./none"), "./none") << "a path is not searched for";
 }
 
 TEST(Spawn, ADescriptorThatIsNotOpenIsAnError) {

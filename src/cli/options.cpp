@@ -343,10 +343,10 @@ Option Option::range(int least, int most) const {
 }
 
 Option Option::range(double least, double most) const {
-  // Not a number is neither below nor above a bound, so that CLI11 would take "nan".
+  // CLI11 would accept "nan", because it is neither below nor above a bound.
   const CLI::Validator range = CLI::Range(least, most);
   const auto within = [range](std::string& text) {
-    return text.find_first_of("nN") == text.npos ? range(text) : std::string("no number");
+    return text.find_first_of("nN") == text.npos ? range(text) : std::string("not a number");
   };
   return Option(option_->check(saying({within, range.get_description(), ""},
                                       fmt::format("a number from {} to {}", least, most))));

@@ -54,7 +54,7 @@ AndonFeed::AndonFeed(Loop& loop, Worker& query, store::StateStore& state, contro
       caps_(loop, control, board_) {
   if (auto done = outlets_.replace(file_.sinks); !done) log::error("{}", done.error().message);
   for (const notify::SinkConfig& sink : file_.sinks) {
-    if (!sink.trouble.empty()) log::error("{}; its alerts wait until then", sink.trouble);
+    if (!sink.trouble.empty()) log::error("{}; its alerts wait until this is fixed", sink.trouble);
   }
 }
 
@@ -98,7 +98,7 @@ void AndonFeed::watch_closed_sinks() {
 
 void AndonFeed::on_sinks_read(const std::string& text,
                               const Result<std::vector<notify::SinkConfig>>& sinks) {
-  // A reload may have been faster.
+  // A reload may have replaced them already.
   if (!sinks || text != file_.text) return watch_closed_sinks();
   bool changed = false;
   for (notify::SinkConfig& sink : file_.sinks) {
@@ -108,7 +108,7 @@ void AndonFeed::on_sinks_read(const std::string& text,
     sink = *fresh;
     changed = true;
     if (sink.trouble.empty()) {
-      log::info("Sink {} ({}) has its files and is open", sink.name, sink.where());
+      log::info("Sink {} ({}) is open again", sink.name, sink.where());
     } else {
       log::error("{}", sink.trouble);
     }

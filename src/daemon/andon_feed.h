@@ -62,26 +62,26 @@ class SinkTests {
 class AndonFeed final : public api::AlertSinks, private andon::Messenger {
  public:
   static constexpr Duration kDiskLook = std::chrono::seconds(30);
-  static constexpr Duration kSinkLook = std::chrono::seconds(5);  // while one is closed
+  static constexpr Duration kSinkLook = std::chrono::seconds(5);  // while a sink is closed
 
   // The references outlive it. `query` is a worker that may wait for a disk.
   AndonFeed(Loop&, Worker& query, store::StateStore&, control::Control&, const lease::Leases&,
             std::string state_directory, AlertsFile);
 
-  // What lets others in, or keeps them out. It is there while snapshots come.
+  // State of tokens, TLS, listeners and Slurm's hooks, for alerts. Must outlive the snapshots.
   struct Access {
     const access::Tokens* tokens = nullptr;
-    const metrics::TlsFigures* tls = nullptr;  // null: nobody listens for TLS
+    const metrics::TlsFigures* tls = nullptr;  // null: TLS is not configured
     const Doors::Closed* closed = nullptr;
-    const std::string* slurm_trouble = nullptr;  // what keeps a hook of Slurm from its work
+    const std::string* slurm_trouble = nullptr;  // why a Slurm hook fails
   };
   void look_at_doors(const Access& access) { access_ = access; }
   void start();
   void on_event(const DeviceEvent& event) { board_.on_event(event); }
   void on_echo(const DeviceEvent& event) { board_.on_echo(event); }
   void on_snapshot(const Snapshot&);
-  // Replaces rules and sinks. Errc::invalid: nothing is changed. A sink that is open is not closed
-  // by a file of it that has become wrong.
+  // Replaces rules and sinks. Errc::invalid: nothing is changed. An open sink stays open if one of
+  // its files has become invalid.
   Result<void> replace(AlertsFile);
 
   andon::Board& board() { return board_; }
@@ -103,7 +103,7 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
   std::map<DeviceId, andon::LeaseFacts> lease_facts(const Snapshot&) const;
   void note_node(andon::Signals&);
   void look_at_disk();
-  // Reads the files of the sinks again while one of them is wrong.
+  // Rereads the files of the sinks while a sink is closed.
   void watch_closed_sinks();
   void on_sinks_read(const std::string& text, const Result<std::vector<notify::SinkConfig>>&);
   void note_access(andon::Signals&) const;

@@ -17,8 +17,8 @@ void Doors::try_one(const std::string& name, const Open& open) {
   if (!place) {
     std::string& why = closed_[name];
     if (std::exchange(why, place.error().message) == place.error().message) return;
-    return log::error("{} is closed, and is tried again every {} s: {}", name,
-                      to_milliseconds(kAgain) / 1000, why);
+    return log::error("{} is closed; retrying every {} s: {}", name, to_milliseconds(kAgain) / 1000,
+                      why);
   }
   closed_.erase(name);
   waiting_.erase(name);
@@ -27,7 +27,7 @@ void Doors::try_one(const std::string& name, const Open& open) {
 
 void Doors::try_again() {
   again_.reset();
-  const auto waiting = waiting_;  // a door that opens leaves the list
+  const auto waiting = waiting_;  // a listener that opens is removed from the list
   for (const auto& [name, open] : waiting) try_one(name, open);
   if (!waiting_.empty()) again_ = loop_.call_after(kAgain, [this] { try_again(); });
 }

@@ -1,5 +1,5 @@
-// The addresses and sockets besides the daemon's main ones. Each is opened alone: one that cannot
-// be had keeps no other shut, and is tried again until it can.
+// The listeners besides the daemon's main socket. Each opens independently: one that cannot open
+// does not block others and is retried until it can.
 #pragma once
 
 #include <functional>
@@ -16,22 +16,21 @@ class Doors {
  public:
   static constexpr Duration kAgain = std::chrono::seconds(5);
 
-  // Returns where it listens, for people.
+  // Returns where it listens, for the log.
   using Open = std::function<Result<std::string>()>;
-  // The name of each door that is closed, and why.
+  // The name of each closed listener, and why.
   using Closed = std::map<std::string, std::string>;
 
-  // Calls `opened` for each door, inside add() or later.
+  // Calls `opened` for each listener, inside add() or later.
   Doors(Loop& loop, std::function<void(const std::string& place)> opened)
       : loop_(loop), opened_(std::move(opened)) {}
   Doors(const Doors&) = delete;
   Doors& operator=(const Doors&) = delete;
 
-  // Opens a door now, or as soon as it can be. `name` is its key of the configuration and its
-  // address.
+  // Opens a listener now, or retries until it opens. `name` is its configuration key and address.
   void add(const std::string& name, Open open);
   const Closed& closed() const { return closed_; }
-  // Opens no more.
+  // Ends the retries.
   void stop();
 
  private:

@@ -28,20 +28,20 @@ class DoorsTest : public ::testing::Test {
   void add(const std::string& name) { doors_.add(name, door(name)); }
 
   ManualLoop loop_;
-  std::map<std::string, std::string> stuck_;  // and why
+  std::map<std::string, std::string> stuck_;  // name and reason
   std::map<std::string, int> tries_;
   std::vector<std::string> opened_;
   Doors doors_{loop_, [this](const std::string& place) { opened_.push_back(place); }};
 };
 
-TEST_F(DoorsTest, OpenAtOnceIfTheyCan) {
+TEST_F(DoorsTest, OpenAtOnceIfPossible) {
   add("a");
   EXPECT_THAT(opened_, ElementsAre("https://a"));
   EXPECT_THAT(doors_.closed(), IsEmpty());
   EXPECT_EQ(loop_.timers(), 0U);
 }
 
-TEST_F(DoorsTest, AClosedOneKeepsNoOtherShut) {
+TEST_F(DoorsTest, ClosedListenerDoesNotBlockOthers) {
   stuck_["a"] = "is taken";
   add("a");
   add("b");
@@ -49,7 +49,7 @@ TEST_F(DoorsTest, AClosedOneKeepsNoOtherShut) {
   EXPECT_THAT(doors_.closed(), ElementsAre(Pair("a", "is taken")));
 }
 
-TEST_F(DoorsTest, AClosedOneOpensOnceItCan) {
+TEST_F(DoorsTest, ClosedListenerIsRetriedUntilItOpens) {
   stuck_["a"] = "is taken";
   add("a");
   loop_.advance(Doors::kAgain);
@@ -62,7 +62,7 @@ TEST_F(DoorsTest, AClosedOneOpensOnceItCan) {
   EXPECT_EQ(tries_["a"], 3);
 }
 
-TEST_F(DoorsTest, AReasonIsLoggedOnceUntilItChanges) {
+TEST_F(DoorsTest, ReasonIsLoggedOnceUntilItChanges) {
   const CapturedLog log;
   stuck_["a"] = "is taken";
   add("a");
@@ -70,11 +70,11 @@ TEST_F(DoorsTest, AReasonIsLoggedOnceUntilItChanges) {
   stuck_["a"] = "is no address";
   loop_.advance(Doors::kAgain * 2);
   EXPECT_THAT(CapturedLog::lines(),
-              ElementsAre("ERROR a is closed, and is tried again every 5 s: is taken",
-                          "ERROR a is closed, and is tried again every 5 s: is no address"));
+              ElementsAre("ERROR a is closed; retrying every 5 s: is taken",
+                          "ERROR a is closed; retrying every 5 s: is no address"));
 }
 
-TEST_F(DoorsTest, NoneOpensAfterTheStop) {
+TEST_F(DoorsTest, NoListenerOpensAfterStop) {
   stuck_["a"] = "is taken";
   add("a");
   doors_.stop();

@@ -31,7 +31,7 @@ class LeaseObserver final : public lease::Observer {
     std::string proc_root = std::string(processes::kProcRoot);      // with the driver's numbers
     std::string own_proc_root = std::string(processes::kProcRoot);  // with ours
     bool recorded = false;  // the drivers' lists come from a recording
-    // Returns the user behind a uid; any thread calls it. If empty, each uid is its own user.
+    // Maps a uid to its user; called on any thread. If empty, each uid is its own user.
     std::function<std::uint32_t(std::uint32_t uid)> person = {};
   };
 

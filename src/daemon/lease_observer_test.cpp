@@ -77,7 +77,7 @@ class ObserverTest : public ::testing::Test, protected telemetry::Reader {
   std::vector<ReadRequest> requests_;
   telemetry::Telemetry telemetry_{loop_, *this};
   processes::ProcTree proc_;
-  // The user behind uid kSubordinate is the one of this test.
+  // kSubordinate belongs to the user who runs this test.
   static constexpr std::uint32_t kSubordinate = 165'000;
   LeaseObserver observer_{
       loop_, worker_, telemetry_, {proc_.root(), proc_.root(), false, [](std::uint32_t uid) {
@@ -223,10 +223,10 @@ TEST_F(Signals, GoOutFromTheWorker) {
   EXPECT_TRUE(ends());
 }
 
-TEST_F(Signals, ReachWhatTheUserBehindRuns) {
+TEST_F(Signals, ReachProcessesOfSubordinateUids) {
   observer_.signal({process_}, SIGTERM, ::getuid() + 1);
   worker_.run_all();
-  EXPECT_EQ(::waitpid(child_, nullptr, WNOHANG), 0) << "another user's signal";
+  EXPECT_EQ(::waitpid(child_, nullptr, WNOHANG), 0) << "the signal of another user";
   observer_.signal({process_}, SIGTERM, kSubordinate);
   worker_.run_all();
   EXPECT_TRUE(ends());
@@ -375,7 +375,7 @@ TEST_F(SightTest, HasEveryLivingProcessOfALease) {
                                                          lease::Process{11, kStarted}))));
 }
 
-TEST_F(SightTest, SaysWhoIsItsOwnByAContainerAlone) {
+TEST_F(SightTest, ListsProcessesOwnedOnlyByAContainer) {
   const processes::Container container{.group = {"", "/docker/c"}, .maker = 0};
   evidence_.table->rows.push_back({.process = {30, kStarted}, .parent = 1});
   evidence_.traces = {

@@ -1,4 +1,4 @@
-// The table of queues in docs/fairness.md is written from the limits in the code.
+// Generates the table of queues in docs/fairness.md from the limits in the code.
 #include <array>
 #include <string>
 
@@ -28,8 +28,8 @@ namespace {
 struct QueueRow {
   std::string what;
   std::string all;
-  std::string one;   // user or address
-  std::string kept;  // for root and the daemon
+  std::string one;   // for each user or address
+  std::string kept;  // reserved for root and the daemon
   std::string beyond;
 };
 
@@ -51,62 +51,62 @@ std::vector<QueueRow> queue_rows() {
   };
   return {
       {"connections of a listener", grouped(http.connections), grouped(http.connections_of_one),
-       more(http.kept_places), "an idle one of the same user is closed; else 503"},
+       more(http.kept_places), "an idle one of the same user is closed, otherwise 503"},
       {"streams of a listener", grouped(http.streams), grouped(http.streams_of_one),
        more(http.kept_places), "503"},
-      {"handshakes over TLS", grouped(http.handshakes), grouped(http.handshakes_of_one),
-       "none: the Unix socket has no handshake", "turned away"},
-      {"answers to wrong tokens", grouped(access::Guesses::kWaiting),
-       grouped(access::Guesses::kFree) + " at once, then one after the other",
-       "all: a good token waits for none", "429"},
-      {"tokens made and revoked", "", a_minute(shares::kTokenChangesAMinute), "no limit", "503"},
-      {"good tokens", grouped(access::Tokens::kMost), grouped(access::Tokens::kMostOfOne),
+      {"TLS handshakes", grouped(http.handshakes), grouped(http.handshakes_of_one),
+       "none: the Unix socket has no handshake", "refused"},
+      {"delayed responses to wrong tokens", grouped(access::Guesses::kWaiting),
+       grouped(access::Guesses::kFree) + " at once, then one at a time",
+       "all: a valid token is never delayed", "429"},
+      {"tokens created and revoked", "", a_minute(shares::kTokenChangesAMinute), "no limit", "503"},
+      {"valid tokens", grouped(access::Tokens::kMost), grouped(access::Tokens::kMostOfOne),
        grouped(access::Tokens::kKeptForAdmins), "503"},
-      {"claims that wait", grouped(shares::kWaitingClaims),
+      {"waiting claims", grouped(shares::kWaitingClaims),
        grouped(static_cast<std::uint64_t>(each.waiting_claims)), more(shares::kKeptPlaces), "503"},
       {"new claims", "", a_minute(each.claims_a_minute), "no limit", "503"},
-      {"processes being adopted", "one look at a time", grouped(shares::kAdopting), "no limit",
+      {"processes being adopted", "one check at a time", grouped(shares::kAdopting), "no limit",
        "503"},
-      {"looks at the processes of leases", grouped(LeaseObserver::kMostAsked),
-       "as many as its claims", "", "looked at later"},
+      {"checks of the processes of leases", grouped(LeaseObserver::kMostAsked),
+       "as many as its claims", "", "checked later"},
       {"changes of settings", "", a_minute(each.changes_a_minute), "no limit", "503"},
-      {"changes that wait for one GPU", grouped(control::GpuQueue::kMostWaiting),
-       "its changes a minute", "what puts a setting back is never refused", "503"},
+      {"queued changes of one GPU", grouped(control::GpuQueue::kMostWaiting),
+       "its changes a minute", "restoring a setting is never refused", "503"},
       {"work for state.db", grouped(kState.most), grouped(kState.most_of_one),
        grouped(kState.kept) + " of them, also for leases and settings", "503"},
-      {"settings and audit lines that wait 100 ms for their write", grouped(kControl.most),
+      {"settings and audit entries batched for 100 ms", grouped(kControl.most),
        grouped(kControl.most_of_one),
-       grouped(kControl.kept) + " of them; settings are the daemon's",
-       "the line is lost; the log says so once a minute"},
-      {"refusals written into the audit", "",
+       grouped(kControl.kept) + " of them; settings count as the daemon's",
+       "the audit entry is lost; logged once a minute"},
+      {"audited refusals", "",
        a_minute(shares::kRefusalsAMinute) + "; over TCP, addresses beyond " +
            grouped(shares::kRefusedAddresses) + " share one count",
-       "no limit", "counted in the next line"},
-      {"other deeds of a member written into the audit", "", a_minute(shares::kMembersDeedsAMinute),
-       "no limit", "counted in the next line"},
-      {"questions to the history, the books, the alerts and the audit",
-       grouped(shares::kQuestions) + " at a time", grouped(shares::kQuestionsOfOne),
-       "every second turn", "503"},
-      {"windows of energy", grouped(energy::Ledger::kMostWindows),
+       "no limit", "counted in the next entry"},
+      {"other audited actions of a user with control rights", "",
+       a_minute(shares::kMembersDeedsAMinute), "no limit", "counted in the next entry"},
+      {"queries of history, usage, alerts and audit", grouped(shares::kQuestions) + " at a time",
+       grouped(shares::kQuestionsOfOne), "every second turn", "503"},
+      {"energy windows", grouped(energy::Ledger::kMostWindows),
        grouped(energy::Ledger::kMostWindowsOfOne), more(energy::Ledger::kKeptWindows), "503"},
-      {"answers that wait for the books of energy", grouped(energy::Meter::kMostWaiting), "", "",
-       "answered before it is kept"},
+      {"responses that wait for the energy books", grouped(energy::Meter::kMostWaiting), "", "",
+       "answered before it is stored"},
       {"silences", grouped(andon::SilenceBook::kMost), "",
        grouped(andon::SilenceBook::kKeptForAdmins) + " of them", "503"},
-      {"notices about alerts on the disk", grouped(andon::Board::kMostOutgoing), "", "",
-       "sent, but not kept"},
-      {"notices that wait for one sink", grouped(notify::kMostQueued), "", "", "the oldest goes"},
+      {"stored alert notifications", grouped(andon::Board::kMostOutgoing), "", "",
+       "sent, but not stored"},
+      {"notifications queued for one sink", grouped(notify::kMostQueued), "", "",
+       "the oldest is dropped"},
       {"tests of sinks", grouped(SinkTests::kMost), "", "", "503"},
-      {"events that are remembered", grouped(events::Journal::kKept), "", "", "the oldest goes"},
+      {"events in memory", grouped(events::Journal::kKept), "", "", "the oldest is dropped"},
       {"commands being started", grouped(shares::kStarting), "", "", "not started"},
-      {"look-ups of names for sinks", grouped(http::kMostLookUps), "", "", "tried again later"},
-      {"work of one of the daemon's threads", grouped(ThreadWorker::kMaxQueued), "", "",
-       "refused, and asked for again"},
+      {"name look-ups for sinks", grouped(http::kMostLookUps), "", "", "tried again later"},
+      {"queued work of one of the daemon's threads", grouped(ThreadWorker::kMaxQueued), "", "",
+       "refused and retried"},
   };
 }
 
 constexpr std::string_view kQueueHead =
-    "| queue | in all | one user or address | kept for root and the daemon | beyond it |\n"
+    "| queue | in all | one user or address | reserved for root and the daemon | beyond it |\n"
     "|---|---|---|---|---|\n";
 
 std::string queue_table() {
@@ -120,7 +120,7 @@ std::string queue_table() {
 
 }  // namespace
 
-TEST(Queues, TheirTableSaysWhatTheCodeHas) {
+TEST(Queues, DocumentedLimitsMatchTheCode) {
   std::string page = document("fairness.md");
   const std::size_t begin = page.find(kQueueHead);
   ASSERT_NE(begin, std::string::npos) << "docs/fairness.md has no table of queues";

@@ -258,7 +258,7 @@ constexpr rlim_t kForConnections = 2;  // divisors of the descriptors
 constexpr rlim_t kForHandshakes = 4;   // of those for connections, where TLS is spoken
 constexpr rlim_t kForClaims = 4;
 constexpr rlim_t kOfClaim = 2;       // its process, and what watches the process
-constexpr std::size_t kFewest = 16;  // connections at one listener, if that many can be
+constexpr std::size_t kFewest = 16;  // connections of one listener, if descriptors allow
 
 // Returns the number of listeners, with the Unix sockets of the API, of leases and of Zeus. Before
 // Linux 6.5 a Unix socket counts twice, because each connection keeps a descriptor of its peer too.
@@ -279,8 +279,8 @@ rlim_t descriptor_limit() {
 Result<void> check_descriptors(rlim_t descriptors) {
   if (descriptors >= kFewestDescriptors) return {};
   return Error{Errc::invalid,
-               fmt::format("the daemon may open only {} files and connections, and needs {} at "
-                           "least: raise `ulimit -n`, or LimitNOFILE of its unit",
+               fmt::format("the daemon may open only {} files and connections and needs at least "
+                           "{}; raise `ulimit -n`, or LimitNOFILE in its unit",
                            descriptors, kFewestDescriptors)};
 }
 
@@ -295,7 +295,7 @@ http::Limits limits_of(const config::Config& config, rlim_t descriptors) {
   }
   const rlim_t each = for_connections / doors_of(config);
   const rlim_t room = each > limits.kept_places ? each - limits.kept_places : 0;
-  // Never so many that the connections of all listeners leave root no descriptor.
+  // Limited so that the connections of all listeners leave root a descriptor.
   const rlim_t fewest = std::clamp<rlim_t>(each, 1, kFewest);
   limits.connections = std::clamp<std::size_t>(room, fewest, limits.connections);
   limits.streams = std::min(limits.streams, limits.connections * 2 / 3);

@@ -40,8 +40,8 @@ Result<void> make_place(const std::string& directory, unsigned mode, const Envir
 
 // Binds an address, and returns its URL.
 Result<std::string> listen_at(http::Server&, const std::string& address);
-// Binds a socket, whose directory it makes, and returns the socket. `directory` names that
-// directory in an error.
+// Binds a socket, creates its directory if needed, and returns the socket. `directory` is the name
+// of that directory in an error.
 Result<std::string> listen_on_socket(http::Server&, const std::string& socket,
                                      std::string_view directory);
 
@@ -63,7 +63,7 @@ Result<void> serve(const ServeOptions&);
 // for the processes of waiting and held leases. The rest is for files, the driver-host and whatever
 // else must go on when clients have used up their parts.
 
-// With fewer, the connections of one user leave none for root. The daemon does not start then.
+// With fewer, the connections of one user would leave none for root, so the daemon does not start.
 inline constexpr rlim_t kFewestDescriptors = 64;
 Result<void> check_descriptors(rlim_t descriptors);
 

@@ -129,8 +129,8 @@ TEST_F(FallbackDirectory, ThatSomebodyElseMadeIsRefusedWithTheWayOut) {
   const auto made = make_place(path() + "/state", 0700, environment_);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().code, Errc::denied);
-  for (const char* way_out : {"XDG_RUNTIME_DIR", "--socket", "--state"}) {
-    EXPECT_NE(made.error().message.find(way_out), std::string::npos) << made.error().message;
+  for (const char* advice : {"XDG_RUNTIME_DIR", "--socket", "--state"}) {
+    EXPECT_NE(made.error().message.find(advice), std::string::npos) << made.error().message;
   }
 }
 
@@ -162,7 +162,7 @@ TEST(DescriptorBudget, ConnectionsAndClaimsLeaveDescriptorsForTheRest) {
   }
 }
 
-TEST(DescriptorBudget, StrangersTakeHalfOfTheFewestDescriptors) {
+TEST(DescriptorBudget, UsersTakeHalfOfTheFewestDescriptors) {
   for (const std::size_t listeners : {1U, 4U, 12U}) {
     config::Config config;
     config.server.listen.assign(listeners, "127.0.0.1:0");
@@ -172,14 +172,14 @@ TEST(DescriptorBudget, StrangersTakeHalfOfTheFewestDescriptors) {
   }
 }
 
-TEST(DescriptorBudget, TooFewDescriptorsAreRefusedWithTheWayOut) {
+TEST(DescriptorBudget, TooFewDescriptorsAreRefusedWithAdvice) {
   EXPECT_TRUE(check_descriptors(kFewestDescriptors).ok());
   EXPECT_TRUE(check_descriptors(RLIM_INFINITY).ok());
   const auto few = check_descriptors(kFewestDescriptors - 1);
   ASSERT_FALSE(few.ok());
   EXPECT_EQ(few.error().code, Errc::invalid);
-  for (const char* way_out : {"63", "64", "ulimit -n", "LimitNOFILE"}) {
-    EXPECT_NE(few.error().message.find(way_out), std::string::npos) << few.error().message;
+  for (const char* advice : {"63", "64", "ulimit -n", "LimitNOFILE"}) {
+    EXPECT_NE(few.error().message.find(advice), std::string::npos) << few.error().message;
   }
 }
 

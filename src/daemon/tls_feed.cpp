@@ -36,7 +36,7 @@ Result<void> renew(const http::IdentityFiles& files, const TlsFeed::Dating& dati
   if (!from_the_future && !is_due(*facts, dating.now)) return {};
   if (!(from_the_future ? dating.corrections : dating.renewals)) {
     return Error{Errc::unavailable,
-                 "this machine's clock is far from what it said before; set it right"};
+                 "this machine's clock has changed too far since it was last right; set it"};
   }
   const auto key = read_file(files.key, kMostOfFile);
   if (!key) return key.error();
@@ -61,7 +61,7 @@ Result<Identity> load(const http::IdentityFiles& files, const TlsFeed::Dating& d
   return identity;
 }
 
-// When the state was last written to. The daemon has not opened it yet.
+// The time of the last write to the state, which the daemon has not opened yet.
 std::optional<WallTime> newest_write(const std::string& state_directory) {
   std::optional<WallTime> newest;
   for (const char* name : {"/state.db", "/state.db-wal"}) {
@@ -109,7 +109,7 @@ void TlsFeed::follow_files() {
   if (changes_) watch_ = loop_.watch(changes_.get(), [this] { on_changes(); });
 }
 
-// Again at each reading: a directory may not have been there before.
+// Repeated at each read: a directory may have been created since.
 void TlsFeed::watch_directories() {
   std::set<std::string> directories;
   for (const std::string& file : {files_.certificate, files_.key, files_.client_ca}) {
@@ -163,16 +163,16 @@ void TlsFeed::take(const Result<Identity>& identity) {
   if (const auto usable = std::exchange(usable_, nullptr)) usable();
 }
 
-// Counts and logs each trouble once, however often the files are read meanwhile.
+// Counts and logs each fault once, however often the files are read.
 void TlsFeed::refuse(const Error& why) {
   const Identity& shown = door_->identity();
   std::string trouble;
   if (shown != nullptr) {
-    trouble = fmt::format("the certificate stays the one until {}: {}",
+    trouble = fmt::format("the certificate valid until {} stays in use: {}",
                           to_rfc3339(shown->facts.not_after), why.message);
   } else {
-    trouble = fmt::format("tls.listen is closed until there is a certificate: {}{}", why.message,
-                          files_.is_ours ? "; `gpuyard tls init` makes one" : "");
+    trouble = fmt::format("tls.listen is closed until a certificate exists: {}{}", why.message,
+                          files_.is_ours ? "; create one with `gpuyard tls init`" : "");
   }
   if (std::exchange(figures_.trouble, trouble) == trouble) return;
   ++figures_.reload_failures;

@@ -1,7 +1,7 @@
 // The certificate of the daemon: read at the start, and again when its files change, at SIGHUP and
-// once an hour. New connections get the new one; where it is no good, they get the old one, and the
-// log, /ready and the metrics say why. Until there is a good one, nobody listens for TLS. A
-// certificate of our own making is renewed with the same key.
+// once an hour. New connections use the new one; if it is unusable, they use the old one, and the
+// log, /ready and the metrics have the reason. Until there is a usable one, tls.listen is closed. A
+// certificate that gpuyard created is renewed with the same key.
 #pragma once
 
 #include <functional>
@@ -24,30 +24,30 @@ class TlsFeed {
  public:
   static constexpr Duration kSettled = std::chrono::milliseconds(100);  // after the last change
   static constexpr Duration kEvery = std::chrono::hours(1);
-  static constexpr Duration kAgain = std::chrono::seconds(10);  // while the files are no good
+  static constexpr Duration kAgain = std::chrono::seconds(10);  // while the files are unusable
 
-  // A wall clock that is this far from what it should say dates no certificate: the certificate
-  // would be of no use once the clock is right. It should not say less than before, but for the
-  // few corrections of a time service.
+  // A wall clock that is off by more than this dates no certificate, because the certificate would
+  // be invalid once the clock is right. A clock should never go back, except for small corrections
+  // of a time service.
   static constexpr std::chrono::days kFarOff{365};
   static constexpr std::chrono::hours kSetBack{1};
 
   // The references outlive it.
   TlsFeed(Loop& loop, Worker& worker, const config::Config& config);
 
-  // Reads the files, before the loop turns. Calls `usable` once there is a certificate to show:
-  // inside this call, or when the files are mended.
+  // Reads the files before the loop runs. Calls `usable` once there is a usable certificate: inside
+  // this call, or when the files have been fixed.
   void open(std::function<void()> usable);
   const std::shared_ptr<http::TlsDoor>& door() const { return door_; }
   void reload();
   void note(const http::Counters&);
   const metrics::TlsFigures& figures() const { return figures_; }
 
-  // The wall clock at one reading of the files, and what may be dated by it.
+  // The wall clock at one read of the files, and the certificates that may be dated by it.
   struct Dating {
     WallTime now;
-    bool renewals = true;     // of a certificate that ends
-    bool corrections = true;  // of one that begins in the future
+    bool renewals = true;     // of a certificate that expires soon
+    bool corrections = true;  // of one that is valid only in the future
   };
 
  private:
@@ -66,8 +66,8 @@ class TlsFeed {
   std::shared_ptr<http::TlsDoor> door_ = std::make_shared<http::TlsDoor>();
   std::function<void()> usable_;
   metrics::TlsFigures figures_;
-  // What the wall clock said when it was last right, as far as is known: of the newest write to the
-  // state, and then of each reading at which it fitted.
+  // The last wall time considered right: that of the newest write to the state, then that of each
+  // read at which the clock was plausible.
   struct Known {
     WallTime wall;
     TimePoint at;

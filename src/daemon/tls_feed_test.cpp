@@ -29,14 +29,14 @@ class TlsFeedTest : public ::testing::Test {
     write_state();
   }
 
-  // What was written last to the state was written at the loop's wall time.
+  // Sets the last write to the state to the loop's wall time.
   void write_state() {
     const std::string file = directory_.write("state.db", "");
     const timespec at{.tv_sec = loop_.wall().time_since_epoch() / milliseconds(1000), .tv_nsec = 0};
     const std::array<timespec, 2> times{at, at};
     ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times.data(), 0), 0);
   }
-  // As `gpuyard tls init` makes it, by a clock that is this far ahead.
+  // Creates a certificate like `gpuyard tls init`, with a clock that is this far ahead.
   void make(milliseconds ahead = {}) {
     const std::string key = directory_.read("tls/key.pem");
     const auto made =
@@ -77,7 +77,7 @@ class TlsFeedTest : public ::testing::Test {
   std::optional<TlsFeed> feed_;
 };
 
-TEST_F(TlsFeedTest, AGoodCertificateIsUsableAtOnce) {
+TEST_F(TlsFeedTest, ValidCertificateIsUsableAtOnce) {
   make();
   start();
   EXPECT_EQ(usable_, 1);
@@ -85,16 +85,16 @@ TEST_F(TlsFeedTest, AGoodCertificateIsUsableAtOnce) {
   EXPECT_EQ(trouble(), "");
 }
 
-TEST_F(TlsFeedTest, WithoutACertificateNothingIsShownUntilOneIsMade) {
+TEST_F(TlsFeedTest, ListenerStaysClosedUntilACertificateExists) {
   start();
   EXPECT_EQ(usable_, 0);
   EXPECT_EQ(feed_->door()->identity(), nullptr);
-  EXPECT_THAT(trouble(), HasSubstr("tls.listen is closed until there is a certificate"));
-  EXPECT_THAT(trouble(), HasSubstr("`gpuyard tls init` makes one"));
+  EXPECT_THAT(trouble(), HasSubstr("tls.listen is closed until a certificate exists"));
+  EXPECT_THAT(trouble(), HasSubstr("create one with `gpuyard tls init`"));
   EXPECT_FALSE(feed_->figures().expires);
   pass(TlsFeed::kAgain);
   EXPECT_EQ(usable_, 0);
-  EXPECT_EQ(feed_->figures().reload_failures, 1U);  // and it is logged once
+  EXPECT_EQ(feed_->figures().reload_failures, 1U);  // logged once
   make();
   pass(TlsFeed::kAgain);
   EXPECT_EQ(usable_, 1);
@@ -102,17 +102,17 @@ TEST_F(TlsFeedTest, WithoutACertificateNothingIsShownUntilOneIsMade) {
   EXPECT_EQ(trouble(), "");
 }
 
-TEST_F(TlsFeedTest, ACertificateWhoseFilesBreakStaysInUse) {
+TEST_F(TlsFeedTest, CertificateStaysInUseIfItsFilesBreak) {
   make();
   start();
   directory_.write("tls/key.pem", "no key");
   look();
-  EXPECT_THAT(trouble(), HasSubstr("the certificate stays the one until"));
+  EXPECT_THAT(trouble(), HasSubstr("the certificate valid until"));
   EXPECT_TRUE(shows_file());
   EXPECT_EQ(usable_, 1);
 }
 
-TEST_F(TlsFeedTest, OurOwnIsRenewedAfterTwoThirdsOfItsTime) {
+TEST_F(TlsFeedTest, OwnCertificateIsRenewedAfterTwoThirdsOfItsLifetime) {
   make();
   start();
   const std::string pin = in_file().pin;
@@ -123,19 +123,20 @@ TEST_F(TlsFeedTest, OurOwnIsRenewedAfterTwoThirdsOfItsTime) {
   EXPECT_TRUE(shows_file());
 }
 
-TEST_F(TlsFeedTest, AClockFarAheadRenewsNothing) {
+TEST_F(TlsFeedTest, ClockFarAheadRenewsNothing) {
   make();
   start();
   const auto before = in_file();
   loop_.step_wall(days(400));
   look();
   EXPECT_EQ(in_file().fingerprint, before.fingerprint);
-  EXPECT_THAT(trouble(), HasSubstr("this machine's clock is far from what it said before"));
+  EXPECT_THAT(trouble(),
+              HasSubstr("this machine's clock has changed too far since it was last right"));
   loop_.step_wall(-days(400));
   look();
   EXPECT_EQ(trouble(), "");
   EXPECT_TRUE(shows_file());
-  // Nor does a daemon that starts by such a clock.
+  // A daemon that starts with this clock renews nothing either.
   loop_.step_wall(days(400));
   usable_ = 0;
   start();
@@ -146,7 +147,7 @@ TEST_F(TlsFeedTest, AClockFarAheadRenewsNothing) {
   EXPECT_EQ(usable_, 1);
 }
 
-TEST_F(TlsFeedTest, ACertificateFromTheFutureIsMadeAgainWithItsKey) {
+TEST_F(TlsFeedTest, OwnCertificateFromTheFutureIsReplacedWithItsKey) {
   make(days(400));
   const auto future = in_file();
   start();
@@ -156,12 +157,13 @@ TEST_F(TlsFeedTest, ACertificateFromTheFutureIsMadeAgainWithItsKey) {
   EXPECT_LT(in_file().not_before, loop_.wall());
 }
 
-TEST_F(TlsFeedTest, AClockThatWasAheadForAMomentHarmsNothing) {
+TEST_F(TlsFeedTest, BrieflyWrongClockDoesNoHarm) {
   make();
   start();
   loop_.step_wall(days(300));
   look();
-  EXPECT_GT(in_file().not_before, loop_.wall() - days(30));  // due by that clock, and renewed
+  EXPECT_GT(in_file().not_before,
+            loop_.wall() - days(30));  // due according to that clock, and renewed
   loop_.step_wall(-days(300));
   look();
   EXPECT_LT(in_file().not_before, loop_.wall());
@@ -171,16 +173,16 @@ TEST_F(TlsFeedTest, AClockThatWasAheadForAMomentHarmsNothing) {
   EXPECT_EQ(usable_, 1);
 }
 
-TEST_F(TlsFeedTest, AClockThatLostItsYearChangesNoFile) {
+TEST_F(TlsFeedTest, ClockResetToThePastChangesNoFile) {
   make();
   const auto before = in_file();
   loop_.step_wall(-days(5000));
   start();
-  EXPECT_EQ(usable_, 1) << "a certificate of ours is shown even before its time";
+  EXPECT_EQ(usable_, 1) << "an own certificate is used even before it is valid";
   EXPECT_EQ(in_file().fingerprint, before.fingerprint);
 }
 
-TEST_F(TlsFeedTest, ACertificateOfOthersIsNotUsedBeforeItsTime) {
+TEST_F(TlsFeedTest, ForeignCertificateIsNotUsedBeforeItIsValid) {
   make(days(400));
   config_.tls.certificate = directory_.in("tls/certificate.pem");
   config_.tls.key = directory_.in("tls/key.pem");

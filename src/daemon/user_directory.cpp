@@ -53,8 +53,8 @@ void UserDirectory::learn(const std::vector<std::uint32_t>& uids, std::function<
   }
 }
 
-// Asks for each once, however long the answer takes. Returns false if too many are asked for.
-// `urgent`: an answer waits for the name.
+// Queues each uid once, however long its look-up takes. Returns false if the queue is full.
+// `urgent`: a response waits for the name.
 bool UserDirectory::want(std::uint32_t uid, bool urgent) {
   if (asked_.contains(uid)) {
     if (urgent && std::erase(line_, uid) > 0) line_.push_front(uid);
@@ -70,7 +70,7 @@ bool UserDirectory::want(std::uint32_t uid, bool urgent) {
   return true;
 }
 
-// Returns false if the worker has no room: nothing is under way then.
+// Returns false if the worker's queue is full; no look-up runs then.
 bool UserDirectory::look_up_next() {
   if (looking_ || line_.empty()) return true;
   const std::uint32_t uid = line_.front();
@@ -97,7 +97,7 @@ void UserDirectory::take(std::uint32_t uid, const Result<std::string>& name) {
   Known& known = known_[uid];
   const bool failed = !name && name.error().code != Errc::not_found;
   known.until = loop_.now() + (failed ? kFailureKept : kKept);
-  if (!failed) {  // else what was known before still holds
+  if (!failed) {  // otherwise the earlier result stays valid
     known.name = name ? std::optional(*name) : std::nullopt;
     known.gone = !name;
   }

@@ -23,9 +23,9 @@ class UserDirectory {
   // How many names are kept, and for how long; after that they are looked up again.
   static constexpr std::size_t kMost = 1024;
   static constexpr Duration kKept = std::chrono::minutes(10);
-  // A look-up that failed says nothing about a user and is tried again after this time.
+  // A failed look-up leaves the user unknown and is retried after this time.
   static constexpr Duration kFailureKept = processes::UserNames::kFailureKept;
-  // How often follow() looks for names that are not known or outdated.
+  // How often follow() checks for unknown and outdated names.
   static constexpr Duration kFollowed = std::chrono::minutes(1);
   // How long learn() waits for names.
   static constexpr Duration kPatience = std::chrono::milliseconds(300);
@@ -37,9 +37,9 @@ class UserDirectory {
   // Returns nothing if the name is not known yet, or if the system has none. It looks up an unknown
   // name.
   std::optional<std::string> name_of(std::uint32_t uid);
-  // Returns whether the system has said that it has no such user. False if that is not known.
+  // Returns whether the system reported that the user does not exist. False if unknown.
   bool is_gone(std::uint32_t uid);
-  // Looks up the users that `users` returns, from now on and again whenever that is outdated.
+  // Looks up the users returned by `users`, and again whenever a name is outdated.
   void follow(const std::function<std::vector<std::uint32_t>()>& users);
   // Calls `done` once all of them were looked up, or kPatience is over; never inside the call.
   void learn(const std::vector<std::uint32_t>& uids, std::function<void()> done);
@@ -67,10 +67,10 @@ class UserDirectory {
   Worker& worker_;
   processes::UserNames::LookUp look_up_;  // called on the worker
   std::map<std::uint32_t, Known> known_;
-  // To be looked up, one in a job: a slow name service then delays what else is asked of the worker
-  // by one look-up.
+  // Uids to look up, one a job, so that a slow name service delays other work of the worker by one
+  // look-up only.
   std::deque<std::uint32_t> line_;
-  std::set<std::uint32_t> asked_;  // in the line or under way; at most kMost
+  std::set<std::uint32_t> asked_;  // queued or running; at most kMost
   bool looking_ = false;
   std::map<std::uint64_t, Waiting> waiting_;
   std::uint64_t next_waiting_ = 0;

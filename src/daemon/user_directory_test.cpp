@@ -53,16 +53,17 @@ TEST_F(UserDirectoryTest, WhoWaitsForNamesHasThemOrWaitsNoLonger) {
   EXPECT_EQ(done, 3);
 }
 
-TEST_F(UserDirectoryTest, OnlyUnknownUsersAreGone) {
+TEST_F(UserDirectoryTest, OnlyUsersUnknownToTheSystemAreGone) {
   fails_ = true;
-  for (const std::uint32_t uid : {7U, 1000U}) EXPECT_FALSE(directory_.is_gone(uid)) << "not asked";
+  for (const std::uint32_t uid : {7U, 1000U})
+    EXPECT_FALSE(directory_.is_gone(uid)) << "not looked up";
   worker_.run_all();
   EXPECT_TRUE(directory_.is_gone(7));
   EXPECT_FALSE(directory_.is_gone(1000)) << "the look-up failed";
   EXPECT_EQ(worker_.waiting(), 0U);
 }
 
-TEST_F(UserDirectoryTest, AFailureTakesNoNameAway) {
+TEST_F(UserDirectoryTest, FailedLookUpKeepsTheKnownName) {
   directory_.learn({1000}, [] {});
   worker_.run_all();
   fails_ = true;
@@ -74,7 +75,7 @@ TEST_F(UserDirectoryTest, AFailureTakesNoNameAway) {
   EXPECT_EQ(worker_.waiting(), 0U);
   loop_.advance(UserDirectory::kFailureKept);
   directory_.name_of(1000);
-  EXPECT_EQ(worker_.waiting(), 1U) << "asked again sooner than a name";
+  EXPECT_EQ(worker_.waiting(), 1U) << "retried sooner than a name expires";
 }
 
 TEST_F(UserDirectoryTest, FollowedUsersAreLookedUpInTheBackground) {
@@ -91,7 +92,7 @@ TEST_F(UserDirectoryTest, FollowedUsersAreLookedUpInTheBackground) {
   EXPECT_EQ(asked_, 2);
 }
 
-TEST_F(UserDirectoryTest, EachJobIsOneLookUpAndTheUrgentGoFirst) {
+TEST_F(UserDirectoryTest, UrgentLookUpsGoFirstAndEachIsItsOwnJob) {
   std::vector<std::uint32_t> many;
   for (std::uint32_t uid = 1; uid < 2 * UserDirectory::kMost; ++uid) many.push_back(uid);
   directory_.follow([&] { return many; });

@@ -238,7 +238,8 @@ Result<void> Yard::listen() {
     if (place) {
       on_opened(*place);
     } else if (place.error().code == Errc::unavailable) {
-      // The address may come with its interface. One that is taken is another daemon's.
+      // An address may appear with its interface later. An address in use belongs to another
+      // daemon.
       doors_.add("server.listen " + address,
                  [this, address] { return listen_at(server_, address); });
     } else {

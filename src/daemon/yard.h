@@ -86,7 +86,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   DriverRenewal renewal_;
   telemetry::Telemetry telemetry_;
   ThreadWorker query_;
-  ThreadWorker names_;  // apart, so that no slow name service delays an answer from the disk
+  ThreadWorker names_;  // separate, so that a slow name service does not delay disk reads
   processes::OwnerWatch owners_;
   events::Journal journal_;
   events::Intake intake_;

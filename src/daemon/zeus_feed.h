@@ -26,7 +26,7 @@ class ZeusFeed final : private zeus::Gpus, private zeus::Setter {
            const api::Authority&, const config::Config&, const processes::SubordinateUids&,
            const std::string& version);
 
-  // Its address and its socket are doors of their own.
+  // Its address and its socket are separate listeners.
   void listen(Doors&);
   void start() { cpus_.start(); }
   void stop(Duration grace, std::function<void()> done);

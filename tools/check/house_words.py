@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks that no file speaks of the place it was written at: no absolute path of a workplace, no
-address of a package registry or mirror: both are true on one machine only. And that the verbs write
-to a terminal in one way alone.
+"""Checks that no file names the place where it was written: an absolute path of a workplace, or the
+address of a package registry or mirror, which are right on one machine only. Also checks that the
+commands write to a terminal in one way only.
 """
 
 import re
@@ -19,18 +19,18 @@ PATTERNS = {
     "the address of a registry": re.compile(r"https?://" + "(?:" + "|".join(REGISTRIES) + r")\."),
 }
 
-# What the program's verbs write passes through cli::Printable, which these do not ask for.
-TERMINAL = "src/cli/screen/terminal.cpp"  # the one way to it
+# The output of the commands passes through cli::Printable, which these calls do not require.
+TERMINAL = "src/cli/screen/terminal.cpp"  # the only file that writes to it
 PAST_PRINTABLE = {
-    "text that a terminal gets as it is": re.compile(
+    "unchecked text to a terminal": re.compile(
         r"fmt::print\b|std::c(?:out|err)\b|\bf?(?:puts|printf)\(|\bwrite\(STD(?:OUT|ERR)_FILENO"),
 }
 
 
 def judge(name: str, text: str) -> list[str]:
     """Every line of a text that says such a thing."""
-    shown = name.startswith("src/cli/") and name != TERMINAL and not name.endswith("_test.cpp")
-    patterns = PATTERNS | PAST_PRINTABLE if shown else PATTERNS
+    printing = name.startswith("src/cli/") and name != TERMINAL and not name.endswith("_test.cpp")
+    patterns = PATTERNS | PAST_PRINTABLE if printing else PATTERNS
     return [f"{name}:{number}: {what}: {line.strip()[:120]}"
             for number, line in enumerate(text.splitlines(), start=1)
             for what, pattern in patterns.items() if pattern.search(line)]

@@ -38,7 +38,7 @@ def test_ordinary_text_passes(tree, text):
 
 @pytest.mark.parametrize("text", [
     'fmt::print("{}", x);\n', "std::cout << x;\n", "std::fputs(x, stderr);\n", "::write(STDERR_FILENO, x, 1);\n"])
-def test_a_verb_writes_to_a_terminal_one_way(tree, text):
+def test_only_one_file_may_write_to_a_terminal(tree, text):
     folder = tree / "src/cli/screen"
     folder.mkdir(parents=True)
     (folder / "terminal.cpp").write_text(text)

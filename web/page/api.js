@@ -1,12 +1,12 @@
 // Questions to the daemon, with the token if this browser was given one. The token lives in the
 // memory of the open tabs and nowhere else: they hand it to a new one, and the last takes it along.
-// One address may lead to one machine after the other, as a tunnel does: only tabs of the same run
-// of a daemon talk with each other.
+// An address such as a tunnel's may lead to different machines over time, so only tabs of the same
+// run of a daemon exchange messages.
 
 let token = "";
 const told = new Set();
 const instance = document.body.dataset.instance ?? "";
-export const name_of = (what) => `gpuyard-${what}-${instance}`; // of what tabs share
+export const name_of = (what) => `gpuyard-${what}-${instance}`; // of a channel or lock that tabs share
 export const channel_of = (what) => ("BroadcastChannel" in window && instance ? new BroadcastChannel(name_of(what)) : null);
 const channel = channel_of("token");
 

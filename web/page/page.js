@@ -24,7 +24,7 @@ const kViews = [
   ["/audit", "Audit", Audit],
 ];
 
-const host = document.body.dataset.host || location.hostname;  // a stranger is not told
+const host = document.body.dataset.host || location.hostname;  // empty without read access
 
 function Link() {
   const now = useYard();

@@ -65,7 +65,7 @@ Printable blanks(std::size_t count) {
   return formatted("{:{}}", "", count);
 }
 
-// A row as it is made: what is behind its last sign is left out.
+// A row under construction, without blanks at its end.
 class LineOfCells {
  public:
   explicit LineOfCells(const Screen& screen) : screen_(screen) {}

@@ -11,7 +11,7 @@
 namespace gpuyard::cli {
 
 struct Cell {
-  std::string text;  // its hidden characters are replaced where it is drawn
+  std::string text;  // its hidden characters are replaced when it is drawn
   Tone tone = Tone::plain;
   Printable bar = {};  // before the text if there is room; as wide in each row
 };

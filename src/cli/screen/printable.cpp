@@ -21,7 +21,7 @@ Printable Printable::json(std::string_view document) {
     const std::string_view sequence =
         document.substr(0, std::max<std::size_t>(utf8_sequence_length(document), 1));
     document.remove_prefix(sequence.size());
-    // Between its values a document may have line ends.
+    // Between its values, a document may have line ends.
     if (sequence == "\n" || printable(sequence) == sequence) {
       out.text_ += sequence;
     } else {

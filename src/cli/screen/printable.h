@@ -1,6 +1,5 @@
-// Text that a terminal may get. What another process, machine or file wrote becomes a part of it
-// only with its control characters replaced. A string is no such text: forgetting to replace them
-// does not compile.
+// Text that may be printed on a terminal. Text of another process, machine or file enters it only
+// with its control characters replaced. Printing a plain string does not compile.
 #pragma once
 
 #include <concepts>
@@ -25,7 +24,7 @@ inline constexpr bool is_joined = false;
 template <class Iterator, class Sentinel>
 inline constexpr bool is_joined<fmt::join_view<Iterator, Sentinel, char>> = true;
 
-// What the arguments of formatted() become.
+// Converts an argument of formatted().
 template <class T>
 auto harmless(const T& value) {
   if constexpr (std::is_same_v<T, Printable>) {
@@ -47,7 +46,7 @@ class Printable {
  public:
   Printable() = default;
 
-  // The program's own words, with its line ends and its colours: a literal.
+  // The program's own text, a literal, with its line ends and colours.
   template <std::size_t N>
   Printable(const char (&words)[N]) : text_(words) {}
   template <std::size_t N>
@@ -56,7 +55,7 @@ class Printable {
   // Any other text, on one line: see gpuyard::printable().
   explicit Printable(std::string_view text) : text_(printable(text)) {}
 
-  // The same for a text of several lines, which stay.
+  // The same for a text of several lines; its line ends are kept.
   static Printable lines(std::string_view text);
 
   // JSON with the same meaning, in which each hidden character is written as \u and four digits.

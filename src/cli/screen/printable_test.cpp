@@ -11,16 +11,15 @@
 namespace gpuyard::cli {
 namespace {
 
-// Of every kind: an escape sequence, a line end, C1 in UTF-8 and as a byte, a
-// change of direction.
+// One of each kind: an escape sequence, a line end, C1 in UTF-8 and as a byte, a change of text
+// direction.
 constexpr std::string_view kHostile = "\x1b]0;PWN\x07\x1b[31m\nX\u009b\x9b\u202e";
 
 bool is_harmless(std::string_view text) {
   return printable(text) == text;
 }
 
-// What may become a part of a Printable without any call that replaces
-// characters.
+// Types that enter a Printable without a call that replaces characters.
 static_assert(std::is_convertible_v<const char (&)[4], Printable>);
 static_assert(!std::is_convertible_v<std::string, Printable>);
 static_assert(!std::is_convertible_v<std::string_view, Printable>);
@@ -32,16 +31,16 @@ concept CanBePrinted = requires(const T& text) { print(text); };
 static_assert(CanBePrinted<Printable>);
 static_assert(!CanBePrinted<std::string>);
 
-TEST(Printable, ReplacesWhatATerminalObeys) {
+TEST(Printable, ReplacesControlCharacters) {
   EXPECT_TRUE(is_harmless(Printable(kHostile)));
   EXPECT_EQ(Printable("a" + std::string(1, '\x1b') + "b"), "a?b");
 }
 
-TEST(Printable, KeepsTheProgramsOwnWords) {
+TEST(Printable, KeepsTheProgramsOwnText) {
   EXPECT_EQ(Printable("\x1b[1mGPU\x1b[0m\n"), "\x1b[1mGPU\x1b[0m\n");
 }
 
-TEST(Printable, FormatsStringsAsForeignOnes) {
+TEST(Printable, ReplacesControlCharactersInFormattedStrings) {
   const std::vector<std::string> names = {"\x1b[31m", "b"};
   const Printable text = formatted("{} {:>3} {}\n", kHostile, 7, fmt::join(names, ","));
   ASSERT_TRUE(text.str().ends_with("\n"));
@@ -49,7 +48,7 @@ TEST(Printable, FormatsStringsAsForeignOnes) {
   EXPECT_EQ(formatted("{}!", Printable("\n")), "\n!");
 }
 
-TEST(Printable, KeepsLineEndsOfSeveralLinesAlone) {
+TEST(Printable, KeepsOnlyTheLineEndsOfSeveralLines) {
   EXPECT_EQ(Printable::lines("a\nb\x1b\n"), "a\nb?\n");
   EXPECT_EQ(Printable("a\nb\n").split(), (std::vector<Printable>{"a", "b"}));
 }
@@ -63,7 +62,7 @@ TEST(Printable, EscapesJsonWithoutChangingIt) {
   EXPECT_EQ(Printable::json("\"\x1b\x9b\""), "\"\\u001b\\ufffd\"");
 }
 
-TEST(Printable, EntersTablesAndParagraphsHarmless) {
+TEST(Printable, IsHarmlessInTablesAndParagraphs) {
   FittedTable table{{{std::string(kHostile)}}};
   table.add({{std::string(kHostile), Tone::bad}});
   std::string all = table.text({}).str() + paragraph({}, Tone::bad, kHostile).str();

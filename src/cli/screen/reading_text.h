@@ -59,7 +59,7 @@ Tone health_tone(const protocol::Device&);
 // known.
 std::string health_text(const protocol::Device&);
 
-// A line that says so, or nothing.
+// The line that says that GPUs are simulated, or nothing.
 Printable simulated_text(bool simulated);
 
 // Times of the API as text for people.

@@ -32,7 +32,7 @@ Result<void> try_print(const Printable& text);
 // Writes to stderr, if it can: there is nowhere else to report a failure.
 void print_error(const Printable& text);
 
-// Writes to a file of the user's. Errc::unavailable: the other end is closed.
+// Writes to a file of the user. Errc::unavailable: the other end is closed.
 Result<void> write_all(const UniqueFd& file, std::string_view name, const Printable& text);
 
 // Writes "gpuyard: <message>" to stderr, and the advice on lines of its own; returns the exit code
@@ -40,8 +40,8 @@ Result<void> write_all(const UniqueFd& file, std::string_view name, const Printa
 int complain(const Error&, std::string_view advice = {});
 // Complains of an error, if there is one; returns the exit code.
 int exit_code_after(const Result<void>& done);
-// Writes "gpuyard: <text>" to stderr, where nothing went wrong. The second line
-// of a text and those behind it are indented: no stranger's line can look like one of ours.
+// Writes "gpuyard: <text>" to stderr, where nothing went wrong. Lines after the first are indented,
+// so that text of another program cannot imitate a line of gpuyard.
 void say(std::string_view text);
 
 // Helpers for starting commands.

@@ -15,17 +15,17 @@ namespace gpuyard::cli::slurm {
 
 inline constexpr Duration kPatience = std::chrono::seconds(5);
 
-// Where Slurm's commands usually are.
+// The usual folders of Slurm's commands.
 inline constexpr std::array<std::string_view, 8> kUsualFolders = {
     "/usr/local/sbin", "/usr/local/bin", "/usr/sbin",       "/usr/bin",
     "/sbin",           "/bin",           "/opt/slurm/sbin", "/opt/slurm/bin"};
 
-// Those of them that are there and that only root can change; every one for a program that does not
+// Returns the existing ones that only root can change; all existing ones if the program does not
 // run as root.
 std::vector<std::string> trusted_usual_folders();
 
-// Slurm gives its hooks no PATH; its commands are looked for where they usually are, too, and never
-// in the working directory or in a folder that another user could change.
+// Adds the usual folders of Slurm's commands to PATH, because Slurm gives its hooks none. Leaves
+// out the working directory and each folder that another user could change.
 void complete_path();
 
 // Runs one of Slurm's commands; returns what it printed, without what it remarked under its own

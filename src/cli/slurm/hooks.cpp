@@ -180,13 +180,14 @@ bool is_to_be_told_again(const Error& error) {
   return client::passes(error) || error.code == Errc::conflict;
 }
 
-// Returns whether the daemon knows that the job is over. One that still reads its leases does not.
+// Reports the end of a job. Returns false if it must be reported again, as to a daemon that is
+// reading its leases.
 bool Hook::tell_end(const std::string& job) {
   const auto over = ask(protocol::kEndJob, {job});
   return over || !client::passes(over.error());
 }
 
-// Tells the end that is noted of a job, if there is one; until that has gone well it stays noted.
+// Reports the stored end of a job, if there is one. It stays stored until the report succeeds.
 bool Hook::tell_noted_end(const std::string& job) {
   const auto noted = spool_.ended();
   if (std::ranges::find(noted, job) == noted.end()) return true;
@@ -360,14 +361,14 @@ int begin(const SlurmVerb& verb) {
     hook.tell_trouble(fmt::format("job {} is not counted: {}", *job, note.error().message));
     return 0;
   }
-  // An end that is still noted is that of the job's run before: the daemon learns of it first, as
-  // it would take this run for that one.
+  // A stored end is that of the job's previous run. It is reported first: the daemon would
+  // otherwise take this run for the previous one.
   const bool in_order = hook.tell_noted_end(*job);
   forget_earlier(hook.spool(), *job, *note);
   const auto begun =
       in_order ? hook.tell_begin(*job, *note, kShort)
                : Result<protocol::SlurmBegun>(Error{
-                     Errc::unavailable, "the daemon has not taken the end of its run before"});
+                     Errc::unavailable, "the end of the job's previous run is not reported yet"});
   if (!begun && is_to_be_told_again(begun.error())) {
     hook.spool().note_begin(*job, *note);
     const std::string text =

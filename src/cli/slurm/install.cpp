@@ -40,8 +40,8 @@ constexpr std::array kSlurmPrograms = {"scontrol", "sinfo",    "squeue",
 
 constexpr std::string_view kRuns = "Slurm's hooks run it as root";
 
-// What lets the hooks run such a program of Slurm's. Where Slurm has a folder of its own that is
-// another user's, as SlurmUser's, that folder can be given to root.
+// Returns what to do about a program of Slurm that another user could change. If Slurm has a folder
+// of its own that belongs to another user, such as SlurmUser, root can take it over.
 std::string mend_of_slurm(const std::string& program) {
   constexpr std::array<std::string_view, 3> kShared = {"/", "/usr", "/usr/local"};
   std::error_code failed;
@@ -50,7 +50,7 @@ std::string mend_of_slurm(const std::string& program) {
   if (folder.filename() == "bin" || folder.filename() == "sbin") folder = folder.parent_path();
   const bool own = std::ranges::find(kShared, folder.string()) == kShared.end() &&
                    check_trusted_by_root(folder.parent_path());
-  // Where the program itself is fine, a link that leads to it is not.
+  // If the program itself is trusted, a link to it is not.
   if (failed || !own || check_trusted_by_root(real)) {
     return "install Slurm where only root may write, and name that folder first in PATH";
   }
@@ -60,7 +60,8 @@ std::string mend_of_slurm(const std::string& program) {
       shell_word(folder.string()));
 }
 
-// Where a program of Slurm's is, also where it is not run because another user could change it.
+// Returns the path of a program of Slurm, even if it is not run because another user could change
+// it.
 std::optional<std::string> place_of(const char* name) {
   if (const auto found = find_program(name)) return *found;
   for (const std::string_view folder : kUsualFolders) {
@@ -70,8 +71,8 @@ std::optional<std::string> place_of(const char* name) {
   return std::nullopt;
 }
 
-// Where the hooks look for programs: where Slurm's are now, then the usual places. Errors: invalid
-// if another user could change one of Slurm's.
+// Returns the PATH of the hooks: the folders of Slurm's programs now, then the usual ones.
+// Errc::invalid if another user could change a program of Slurm.
 Result<std::string> path_of_hooks() {
   std::vector<std::string> folders;
   const auto add = [&](const std::string& folder) {
@@ -88,10 +89,10 @@ Result<std::string> path_of_hooks() {
   return fmt::format("{}", fmt::join(folders, ":"));
 }
 
-// The program that the hooks run: this one.
+// Returns the program that the hooks run, which is this one.
 Result<std::string> program_of_hooks() {
   std::string program = program_path();
-  if (::access(program.c_str(), X_OK) != 0) return system_error("looking for " + program);
+  if (::access(program.c_str(), X_OK) != 0) return system_error("checking " + program);
   const std::string mend = fmt::format(
       "install the package, or `install -m 755 {} /usr/bin/gpuyard` and run `/usr/bin/gpuyard "
       "slurm install`",
@@ -102,8 +103,8 @@ Result<std::string> program_of_hooks() {
   return program;
 }
 
-// A program that was removed must not keep jobs out. The hooks take no PATH from their caller, and
-// nothing else that changes what a shell of root's does.
+// A program that was removed must not block jobs. The hooks ignore the caller's PATH and the other
+// variables that change how root's shell runs.
 std::string text_of(const Script& script, const std::string& program, const std::string& path) {
   return fmt::format(
       "#!/bin/sh\n"
@@ -118,7 +119,7 @@ std::string text_of(const Script& script, const std::string& program, const std:
 
 Result<void> check_place(const std::string& directory) {
   return check_trusted_by_root(directory, "root runs the hooks in it",
-                               fmt::format("{} is the usual place", kUsualPlace));
+                               fmt::format("{} is the usual folder", kUsualPlace));
 }
 
 Result<void> write_scripts(const std::string& directory) {
@@ -127,7 +128,7 @@ Result<void> write_scripts(const std::string& directory) {
   if (!program) return program.error();
   const auto path = path_of_hooks();
   if (!path) return path.error();
-  // Before anything is made there, and once it is there.
+  // Checked before anything is created there, and again once it exists.
   if (auto fine = check_place(directory); !fine) return fine;
   if (auto made = make_directories(directory, kForAll); !made) return made;
   if (auto fine = check_place(directory); !fine) return fine;
@@ -164,8 +165,8 @@ std::vector<std::string> files_of(const std::string& pattern) {
   return files;
 }
 
-// The words of a line of a shell script, as the shell reads them; a comment has none. What parts
-// commands parts words.
+// Splits a line of a shell script into words as the shell does, without its comment. Separators of
+// commands also separate words.
 std::vector<std::string> words_of_line(std::string_view line) {
   std::vector<std::string> words;
   bool in_word = false;
@@ -193,8 +194,8 @@ std::vector<std::string> words_of_line(std::string_view line) {
   return words;
 }
 
-// Whether the hook runs ours: it is ours, or a site's own that calls gpuyard or a script of ours.
-// Errors: the script that it calls is not there, or another user could change what it runs.
+// Returns whether the hook is one of ours, or a site's own that calls gpuyard or a script of ours.
+// Errors: the called script does not exist, or another user could change what the hook runs.
 Result<bool> runs_ours(const std::string& file, const Script& script, bool follows = true) {
   constexpr std::size_t kMost = std::size_t{256} * 1024;
   const auto text = read_file(file, kMost);

@@ -1,4 +1,4 @@
-// Good tokens of users that the machine no longer has.
+// Finds good tokens of users that were deleted from the machine.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace gpuyard::cli {
 
-// Returns a sentence for each such user: who it is, and what to do.
+// Returns a sentence for each such UID, with the command that revokes its tokens.
 std::vector<std::string> about_gone_users(const protocol::Tokens&);
 
-// Asks the daemon of this machine, or of one that is reached through ssh, for the tokens that the
-// caller may see. Returns nothing where tokens are not listed: over TCP, or with an older daemon.
+// Reads the tokens that the caller may see from the daemon of this machine, or from a remote one
+// through ssh. Returns nothing if tokens are not listed: over TCP, or by an older daemon.
 std::vector<std::string> gone_users_at(const http::Endpoint& daemon);
 
 }  // namespace gpuyard::cli

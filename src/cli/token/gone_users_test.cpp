@@ -26,7 +26,7 @@ TEST(GoneUsers, EachIsNamedOnceWithTheCommand) {
                           HasSubstr("UID 1235, but 1 good token has")));
 }
 
-TEST(GoneUsers, EndedAndServiceTokensNameNone) {
+TEST(GoneUsers, EndedAndServiceTokensAreLeftOut) {
   protocol::Token service = token(0, true);
   service.uid.reset();
   const protocol::Tokens tokens{

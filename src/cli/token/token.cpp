@@ -56,7 +56,7 @@ Printable tokens_text(const protocol::Tokens& tokens, WallTime now, const Screen
                {whose(token)},
                {std::string(enum_name(token.scope))},
                {token.gpus.empty() ? "all" : std::to_string(token.gpus.size())},
-               {printable(token.state) + (token.not_kept.value_or(false) ? ", not kept yet" : ""),
+               {printable(token.state) + (token.not_kept.value_or(false) ? ", not stored yet" : ""),
                 good ? Tone::plain : Tone::faint},
                {token.expires ? local_moment(*token.expires, now) : "never"},
                {token.last_used ? local_moment(*token.last_used, now) : "never"},

@@ -44,8 +44,8 @@ struct TokenText {
   std::string digest() const;
 };
 
-// The shortest and the longest life of a token that expires. Only an administrator makes one that
-// never does.
+// The shortest and longest lifetime of a token. Only an administrator can create a token that never
+// expires.
 inline constexpr std::chrono::seconds kShortestLife{1};
 inline constexpr std::chrono::seconds kLongestLife = std::chrono::days(3650);
 

@@ -52,7 +52,7 @@ std::optional<Duration> Tokens::count_change(const Requester& requester) {
 Result<void> Tokens::check_wish(const TokenWish& wish) const {
   if (!loaded_) return Error{Errc::unavailable, "the tokens are still being read; ask again"};
   if (wish.lasts && (*wish.lasts < kShortestLife || *wish.lasts > kLongestLife)) {
-    return Error{Errc::invalid, fmt::format("a token lasts for {} to {} seconds",
+    return Error{Errc::invalid, fmt::format("a token is valid for {} to {} seconds",
                                             kShortestLife.count(), kLongestLife.count())};
   }
   const WallTime now = loop_.wall();
@@ -91,15 +91,15 @@ Result<void> Tokens::check_room(const TokenWish& wish) const {
 }
 
 bool Tokens::may_forget(const Token& token) const {
-  // On the disk it may still be good.
+  // It may still be valid on the disk.
   if (owed_.contains(token.id)) return false;
   if (token.revoked) return true;
   const auto since = expired_since_.find(token.id);
   return since != expired_since_.end() && loop_.now() - since->second >= kSurelyOver;
 }
 
-// Ended tokens are listed for some time, so that people see why a token of theirs is refused. The
-// oldest of the user with the most go first.
+// Ended tokens stay listed for some time, so that users see why a token is refused. The oldest
+// tokens of the user with the most are dropped first.
 void Tokens::forget_oldest_ended(TokenChanges& changes) {
   const WallTime now = loop_.wall();
   std::size_t ended = 0;
@@ -134,7 +134,7 @@ void Tokens::look_at_clock() {
   clock_ = loop_.call_after(kLookAtClock, [this] { look_at_clock(); });
 }
 
-// What is kept is no longer owed, and as the disk works, neither should the rest be.
+// Saved revocations are no longer pending. The disk works, so the others are saved as well.
 void Tokens::save(TokenChanges changes, Done done) {
   std::vector<std::string> revoked;
   for (const Token& token : changes.put) {
@@ -232,10 +232,10 @@ std::vector<std::string> Tokens::revoke(const std::vector<std::string>& ids, con
   forget_oldest_ended(changes);
   save(std::move(changes), [done = std::move(done)](const Result<void>& kept) {
     if (kept) return done(kept);
-    done(Error{kept.error().code,
-               fmt::format("refused from now on; that is not stored yet, a restart now would undo "
-                           "it, and gpuyard keeps trying: {}",
-                           kept.error().message)});
+    done(
+        Error{kept.error().code, fmt::format("refused from now on, but not stored yet: {}; gpuyard "
+                                             "keeps trying, and a restart before then undoes it",
+                                             kept.error().message)});
   });
   return changed;
 }
@@ -281,7 +281,7 @@ void Tokens::keep_use() {
   TokenChanges changes{.put = {}, .forget = {}, .soon = true};
   for (const std::string& id : used_) {
     const Token* const token = find(id);
-    // What is owed is kept with its use, and not only soon.
+    // An unsaved revocation is retried separately and at once, and includes the use.
     if (token != nullptr && !owed_.contains(id)) changes.put.push_back(*token);
   }
   auto ids = std::exchange(used_, {});

@@ -45,7 +45,7 @@ struct TokenWish {
   std::optional<Duration> lasts = {};  // empty: for ever
   std::string made_by;
   bool by_admin = false;
-  std::string party = {};  // of the user who asks: see Requester
+  std::string party = {};  // the requesting user: see Requester
 };
 
 class Tokens {
@@ -53,16 +53,16 @@ class Tokens {
   static constexpr std::size_t kMost = 1024;     // that are good, of all users
   static constexpr std::size_t kMostOfOne = 64;  // of one user
   static constexpr std::size_t kKeptForAdmins = 128;
-  // That are over and still listed. Of those that cannot be forgotten yet, what a user has beyond
-  // kMostOfOne counts as good.
+  // Ended tokens that stay listed. Those that cannot be forgotten yet count as valid beyond
+  // kMostOfOne for each user.
   static constexpr std::size_t kMostEnded = 256;
   static constexpr std::size_t kLongestName = 64;
   static constexpr Duration kUseKept = std::chrono::minutes(1);
   static constexpr Duration kLook = std::chrono::milliseconds(250);
-  // A revocation that could not be kept is tried again after this time.
+  // An unsaved revocation is retried after this time.
   static constexpr Duration kKeepAgain = std::chrono::seconds(5);
-  // A token is forgotten for its expiry only if it was found expired at every look at the clock for
-  // kSurelyOver: a clock that is wrong for some time deletes nothing.
+  // An expired token is forgotten only if every check of the clock found it expired for
+  // kSurelyOver, so that a temporarily wrong clock deletes nothing.
   static constexpr Duration kSurelyOver = std::chrono::hours(24);
   static constexpr Duration kLookAtClock = std::chrono::hours(1);
 
@@ -81,19 +81,19 @@ class Tokens {
   Tokens& operator=(const Tokens&) = delete;
 
   void start();
-  // Whether the tokens that were kept have been read.
+  // Whether the stored tokens have been read.
   bool loaded() const { return loaded_; }
 
-  // Counts one request to make or to revoke tokens. Returns the time until the next is allowed if
-  // the user has made too many; administrators have no limit.
+  // Counts one request to create or revoke tokens. Returns the time until the next is allowed if
+  // the user is over the limit; administrators have none.
   std::optional<Duration> count_change(const Requester&);
 
   // Answers once the token is kept. Errc::conflict if its user has another of that name, busy
-  // beyond the limits above, invalid if it would live for too short or too long.
+  // beyond the limits above, invalid if its lifetime is out of range.
   void make(TokenWish, MadeOne made);
-  // Refuses these tokens from now on, and answers once that is kept. Returns those that were not
-  // revoked before. If it cannot be kept now, the error says so: the tokens are refused all the
-  // same, and keeping it is tried again until it succeeds.
+  // Refuses these tokens from now on, and answers once that is stored. Returns those that were not
+  // revoked before. An error means that it is not stored: the tokens are refused all the same, and
+  // the write is retried until it succeeds.
   std::vector<std::string> revoke(const std::vector<std::string>& ids, const std::string& by,
                                   Done done, Requester requester = Requester::daemon());
 
@@ -106,9 +106,9 @@ class Tokens {
   const Token* find(const std::string& id) const;
   // By the time at which they were made; ended ones too, as long as they are remembered.
   std::vector<Token> all() const;
-  // The users who have good tokens.
+  // The owners of valid tokens.
   std::vector<std::uint32_t> users() const;
-  // Whether the last change of this token is not kept yet: a restart would undo it.
+  // Whether the last change of this token is not stored yet, so that a restart would undo it.
   bool owes(const std::string& id) const { return owed_.contains(id); }
   // When the first of the good tokens ends that were made to last for `life` or more.
   std::optional<WallTime> first_end(Duration life) const;
@@ -136,9 +136,9 @@ class Tokens {
   TokenArchive& archive_;
   bool loaded_ = false;
   std::map<std::string, Token> tokens_;             // by id
-  std::set<std::string> used_;                      // whose use is not kept yet
-  std::set<std::string> owed_;                      // whose revocation is not kept yet
-  std::map<std::string, TimePoint> expired_since_;  // found expired at every look since then
+  std::set<std::string> used_;                      // their last use is not stored yet
+  std::set<std::string> owed_;                      // their revocation is not stored yet
+  std::map<std::string, TimePoint> expired_since_;  // found expired at every check since then
   RateOfEach<std::string> changes_of_{shares::kTokenChangesAMinute};  // by party
   Watchers watchers_;
   std::uint64_t next_watcher_ = 0;

@@ -59,7 +59,7 @@ class TokensTest : public ::testing::Test {
     const auto checked = next.check(text);
     return checked ? "" : checked.error().message;
   }
-  // So many tokens of some users, which expire in an hour.
+  // Creates this many tokens of several users, which expire in an hour.
   std::vector<Tokens::Made> make_many(std::size_t count) {
     std::vector<Tokens::Made> all;
     for (std::size_t i = 0; i < count; ++i) {
@@ -121,7 +121,7 @@ TEST_F(TokensTest, ExpiresByTheWallClockAlsoIfThatJumps) {
   EXPECT_TRUE(tokens_.check(made->text));
 }
 
-TEST_F(TokensTest, RevocationThatIsNotKeptHoldsAndIsOwed) {
+TEST_F(TokensTest, UnsavedRevocationTakesEffectAndIsRetried) {
   const auto made = make(wish("ci"));
   archive_.full = true;
   const auto done = revoke({made->token.id});
@@ -131,22 +131,22 @@ TEST_F(TokensTest, RevocationThatIsNotKeptHoldsAndIsOwed) {
   EXPECT_TRUE(tokens_.owes(made->token.id));
 }
 
-TEST_F(TokensTest, OwedRevocationIsKeptOnceTheDiskWorks) {
+TEST_F(TokensTest, UnsavedRevocationIsSavedOnceTheDiskWorks) {
   const auto made = make(wish("ci"));
   archive_.broken = Error{Errc::unavailable, "the disk is full"};
   ASSERT_FALSE(revoke({made->token.id}));
   loop_.advance(minutes(10));
   archive_.broken.reset();
-  EXPECT_EQ(refusal_by_next(made->text), "") << "not kept yet";
+  EXPECT_EQ(refusal_by_next(made->text), "") << "not stored yet";
   loop_.advance(Tokens::kKeepAgain);
   EXPECT_FALSE(tokens_.owes(made->token.id));
   EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
   const int before = archive_.saves;
   loop_.advance(minutes(10));
-  EXPECT_EQ(archive_.saves, before) << "it goes on although nothing is owed";
+  EXPECT_EQ(archive_.saves, before) << "it retries although nothing is pending";
 }
 
-TEST_F(TokensTest, OwedRevocationIsKeptAfterTheNextChange) {
+TEST_F(TokensTest, UnsavedRevocationIsSavedAfterTheNextChange) {
   const auto made = make(wish("ci"));
   archive_.full = true;
   ASSERT_FALSE(revoke({made->token.id}));
@@ -156,18 +156,18 @@ TEST_F(TokensTest, OwedRevocationIsKeptAfterTheNextChange) {
   EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
 }
 
-TEST_F(TokensTest, OwedRevocationIsTriedAgainByTheUser) {
+TEST_F(TokensTest, UnsavedRevocationCanBeRepeated) {
   const auto made = make(wish("ci"));
   archive_.full = true;
   ASSERT_FALSE(revoke({made->token.id}));
-  EXPECT_FALSE(revoke({made->token.id})) << "still not kept";
+  EXPECT_FALSE(revoke({made->token.id})) << "still not stored";
   archive_.full = false;
   EXPECT_TRUE(revoke({made->token.id}));
   EXPECT_TRUE(changed_.empty());
   EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
 }
 
-TEST_F(TokensTest, OwedRevocationIsKeptAtTheEnd) {
+TEST_F(TokensTest, UnsavedRevocationIsSavedAtShutdown) {
   std::optional<Tokens> tokens(std::in_place, loop_, archive_);
   tokens->start();
   loop_.run_posted();
@@ -183,7 +183,7 @@ TEST_F(TokensTest, OwedRevocationIsKeptAtTheEnd) {
   EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
 }
 
-TEST_F(TokensTest, FullShareOfOneUserHoldsUpNoRevocation) {
+TEST_F(TokensTest, FullShareOfAUserDelaysNoRevocation) {
   const auto made = make(wish("ci"));
   archive_.full_for = "uid 1000";
   TokenWish more = wish("more");
@@ -192,11 +192,11 @@ TEST_F(TokensTest, FullShareOfOneUserHoldsUpNoRevocation) {
   EXPECT_EQ(revoke({made->token.id}, {"uid 1000", false}).error().code, Errc::busy);
   EXPECT_THAT(refusal(made->text), HasSubstr("was revoked"));
   loop_.advance(Tokens::kKeepAgain);
-  EXPECT_FALSE(tokens_.owes(made->token.id)) << "the daemon keeps it by itself";
+  EXPECT_FALSE(tokens_.owes(made->token.id)) << "the daemon stores it on its own";
   EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
 }
 
-TEST_F(TokensTest, RevokingWhatIsRevokedSavesNothing) {
+TEST_F(TokensTest, RevokingARevokedTokenSavesNothing) {
   const auto made = make(wish("ci"));
   ASSERT_TRUE(revoke({made->token.id}));
   EXPECT_EQ(changed_, std::vector{made->token.id});
@@ -210,7 +210,7 @@ TEST_F(TokensTest, RevokingWhatIsRevokedSavesNothing) {
   EXPECT_TRUE(revoke({made->token.id}));
 }
 
-TEST_F(TokensTest, AUserChangesSixtyAMinuteAndAdministratorsAny) {
+TEST_F(TokensTest, ChangesAreLimitedPerMinuteExceptForAdministrators) {
   const Requester alice{"uid 1000", false};
   for (int i = 0; i < 60; ++i) ASSERT_FALSE(tokens_.count_change(alice)) << i;
   EXPECT_EQ(tokens_.count_change(alice), std::chrono::seconds(1));
@@ -220,7 +220,7 @@ TEST_F(TokensTest, AUserChangesSixtyAMinuteAndAdministratorsAny) {
   EXPECT_FALSE(tokens_.count_change(alice));
 }
 
-TEST_F(TokensTest, LivesAreFromASecondToTenYears) {
+TEST_F(TokensTest, LifetimeIsFromOneSecondToTenYears) {
   TokenWish wanted = wish("ci");
   for (const Duration bad : {Duration(0), Duration(-1), Duration::min(), Duration::max(),
                              Duration(kLongestLife) + Duration(1), Duration(milliseconds(999))}) {
@@ -335,13 +335,13 @@ TEST_F(TokensTest, AWrongClockDeletesNoToken) {
   }
 }
 
-TEST_F(TokensTest, AClockThatIsWrongNowAndThenDeletesNoToken) {
+TEST_F(TokensTest, IntermittentlyWrongClockDeletesNoToken) {
   const auto all = make_many(300);
   for (int day = 0; day < 3; ++day) {
     loop_.step_wall(hours(400 * 24));
     loop_.advance(hours(12));
     loop_.step_wall(-hours(400 * 24) - hours(13));
-    loop_.advance(hours(1));  // and the clock is where it began
+    loop_.advance(hours(1));  // and the clock is right again
   }
   loop_.step_wall(hours(400 * 24));
   ASSERT_TRUE(make(wish("one more")));
@@ -360,7 +360,7 @@ TEST_F(TokensTest, ExpiredTokensAreForgottenAfterADay) {
   EXPECT_EQ(archive_.kept.size(), tokens_.all().size());
 }
 
-TEST_F(TokensTest, ExpiredTokensThatStayTakeThePlacesOfTheirUsers) {
+TEST_F(TokensTest, ExcessExpiredTokensCountTowardsTheLimitOfTheirUser) {
   const std::string own = make_many(5 * Tokens::kMostOfOne).front().token.id;
   loop_.advance(hours(1));
   for (std::size_t i = 0; i < Tokens::kMostOfOne; ++i) {
@@ -371,23 +371,23 @@ TEST_F(TokensTest, ExpiredTokensThatStayTakeThePlacesOfTheirUsers) {
   EXPECT_TRUE(make(wish("of another", 1000)));
   EXPECT_TRUE(make(wish("of one with expired tokens", 5001)));
   ASSERT_TRUE(revoke({own}));
-  EXPECT_TRUE(make(wish("more", 5000))) << "a revoked token takes no place";
+  EXPECT_TRUE(make(wish("more", 5000))) << "a revoked token does not count";
 }
 
-TEST_F(TokensTest, ARevocationThatIsOwedIsNotForgotten) {
+TEST_F(TokensTest, UnsavedRevocationIsNotForgotten) {
   std::vector<std::string> ids;
   for (const auto& one : make_many(300)) ids.push_back(one.token.id);
   archive_.full = true;
   ASSERT_FALSE(revoke(ids));
   archive_.full = false;
   ASSERT_TRUE(make(wish("one more")));
-  EXPECT_EQ(tokens_.all().size(), 301U) << "on the disk they were still good";
+  EXPECT_EQ(tokens_.all().size(), 301U) << "they are still valid on the disk";
   ASSERT_TRUE(make(wish("and another")));
   EXPECT_EQ(archive_.kept.size(), Tokens::kMostEnded + 2);
   for (const auto& [id, token] : archive_.kept) EXPECT_TRUE(token.revoked || token.uid == 1000U);
 }
 
-TEST_F(TokensTest, UsersAreThoseOfGoodTokens) {
+TEST_F(TokensTest, UsersAreTheOwnersOfValidTokens) {
   const auto ended = make(wish("ci", 1003));
   for (const std::uint32_t uid : {1002U, 1001U}) ASSERT_TRUE(make(wish("ci", uid)));
   ASSERT_TRUE(make(wish("cd", 1002)));
@@ -462,7 +462,7 @@ TEST_F(TokensTest, ItsUseIsKeptOnceAMinuteHoweverOftenItIsUsed) {
   EXPECT_TRUE(archive_.kept.at(made->token.id).in_clear);
 }
 
-TEST_F(TokensTest, AUseThatIsNotKeptIsTriedAgain) {
+TEST_F(TokensTest, UnsavedUseIsRetried) {
   const auto made = make(wish("ci"));
   tokens_.used(made->token.id, "192.0.2.7", true);
   archive_.full = true;

@@ -116,7 +116,7 @@ struct Silence {
 class SilenceBook {
  public:
   static constexpr std::size_t kMost = 256;
-  static constexpr std::size_t kKeptForAdmins = 64;  // of them
+  static constexpr std::size_t kKeptForAdmins = 64;  // of these
   static constexpr Duration kLongest = std::chrono::hours(24 * 30);
 
   // The silence ends after the time that it has left at `wall`. Setting the wall clock later
@@ -190,7 +190,7 @@ class AlertArchive {
   virtual ~AlertArchive() = default;
   virtual bool load(std::function<void(Result<Kept>)> loaded) = 0;
   virtual bool save(AlertEntry, Saved kept) = 0;
-  // Whether save() would take an entry of this requester now.
+  // Whether save() would accept an entry of this requester now.
   virtual bool has_room(const Requester&) const { return true; }
   // Tells firing and resolved alerts, the newest first.
   virtual bool history(HistoryQuestion, std::function<void(Result<std::vector<Alert>>)>) = 0;

@@ -11,9 +11,9 @@
 namespace gpuyard::andon {
 namespace {
 
-// Of an alert or a silence that is not known here, and may be on the disk.
+// For an alert or a silence that is not in memory but may be on the disk.
 Error not_read() {
-  return {Errc::unavailable, "what was kept of alerts cannot be read yet; ask again"};
+  return {Errc::unavailable, "the stored alerts have not been read yet; try again"};
 }
 
 // Whether the alert's level is worse than the one that was told last.
@@ -22,7 +22,7 @@ bool is_news(const Alert& alert) {
 }
 
 Error no_room() {
-  return {Errc::busy, "too much of yours waits for the disk; ask again in a second"};
+  return {Errc::busy, "your share of the disk queue is full; try again in a second"};
 }
 
 }  // namespace
@@ -161,8 +161,7 @@ void Board::silence(Silence silence, const Silenced& answer, const Requester& re
       SilenceBook::kMost - (requester.privileged ? 0 : SilenceBook::kKeptForAdmins);
   if (silences_.size() >= most) {
     return loop_.post([answer, most] {
-      answer(
-          Error{Errc::busy, fmt::format("there are {} silences already; end some of them", most)});
+      answer(Error{Errc::busy, fmt::format("the limit is {} silences; end some of them", most)});
     });
   }
   if (!archive_.has_room(requester)) return loop_.post([answer] { answer(no_room()); });

@@ -80,8 +80,8 @@ class Board {
   void delivered(const std::string& outgoing);
 
   // Each answers once the change is on the disk, never inside the call. Errors: not_found, conflict
-  // (the alert is over), unavailable (in force, but not kept), busy (too many silences, or too much
-  // of this requester waits for the disk; nothing is changed then).
+  // (the alert is resolved), unavailable (in effect, but not stored), busy (too many silences, or
+  // this requester's share of the disk queue is full; nothing is changed).
   void acknowledge(std::uint64_t number, Acknowledgement, const Answer&,
                    const Requester& = Requester::daemon());
   void silence(Silence, const Silenced&, const Requester& = Requester::daemon());
@@ -108,10 +108,10 @@ class Board {
   std::optional<Quarantine> quarantine(const DeviceId&) const;
   const std::map<std::string, Outgoing>& outgoing() const { return outgoing_; }
   bool looking() const { return open_; }
-  // Whether what was kept has been read.
+  // Whether the stored alerts have been read.
   bool loaded() const { return loaded_; }
-  // Whether what was kept is still to be read, also where alerts fire without it already; a read
-  // that failed is not waited for.
+  // Whether the stored alerts are still being read, even if alerts fire without them already. False
+  // once a read has failed.
   bool reading() const { return !open_ || (!loaded_ && !load_failed_); }
   std::optional<Error> trouble() const { return trouble_; }
 

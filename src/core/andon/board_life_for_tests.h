@@ -71,9 +71,9 @@ class FakeArchive final : public AlertArchive {
   bool failing = false;
   bool hanging = false;  // it never answers
   bool full = false;     // it refuses every question
-  bool silent = false;   // it answers no question
+  bool silent = false;   // it answers no query
   int questions = 0;
-  bool crowded = false;  // it takes nothing of users
+  bool crowded = false;  // it accepts nothing from users
   HistoryQuestion asked;
   std::vector<Alert> remembered;  // the answer to every question
   int saves = 0;

@@ -95,7 +95,7 @@ TEST_F(BoardTest, ASilenceKeepsItQuietAndItsEndTellsWhatStillFires) {
   EXPECT_TRUE(disk_.silences.empty());
 }
 
-TEST_F(BoardTest, SomeSilencesAreKeptForAdministrators) {
+TEST_F(BoardTest, SomeSilencesAreReservedForAdministrators) {
   Life life(loop_, disk_);
   const WallTime until = loop_.wall() + std::chrono::hours(1);
   std::size_t put = 0;
@@ -111,7 +111,7 @@ TEST_F(BoardTest, SomeSilencesAreKeptForAdministrators) {
   EXPECT_EQ(put, SilenceBook::kMost);
 }
 
-TEST_F(BoardTest, BeyondTheShareOfTheDiskNothingIsChanged) {
+TEST_F(BoardTest, FullShareOfTheDiskQueueRefusesChanges) {
   Life life(loop_, disk_);
   life.stay(85, 11);
   const int saves = disk_.saves;

@@ -321,7 +321,7 @@ hold_s = 10
 clear_hold_s = 30
 severity = 85
 message = "What must survive gpuyard cannot be written to its disk"
-advice = "Make room or mend the disk; until then no new lease is granted, and a setting whose time is over stays."
+advice = "Free space or repair the disk. Until then no new lease is granted, and an expired setting stays in effect."
 
 [rule.disk-full]
 on = "disk_free_percent"
@@ -355,16 +355,16 @@ on = "certificate_refused"
 at = 1
 hold_s = 10
 severity = 70
-message = "The daemon's certificate cannot be used: the one before stays in use, or nobody can connect over TLS"
-advice = "`gpuyard doctor` and the daemon's log say what is wrong with its files; once they are mended, they are used within seconds."
+message = "The daemon's certificate cannot be used; the previous one stays in use, or TLS is unavailable"
+advice = "Run `gpuyard doctor` to see what is wrong with its files. Fixed files are picked up within seconds."
 
 [rule.listener-closed]
 on = "listeners_closed"
 at = 1
 hold_s = 10
 severity = 70
-message = "Nobody can connect at {value} of the addresses and sockets of the configuration"
-advice = "`gpuyard doctor` and the daemon's log say which and why; each is tried again every few seconds."
+message = "{value} of the configured addresses and sockets cannot be opened"
+advice = "Run `gpuyard doctor` to see which and why. Each is retried every few seconds."
 
 [rule.token-ends]
 on = "token_days"

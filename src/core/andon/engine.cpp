@@ -171,8 +171,7 @@ std::vector<Change> Engine::tick(const Facts& facts, TimePoint now, WallTime wal
   return changes;
 }
 
-// Words the alert's message again if its GPU's index now belongs to another GPU, or is its own
-// again.
+// Rewords the alert's message if its GPU's index now belongs to another GPU, or is its own again.
 void Engine::name_again(const Facts& facts) {
   for (const Rule& rule : rules_) {
     for (auto& [id, track] : tracks_[rule.name]) {

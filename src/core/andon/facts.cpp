@@ -286,12 +286,11 @@ constexpr std::array kRows = {
     SignalRow{Signal::certificate_days, "certificate_days", kOfNode,
               "Days until the certificate in use ends; unknown where nobody listens for TLS."},
     SignalRow{Signal::certificate_refused, "certificate_refused", kOfNode,
-              "1 while the files of the certificate are no good: the one before stays in use, or "
-              "nobody can connect over TLS."},
+              "1 while the files of the certificate are unusable: the previous one stays in use, "
+              "or TLS is unavailable."},
     SignalRow{Signal::listeners_closed, "listeners_closed", kOfNode,
-              "Addresses and sockets of the configuration at which nobody can connect, because "
-              "they are taken or not there; tls.listen while there is no certificate is not among "
-              "them."},
+              "Configured addresses and sockets that are closed, because they are in use or not "
+              "present. tls.listen without a certificate is not counted."},
     SignalRow{Signal::token_days, "token_days", kOfNode,
               "Days until the first of the tokens ends that were made for four weeks or more."},
     SignalRow{Signal::slurm_trouble, "slurm_trouble", kOfNode,

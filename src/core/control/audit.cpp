@@ -40,10 +40,10 @@ void cut(std::string& text) {
   text.resize(end);
 }
 
-// Returns false if the entry is left out; else adds what was left out before it.
+// Returns false if the entry is dropped; otherwise adds the number of earlier ones that were.
 bool admit(const std::optional<std::uint64_t>& left_out, std::string_view what, std::string& text) {
   if (left_out && *left_out > 0) {
-    text += fmt::format(" (and {} {} before, which are not noted)", *left_out, what);
+    text += fmt::format(" ({} earlier {} were not recorded)", *left_out, what);
   }
   return left_out.has_value();
 }
@@ -54,9 +54,9 @@ std::optional<std::uint64_t> EntriesOfEach::take(const std::string& person, int 
                                                  TimePoint now) {
   if (now - minute_ >= std::chrono::minutes(1)) {
     minute_ = now;
-    // What was left out of the shared count is told with the next entry of anyone.
+    // Entries dropped from the shared count are reported with the next entry of any person.
     if (const auto shared = persons_.extract(std::string())) carried_ += shared.mapped().left_out;
-    // A person with entries that were left out stays for one more minute, so that their number is
+    // A person with dropped entries stays for one more minute, so that their number can still be
     // recorded.
     std::erase_if(persons_, [](const auto& one) {
       return one.second.left_out == 0 || one.second.noted == 0;
@@ -141,7 +141,7 @@ void AuditTrail::save(const Asker& asker, AuditEntry entry) {
   kept.requester = asker.requester();
   const auto lost = [line, lost = lost_, &loop = loop_] {
     lost->write(log::Level::error, loop.now(),
-                fmt::format("the audit could not be kept: {}", line));
+                fmt::format("audit entry could not be stored: {}", line));
   };
   const bool taken = archive_.save(std::move(kept), When::soon, [lost](const Result<void>& done) {
     if (!done) lost();

@@ -41,22 +41,22 @@ struct AuditEntry {
   std::optional<std::string> error;
   bool forced = false;
   Duration took{};
-  // The rights behind the entry. Each source has its own share of the kept entries
-  // (ControlArchive), so that no user pushes out the entries of those with more rights. state.db
-  // has the names.
+  // The rights behind the entry. Each source has its own share of the stored entries
+  // (ControlArchive), so that users cannot push out entries of users with more rights. state.db
+  // stores these names.
   enum class Source : std::uint8_t {
-    user,           // may control, without being an administrator; also what was refused to them
-    ordinary,       // may lease only
-    administrator,  // also what was refused to them
+    user,           // users with control rights who are not administrators, and their refusals
+    ordinary,       // users who may only lease
+    administrator,  // administrators, and their refusals
     lease,          // a change under a lease
-    gpuyard,        // itself: a time is over, a rule caps a GPU
-    refused,        // to ordinary users
+    gpuyard,        // gpuyard itself: a setting expires, a rule caps a GPU
+    refused,        // refusals of ordinary users
     refused_over_tcp,
   };
   BOOST_DESCRIBE_NESTED_ENUM(Source, user, ordinary, administrator, lease, gpuyard, refused,
                              refused_over_tcp)
   Source source = Source::user;
-  // The user or address whose share of the source the entry takes: Asker::counted().
+  // The user or address that the entry counts for: Asker::counted().
   std::string person = {};
 
   friend bool operator==(const AuditEntry&, const AuditEntry&) = default;
@@ -101,8 +101,8 @@ class ControlArchive {
   virtual std::vector<std::string> notes() const = 0;
 
   static constexpr Duration kSoon = std::chrono::milliseconds(100);
-  // How many entries of the audit are kept of each source at least. Beyond, the person with the
-  // most entries in it loses the oldest first.
+  // Audit entries stored for each source. Beyond this number, the oldest entries of the person with
+  // the most are deleted first.
   static constexpr std::int64_t kAuditKept = shares::kAuditLines;
   static constexpr std::int64_t kOrdinaryKept = shares::kOrdinaryLines;
   static constexpr std::int64_t kLeaseChangesKept = shares::kLeaseLines;
@@ -113,7 +113,7 @@ class ControlArchive {
   static constexpr std::int64_t kMostOfAdministrators = 10 * kAuditKept;
 };
 
-// What was done to no setting.
+// An action other than a change of a setting.
 struct Deed {
   std::string action;  // "cordon: its fan is replaced"
   DeviceId gpu = {};   // empty: no GPU
@@ -121,14 +121,14 @@ struct Deed {
   bool forced = false;
 };
 
-// Counts how many entries each person has in a minute. Pure state.
+// Limits the entries of each person a minute. Pure state.
 class EntriesOfEach {
  public:
-  // Persons beyond `most` share one count, which lets `shared` entries through.
+  // Persons beyond `most` share one count of `shared` entries.
   EntriesOfEach(std::size_t most, int shared) : most_(most), shared_(shared) {}
 
-  // Returns how many entries were left out before this one, of that person or of those who shared a
-  // count; nothing if `limit` were let through in this minute, so that this one is left out, too.
+  // Returns how many entries of the person, or of the shared count, were dropped before this one;
+  // nothing if this one is dropped, because `limit` entries were recorded in this minute.
   std::optional<std::uint64_t> take(const std::string& person, int limit, TimePoint now);
 
  private:
@@ -152,22 +152,22 @@ class AuditTrail {
   void note(const DeviceInfo&, const PendingChange&, const Change&, TimePoint began);
   // Records a request that was refused before it became a change.
   void note_refusal(const Asker&, const std::string& action, const Error&);
-  // Records what was done to no setting: a GPU that was cordoned, say.
+  // Records an action other than a change of a setting, e.g. a cordon.
   void note_done(const Asker&, const Deed&);
 
-  // How many refusals and failures of one user are recorded a minute, and as many deeds of a user
-  // who may only lease. Further ones are only counted, so that no user can fill the disk or hide
-  // behind others. Administrators are always recorded.
+  // Refusals and failures of one user recorded a minute, and also actions of a user who may only
+  // lease. Further ones are only counted, so that no user can fill the disk or hide among others.
+  // Actions of administrators are always recorded.
   static constexpr int kRefusals = shares::kRefusalsAMinute;
   static constexpr int kMembersDeeds = shares::kMembersDeedsAMinute;
-  // How many users and addresses are counted separately a minute. Further users share one count;
-  // further addresses, of which a stranger may have any number, one entry.
+  // Users and addresses counted separately in a minute. Further users share one count; further
+  // addresses, which one client can have in any number, share one entry.
   static constexpr std::size_t kMostPersons = 1024;
   static constexpr std::size_t kMostAddresses = shares::kRefusedAddresses;
 
  private:
-  // Returns false if this entry exceeds the asker's rate. Else adds to `text` how many were left
-  // out.
+  // Returns false if this entry exceeds the asker's rate. Otherwise adds to `text` how many were
+  // dropped.
   bool admit_refusal(const Asker&, std::string& text);
   bool admit_deed(const Asker&, std::string& text);
   void save(const Asker&, AuditEntry);
@@ -177,7 +177,7 @@ class AuditTrail {
   EntriesOfEach refusals_{kMostPersons, kRefusals};
   EntriesOfEach refusals_by_address_{kMostAddresses, 1};
   EntriesOfEach deeds_{kMostPersons, kRefusals};
-  // Shared with callbacks that may come after the end.
+  // Shared with callbacks that may run after the destructor.
   std::shared_ptr<RepeatedLine> lost_ = std::make_shared<RepeatedLine>();
 };
 

@@ -48,8 +48,8 @@ class Control {
   // How long requests right after the start wait for the kept state, and how many may wait.
   static constexpr Duration kLoadPatience = std::chrono::seconds(5);
   static constexpr std::size_t kMostEarly = 64;
-  // Callers that share one answer: more than one server has connections, of which each user has a
-  // share.
+  // Callers that share one answer. More than one server has connections, and each user has a share
+  // of these.
   static constexpr std::size_t kMostLooks = 4 * (shares::kConnections + shares::kKeptPlaces);
 
   using Changes = ChangeCollector::Changes;
@@ -78,8 +78,8 @@ class Control {
   // switched off. Waits behind the commands of that GPU, for ever if the driver never answers.
   void look(const DeviceId&, SettingKind, Seen);
 
-  // Records in the audit what was done to no setting, and what was refused before it reached
-  // control.
+  // Audits actions other than changes of settings, and requests that were refused before they
+  // reached control.
   void note_done(const Asker& asker, const Deed& deed) { trail_.note_done(asker, deed); }
   void note_done(const Asker& asker, const std::string& action) {
     trail_.note_done(asker, {.action = action});
@@ -101,7 +101,7 @@ class Control {
   const Policy& policy() const { return policy_; }
   // False: the kept state is not read yet.
   bool loaded() const { return loaded_; }
-  // Whether it is not known yet if the kept state can be read.
+  // True until the stored state has been read or a read has failed.
   bool reading() const { return !loaded_ && !unloaded_; }
   const Holding* holding(const DeviceId&, SettingKind) const;
   const Operations& operations() const { return operations_; }

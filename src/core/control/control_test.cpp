@@ -356,7 +356,7 @@ TEST(Control, RefusalsAreNotedAFewAMinute) {
   EXPECT_EQ(world.audit.size(), static_cast<std::size_t>(AuditTrail::kRefusals));
   daemon.pass(minutes(1));
   daemon.put("a", power_limit(300'000), {}, "GPU-9");
-  EXPECT_NE(world.audit.back().error->find("70 refusals"), std::string::npos);
+  EXPECT_NE(world.audit.back().error->find("70 earlier refusals"), std::string::npos);
 }
 
 TEST(Control, NobodyIsHiddenByTheRefusalsOfOthers) {
@@ -411,7 +411,7 @@ TEST(Control, TheAuditKnowsWhoseDoingItWas) {
   EXPECT_EQ(source(stranger, "GPU-9"), Source::refused_over_tcp);
 }
 
-TEST(Control, AnExpiryIsTheDaemonsOwnInTheAudit) {
+TEST(Control, ExpiryIsAuditedAsTheDaemons) {
   World world = World::with_gpus(1);
   Daemon daemon(world);
   daemon.greet();
@@ -423,10 +423,10 @@ TEST(Control, AnExpiryIsTheDaemonsOwnInTheAudit) {
 
 class DeedTest : public ::testing::Test {
  protected:
-  // Returns the entries that this many deeds of the asker make.
+  // Returns the entries written for this many actions of the asker.
   std::vector<AuditEntry> deeds_of(const Asker& asker, int count) {
     world.audit.clear();
-    for (int i = 0; i < count; ++i) daemon.control().note_done(asker, "a deed");
+    for (int i = 0; i < count; ++i) daemon.control().note_done(asker, "an action");
     daemon.settle();
     return world.audit;
   }
@@ -435,7 +435,7 @@ class DeedTest : public ::testing::Test {
   Daemon daemon{world};
 };
 
-TEST_F(DeedTest, AreNotedAFewAMinuteButForAdministrators) {
+TEST_F(DeedTest, AuditIsLimitedPerMinuteExceptForAdministrators) {
   EXPECT_EQ(deeds_of({"uid 7"}, 100).size(), static_cast<std::size_t>(AuditTrail::kRefusals));
   Asker member{"uid 8"};
   member.member = true;
@@ -444,18 +444,18 @@ TEST_F(DeedTest, AreNotedAFewAMinuteButForAdministrators) {
   daemon.pass(minutes(1));
   const auto later = deeds_of({"uid 7"}, 1);
   ASSERT_EQ(later.size(), 1U);
-  EXPECT_EQ(later[0].action, "a deed (and 70 entries before, which are not noted)");
+  EXPECT_EQ(later[0].action, "an action (70 earlier entries were not recorded)");
 }
 
-TEST_F(DeedTest, RefusalsHideNoDeedOfTheSameUser) {
+TEST_F(DeedTest, RefusalsTakeNoShareOfTheUsersActions) {
   const Asker user{"uid 7"};
   for (int i = 0; i < 100; ++i) {
-    daemon.control().note_refusal(user, "a try", {Errc::denied, "no"});
+    daemon.control().note_refusal(user, "an attempt", {Errc::denied, "no"});
   }
   EXPECT_EQ(deeds_of(user, 1).size(), 1U + AuditTrail::kRefusals);
 }
 
-TEST_F(DeedTest, AnAuditThatIsNotKeptIsLoggedOnceAMinute) {
+TEST_F(DeedTest, FailedAuditWriteIsLoggedOnceAMinute) {
   CapturedLog log;
   world.disk_fails = Error{Errc::unavailable, "disk full"};
   for (int minute = 0; minute < 2; ++minute) {
@@ -464,11 +464,11 @@ TEST_F(DeedTest, AnAuditThatIsNotKeptIsLoggedOnceAMinute) {
   }
   const auto lines = log.lines();
   ASSERT_EQ(lines.size(), 2U);
-  EXPECT_EQ(lines[0], "ERROR the audit could not be kept: a deed by uid 0: done");
+  EXPECT_EQ(lines[0], "ERROR audit entry could not be stored: an action by uid 0: done");
   EXPECT_NE(lines[1].find("999 more"), std::string::npos) << lines[1];
 }
 
-TEST(Refusals, OfManyAddressesShareOneEntryAMinute) {
+TEST(Refusals, ManyAddressesShareOneEntryAMinute) {
   World world;
   Daemon daemon(world);
   const auto refuse = [&](const std::string& address) {
@@ -479,13 +479,13 @@ TEST(Refusals, OfManyAddressesShareOneEntryAMinute) {
   };
   for (int i = 0; i < 1000; ++i) refuse("192.0.2." + std::to_string(i));
   EXPECT_EQ(world.audit.size(), AuditTrail::kMostAddresses + 1);
-  // Users of this machine are not counted with them.
-  daemon.control().note_refusal({"uid 7"}, "a try", {Errc::denied, "no"});
+  // Local users are counted separately.
+  daemon.control().note_refusal({"uid 7"}, "an attempt", {Errc::denied, "no"});
   daemon.settle();
   EXPECT_EQ(world.audit.back().by, "uid 7");
 }
 
-TEST(Asking, NamesThePersonWhoseShareItTakes) {
+TEST(Asking, CountsForThePersonBehindTheUid) {
   Asker asker{"uid 100007"};
   asker.person = "uid 7";
   EXPECT_EQ(asker.requester(), (Requester{"uid 7", false}));

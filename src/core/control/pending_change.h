@@ -34,8 +34,8 @@ struct Asker {
   std::string person = {};
   bool over_tcp = false;        // the user's identity is not proven
   std::string credential = {};  // "token k3m5q7ab", if one was shown
-  bool member = false;          // may control, without being an administrator
-  bool ours = false;            // gpuyard itself asks: for a rule, or because a time is over
+  bool member = false;          // has control rights, but is not an administrator
+  bool ours = false;            // requested by gpuyard itself: for a rule or an expiry
 
   // Returns the name for the audit: "uid 0 under lease ID of uid 1002".
   std::string name() const;

@@ -156,7 +156,7 @@ class Ledger {
  public:
   static constexpr std::size_t kMostWindows = 256;
   static constexpr std::size_t kMostWindowsOfOne = 64;
-  static constexpr std::size_t kKeptWindows = 32;     // beyond these, for administrators
+  static constexpr std::size_t kKeptWindows = 32;     // in addition, reserved for administrators
   static constexpr std::size_t kMostAccounts = 1024;  // GPUs come and go over the years
   static constexpr std::size_t kLongestName = 64;
   static constexpr Duration kShortestWindow = std::chrono::seconds(1);

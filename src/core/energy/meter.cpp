@@ -36,17 +36,17 @@ void Meter::tick() {
   timer_ = loop_.call_after(kSaveEvery, [this] { tick(); });
   for (const WindowResult& over : ledger_.end_overdue(loop_.now())) {
     over_.write(log::Level::info, loop_.now(),
-                fmt::format("energy window {} \"{}\" of uid {} is over", over.window.id,
+                fmt::format("energy window {} \"{}\" of uid {} has ended", over.window.id,
                             over.window.name, over.window.owner));
   }
   if (!adopted_) return load();
   save([] {});
 }
 
-// Saves nothing before the kept books were read, so that they are not written over. One save is
-// under way at a time: what changes until it is kept, of all users, is in the next.
+// Saves nothing until the stored books have been read, because it would overwrite them. One save
+// runs at a time; changes of all users until it completes go into the next one.
 void Meter::save(std::function<void()> saved) {
-  // On a disk that hangs, further answers do not wait for it.
+  // While a disk hangs, further answers do not wait for it.
   if (!adopted_ || waiting_.size() >= kMostWaiting) return saved();
   waiting_.push_back(std::move(saved));
   if (!saving_) save_next();
@@ -80,7 +80,7 @@ void Meter::begin(WindowWish wish, Answer answer) {
 Result<const Window*> Meter::find(std::string_view id) const {
   auto window = ledger_.find(id);
   if (window || adopted_) return window;
-  return Error{Errc::unavailable, "earlier windows are not known until the state is read"};
+  return Error{Errc::unavailable, "earlier windows are unavailable until the state is read"};
 }
 
 void Meter::look(std::string id, Answer answer) {

@@ -29,7 +29,7 @@ class Meter {
   // How long the answer to the begin or the end of a window waits for the disk.
   static constexpr Duration kDiskPatience = std::chrono::seconds(1);
 
-  // Answers that wait for the next save.
+  // The number of answers that may wait for the next save.
   static constexpr std::size_t kMostWaiting = 1024;
 
   using Answer = std::function<void(Result<WindowResult>)>;
@@ -48,11 +48,11 @@ class Meter {
   void end(std::string id, Answer);
 
   const Ledger& ledger() const { return ledger_; }
-  // Returns an open window. Errc::not_found; unavailable while earlier windows are not known.
+  // Returns an open window. Errc::not_found; unavailable until earlier windows have been read.
   Result<const Window*> find(std::string_view id) const;
   // Describes present problems, for people.
   std::vector<std::string> notes() const;
-  // Whether it is not known yet if the kept books can be read.
+  // True until the stored books have been read or a read has failed.
   bool reading() const { return !adopted_ && !failed_; }
 
  private:
@@ -67,7 +67,7 @@ class Meter {
   EnergyArchive& archive_;
   Ledger ledger_;
   bool adopted_ = false;
-  bool failed_ = false;  // the last attempt to read them
+  bool failed_ = false;  // the last attempt to read the books
   bool loading_ = false;
   bool saving_ = false;
   std::vector<std::function<void()>> waiting_;  // for the next save

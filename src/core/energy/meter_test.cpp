@@ -101,7 +101,7 @@ TEST_F(MeterTest, TheBooksAreKeptEveryTenSecondsAndAtTheEnd) {
   EXPECT_EQ(archive_.saves[2].now.accounts[0].state.amounts.device_mj(), 2'000'000);
 }
 
-TEST_F(MeterTest, ManyWindowsAtOnceAreTwoSaves) {
+TEST_F(MeterTest, ConcurrentWindowsShareTwoSaves) {
   archive_.answer_load(Books{});
   tick();
   int answered = 0;
@@ -164,7 +164,7 @@ TEST_F(MeterTest, AWindowWhoseTimeIsOverIsSaidSo) {
   archive_.answer_saves();
   tick(20);
   EXPECT_TRUE(meter_.ledger().results(loop_.now()).empty());
-  EXPECT_NE(log_.lines().back().find("\"short\" of uid 1000 is over"), std::string::npos);
+  EXPECT_NE(log_.lines().back().find("\"short\" of uid 1000 has ended"), std::string::npos);
 }
 
 TEST_F(MeterTest, AnswersThatComeAfterItsEndHarmNobody) {

@@ -31,8 +31,8 @@ struct Cordon {
   friend bool operator==(const Cordon&, const Cordon&) = default;
 };
 
-// Stands for all GPUs in a cordon, also for those that come later: what withholds one of them could
-// not be read. A cordon of this and a GPU's id says that it no longer holds for that GPU.
+// The GPU of a cordon that covers all GPUs, including later ones: it is set if a row that may
+// withhold a GPU is unreadable. An entry for this plus a GPU's id exempts that GPU.
 inline constexpr const char* kEveryGpu = "*";
 
 // One transaction: all of it is kept, or nothing.

@@ -62,9 +62,10 @@ class GpuBook {
   // Returns the slot of a GPU that a lease has, even before know() has named the GPU.
   std::optional<Slot> slot_of(const DeviceId&);
   void cordon(Cordon);
-  // Ends the GPU's cordon, and for this GPU that of every GPU. Returns what is to be kept of that.
+  // Ends the GPU's own cordon, and exempts it from the cordon of all GPUs. Returns what must be
+  // stored about this.
   std::optional<Cordon> uncordon(const DeviceId&, const std::string& by, WallTime now);
-  // Returns the GPU's own cordon and that of every GPU as one.
+  // Returns the GPU's own cordon merged with that of all GPUs.
   std::optional<Cordon> cordon_of(const DeviceId&) const;
   // Why a withholding of the GPU cannot be overridden: it is withheld for something that is known.
   std::optional<Error> bar_to_overriding(const DeviceId& gpu) const;
@@ -74,7 +75,7 @@ class GpuBook {
   // Hands no GPU out from now on, and calls nobody an outsider: Slurm hands them out.
   void observe_only();
   bool observes_only() const { return observes_only_; }
-  // The processes of each GPU are to be looked at before it is in service again.
+  // Each GPU must have its processes checked before it is in service again.
   void stop_observing();
   // Takes what was seen of a GPU. Nobody gets it before that. Returns the known processes that use
   // it outside any lease and were not there before.

@@ -61,7 +61,7 @@ class Journal {
   const Lease* find(std::string_view id) const;
   // Returns the leases on the disk that have GPUs, held or draining.
   std::vector<const Lease*> with_gpus() const;
-  // Returns what is wrong with the archive, for people.
+  // Returns messages about faults of the archive.
   std::vector<std::string> notes() const { return archive_.notes(); }
 
   // Forgets ended leases that are so old that asking again is a new claim.

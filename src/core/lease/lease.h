@@ -137,7 +137,8 @@ Error no_such_lease(std::string_view id);
 // Checks a name of a lease, which is its id or the beginning of it: 1 to 64 letters, digits, '-'
 // and '_'. It does not begin with '-' or '_', so that it cannot be an option.
 Result<void> check_name(std::string_view name);
-// Checks an id that a caller chooses: long enough not to be taken for the short name of a lease.
+// Checks an id chosen by a caller: it must be too long to be mistaken for the short name of a
+// lease.
 Result<void> check_id(std::string_view id);
 inline constexpr std::size_t kShortestId = 16;
 inline constexpr std::size_t kLongestId = 64;

@@ -106,8 +106,8 @@ class Leases {
   // had one of them before is over. Begun again with the same GPUs, it is the same job.
   // Errc::conflict: somebody else's lease has one of them.
   void begin_job(const Caller&, const Job&, const Answer&);
-  // Errc::not_found: the job has no lease that is held or drains. Errc::unavailable: the leases are
-  // not read.
+  // Errc::not_found: the job has no held or draining lease. Errc::unavailable: the leases have not
+  // been read.
   void end_job(const Caller&, const std::string& name, const Answer&);
   // Returns the last lease of a job that is on the disk.
   const Lease* find_job(std::string_view name) const;
@@ -116,8 +116,8 @@ class Leases {
   bool left_something(std::string_view id) const { return leftover_.contains(id); }
   // Slurm hands out the GPUs from now on, unless the policy says who does.
   void observe_only();
-  // gpuyard leases the GPUs again, until observe_only(). Errors: conflict (the policy says who
-  // does, or a job of Slurm has GPUs), unavailable.
+  // Lets gpuyard lease the GPUs again, until observe_only(). Errors: conflict (the mode is
+  // configured, or a Slurm job holds GPUs), unavailable.
   void stop_observing(const Done&);
   void cordon(const Caller&, const std::vector<DeviceId>&, const std::string& reason, const Done&);
   void uncordon(const Caller&, const std::vector<DeviceId>&, const Done&);
@@ -153,10 +153,10 @@ class Leases {
   const Lease* find(std::string_view id) const;
   // Returns the user for whom the leases of a uid count.
   std::uint32_t person(std::uint32_t uid) const { return limits_.person(uid); }
-  // Returns the lease as it will be on the disk, or is there already.
+  // Returns the lease as it is stored, or will be once pending writes complete.
   const Lease* find_decided(std::string_view id) const { return journal_.find(id); }
-  // Whether the lease is held, with this fence, and has the GPU. Errors: not_found, conflict;
-  // unavailable until the leases were read.
+  // Checks that the lease is held, with this fence, and has the GPU. Errors: not_found, conflict;
+  // unavailable until the leases have been read.
   Result<void> may_use(std::string_view id, std::optional<Fence>, const DeviceId&) const;
   std::vector<WaitingOutlook> outlooks(std::size_t most) const;
   // What the claim of this uid would get if it were made now; it is not. Errc::unavailable: nothing
@@ -166,9 +166,9 @@ class Leases {
   std::size_t pending_claimers() const { return core_.waiting().size(); }
   Fence last_fence() const { return core_.last_fence(); }  // the number of all grants, ever
   bool leased(const DeviceId& gpu) const { return gpus_.leased(gpu); }
-  // Whether the leases that were kept have been read, once in this life.
+  // Whether the stored leases have been read since the start.
   bool were_read() const { return !first_load_; }
-  // Whether the journal cannot be read or written now.
+  // Whether the journal is currently unreadable or unwritable.
   bool in_trouble() const { return trouble_.has_value(); }
   // Returns why nothing is granted now, if that is so.
   std::optional<Error> closed() const;

@@ -17,31 +17,30 @@ void Leases::observe_only() {
   for (const DeviceId& gpu : gpus_.ids()) refresh(gpu);
 }
 
-// The jobs that are over are forgotten, because a job in the journal makes the next start observe.
+// Ended jobs are forgotten, because a job in the journal makes the next start observe only.
 void Leases::stop_observing(const Done& done) {
   const auto refuse_to = [&](const Error& why) { loop_.post([done, why] { done(why); }); };
   if (auto why = closed_to_changes()) return refuse_to(*why);
   if (policy_.mode == Mode::observe) {
     return refuse_to({Errc::conflict,
-                      "Slurm hands out the GPUs of this machine, as lease.mode = \"observe\" says "
-                      "in the configuration"});
+                      "Slurm allocates the GPUs of this machine: the configuration has lease.mode "
+                      "= \"observe\""});
   }
   for (const auto& [ticket, claim] : core_.live()) {
     const Lease& lease = *journal_.find(by_ticket_.at(ticket));
     if (lease.wish.binding != Binding::job) continue;
     return refuse_to(
-        {Errc::conflict,
-         fmt::format("lease {} of a job of Slurm has GPUs; wait until the job is over, "
-                     "or end it with `gpuyard lease release {} --force`",
-                     lease.id, lease.id)});
+        {Errc::conflict, fmt::format("lease {} of a Slurm job holds GPUs; wait until the job ends, "
+                                     "or run `gpuyard lease release {} --force`",
+                                     lease.id, lease.id)});
   }
   if (gpus_.observes_only()) {
     gpus_.stop_observing();
-    log::info("leases: gpuyard hands out the GPUs of this machine again");
+    log::info("leases: gpuyard leases the GPUs of this machine again");
     for (const DeviceId& gpu : gpus_.ids()) refresh(gpu);
     look_at_new();
   }
-  // Once the end of the last job is on the disk, too.
+  // The end of the last job must be on the disk first.
   journal_.after(here_.guard([this, done](const Result<void>& kept) {
     if (!kept) return done(kept);
     journal_.forget_jobs();

@@ -167,7 +167,7 @@ TEST(Jobs, AnAdministratorMaySayWhoHandsOut) {
   EXPECT_FALSE(grants.claim(11, "c"));
 }
 
-// Forgets Slurm; returns why that is refused.
+// Forgets Slurm. Returns the error if that is refused.
 std::optional<Error> forget(SlurmYard& yard) {
   std::optional<Result<void>> done;
   yard.leases->stop_observing([&](const Result<void>& heard) { done = heard; });
@@ -176,7 +176,7 @@ std::optional<Error> forget(SlurmYard& yard) {
   return !done || done->ok() ? std::nullopt : std::optional(done->error());
 }
 
-TEST(Jobs, ForgettingSlurmLeasesTheGpusAgain) {
+TEST(Jobs, GpusAreLeasedAgainOnceSlurmIsForgotten) {
   SlurmYard yard(2);
   ASSERT_TRUE(yard.begin_job("slurm-17", {"GPU-0"}));
   const auto refused = forget(yard);
@@ -191,16 +191,16 @@ TEST(Jobs, ForgettingSlurmLeasesTheGpusAgain) {
   EXPECT_FALSE(yard.leases->gpus().observes_only());
   EXPECT_EQ(yard.claim(10, "a")->gpus, std::vector<DeviceId>{"GPU-0"});
   EXPECT_EQ(yard.leases->gpus().withheld("GPU-1")->first, "squatted");
-  EXPECT_FALSE(forget(yard)) << "once more";
+  EXPECT_FALSE(forget(yard)) << "a second time";
   yard.kill();
   yard.begin();
   yard.loop.advance(seconds(1));
   EXPECT_FALSE(yard.leases->gpus().observes_only()) << "no job is left in the journal";
   yard.leases->observe_only();
-  EXPECT_TRUE(yard.leases->gpus().observes_only()) << "the next hook";
+  EXPECT_TRUE(yard.leases->gpus().observes_only()) << "after the next hook";
 }
 
-TEST(Jobs, SlurmOfTheConfigurationIsNotForgotten) {
+TEST(Jobs, ConfiguredObserveModeCannotBeForgotten) {
   SlurmYard yard(1, Mode::observe);
   const auto refused = forget(yard);
   ASSERT_TRUE(refused);

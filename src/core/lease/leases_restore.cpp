@@ -185,7 +185,7 @@ std::optional<Error> Leases::closed() const {
                     trouble_->message)};
   }
   if (standing_ == Standing::open) return std::nullopt;
-  // The leases are looked at when it is known which GPUs there are.
+  // The leases are checked once the GPUs are listed.
   if (standing_ == Standing::adopting && !gpus_.complete()) return closed_to_claims();
   return Error{Errc::unavailable, standing_ == Standing::idle
                                       ? "the daemon is about to end"

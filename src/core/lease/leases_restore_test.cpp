@@ -37,7 +37,7 @@ TEST(LeasesKept, OutliveTheDaemonWithTheirFence) {
   EXPECT_GT(next->fence, held->fence);
 }
 
-TEST(LeasesKept, ACordonOfEveryGpuIsLiftedGpuByGpu) {
+TEST(LeasesKept, CordonOfAllGpusIsLiftedPerGpu) {
   World world(2);
   world.kill();
   world.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
@@ -62,7 +62,7 @@ TEST(LeasesKept, ACordonOfEveryGpuIsLiftedGpuByGpu) {
   EXPECT_EQ(world.leases->gpus().cordon_of("GPU-1")->reason, "new fan");
 }
 
-TEST(LeasesKept, ACordonOfEveryGpuHoldsForLaterOnes) {
+TEST(LeasesKept, CordonOfAllGpusAppliesToNewGpus) {
   World world(2);
   world.kill();
   world.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
@@ -80,7 +80,7 @@ TEST(LeasesKept, ACordonOfEveryGpuHoldsForLaterOnes) {
   EXPECT_EQ(world.leases->gpus().withheld("GPU-1")->first, "cordoned");
 }
 
-TEST(LeasesKept, ACordonOfEveryGpuWaitsUntilTheyAreKnown) {
+TEST(LeasesKept, CordonOfAllGpusAppliesOnceTheyAreListed) {
   World world(1);
   world.kill();
   world.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
@@ -92,7 +92,7 @@ TEST(LeasesKept, ACordonOfEveryGpuWaitsUntilTheyAreKnown) {
   EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
 }
 
-TEST(LeasesKept, NothingIsSaidOfThemBeforeTheyWereRead) {
+TEST(LeasesKept, QueriesAreUnavailableUntilTheyAreRead) {
   World world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
@@ -101,7 +101,7 @@ TEST(LeasesKept, NothingIsSaidOfThemBeforeTheyWereRead) {
   EXPECT_FALSE(world.leases->were_read());
   EXPECT_EQ(world.leases->may_use("a", 1, "GPU-0").error().code, Errc::unavailable);
   std::optional<Errc> end;
-  world.leases->end_job({0, true}, "slurm-17", [&](const auto& over) { end = over.error().code; });
+  world.leases->end_job({0, true}, "slurm-17", [&](const auto& done) { end = done.error().code; });
   world.loop.run_posted();
   EXPECT_EQ(end, Errc::unavailable);
   EXPECT_TRUE(world.leases->were_read());

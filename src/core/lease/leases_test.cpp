@@ -359,7 +359,7 @@ TEST(Leases, TheSignalReachesWhatStillRuns) {
   EXPECT_EQ(world.ground.signals, expected);
 }
 
-TEST(Leases, OneKnownByItsContainerEndsWithTheContainer) {
+TEST(Leases, DrainingLeaseOfAContainerEndsWithIt) {
   World world(1);
   world.ground.start(10);
   world.ground.start(12, 2000);
@@ -373,7 +373,7 @@ TEST(Leases, OneKnownByItsContainerEndsWithTheContainer) {
   ASSERT_TRUE(world.release(10, "a"));
   world.loop.run_posted();
   EXPECT_EQ(world.state("a"), State::draining);
-  world.ground.running.at(12).lease = "";  // the container's first process is gone
+  world.ground.running.at(12).lease = "";  // the container's first process has exited
   world.loop.advance(std::chrono::seconds(1));
   EXPECT_EQ(world.state("a"), State::ended);
 }

@@ -22,7 +22,7 @@ Duration until_next_look(Duration draining) {
   return draining < std::chrono::seconds(5) ? Leases::kDrainLook : 4 * Leases::kDrainLook;
 }
 
-// Returns the processes that are the lease's own until they end.
+// Returns the processes that belong to the lease until they exit.
 std::vector<Process> lasting(const Sight& sight, const std::string& lease) {
   std::vector<Process> some = sight.alive.at(lease);
   const auto others = sight.by_container.find(lease);

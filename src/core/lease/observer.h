@@ -64,7 +64,8 @@ struct Sight {
   std::map<DeviceId, std::optional<std::vector<Seen>>> on_gpus = {};
   // Every living process of each suspect, on a GPU or not.
   std::map<std::string, std::vector<Process>> alive = {};
-  // Those of them that are its own by their container alone, and no longer than its first process.
+  // The processes among these that belong to it only through their container, for as long as its
+  // first process lives.
   std::map<std::string, std::vector<Process>> by_container = {};
   std::map<DeviceId, std::optional<std::int64_t>> used_bytes = {};  // drawing excluded
 

@@ -90,10 +90,10 @@ class FakeGround final : public Observer {
 
   struct Running {
     Identity identity;
-    std::string lease;          // named by its environment
-    std::set<DeviceId> gpus;    // in use by it
+    std::string lease;          // named in its environment
+    std::set<DeviceId> gpus;    // used by it
     bool visible = true;        // if not, in another PID namespace
-    bool by_container = false;  // the lease is named by its container alone
+    bool by_container = false;  // only its container names the lease
   };
 
   Process start(std::uint32_t pid, std::uint32_t uid = 1000, std::uint32_t parent = 0) {

@@ -107,7 +107,7 @@ class Descent {
 
   const Line& line_;
   const MakerOf& maker_of_;
-  std::string_view here_;  // the path down to the group that is looked at
+  std::string_view here_;  // the path of the current group
   bool below_manager_ = false;
   std::string_view parent_;
   std::string_view grandparent_;
@@ -148,8 +148,8 @@ std::optional<Group> container_group_of(std::string_view text) {
 
 namespace {
 
-// The groups that systemd and the runtimes of containers make at the root and below it, and hand to
-// no user. Services and scopes may be handed to one (Delegate=).
+// Groups that systemd and container runtimes create at the root and below, and never delegate to a
+// user. Services and scopes may be delegated (Delegate=).
 bool is_roots_place(std::string_view name, std::string_view parent) {
   constexpr std::array<std::string_view, 8> kNames = {
       "..", "docker", "kubepods", "burstable", "besteffort", "lxc", "lxc.payload", "libpod_parent"};

@@ -15,7 +15,7 @@ namespace gpuyard::processes {
 
 inline constexpr std::uint32_t kRoot = 0;
 
-// A control group, as /proc/<pid>/cgroup names it to this process.
+// A control group, as this process sees it in /proc/<pid>/cgroup.
 struct Group {
   std::string hierarchy = {};  // its controllers, or "name=systemd"; "": the unified one
   std::string path = {};
@@ -23,21 +23,21 @@ struct Group {
   friend auto operator<=>(const Group&, const Group&) = default;
 };
 
-// Returns the user who made a group, and so chose its name. Nothing if that is not known.
+// Returns the user who created a group and thereby chose its name; nothing if unknown.
 using MakerOf = std::function<std::optional<std::uint32_t>(const Group&)>;
 
-// Judges by the groups above alone. Below user@UID.service every group is that user's; below slices
-// and the groups of container runtimes it is root's. In any other place this is not known.
+// Decides by the path alone. Groups below user@UID.service are that user's; groups directly below
+// slices and those of container runtimes are root's. Other groups are unknown.
 std::optional<std::uint32_t> maker_by_place(const Group&);
 
 // `text` is that of /proc/<pid>/cgroup, of cgroups v1, v2 or both at once.
 //
-// Returns the outermost container. The groups below it were named by its processes. Pods, jobs and
-// units are not believed where a user made the group, except units below user@UID.service.
+// Returns the outermost container. Its own processes name the groups below it. The names of pods,
+// jobs and units are ignored in groups that a user created, except units below user@UID.service.
 Placement placement_of(std::string_view text, const MakerOf& = maker_by_place);
 
-// Returns the group of the outermost container. Its path names one group of the machine; the
-// container's id is a word that any user may choose for a group of his own.
+// Returns the group of the outermost container. Its path is unique on the machine, but any user may
+// use a container's id as the name of another group.
 std::optional<Group> container_group_of(std::string_view text);
 
 // Recognise one name of a control group, as container runtimes, Kubernetes, Slurm and systemd make
@@ -63,7 +63,7 @@ bool is_unit(std::string_view name);
 bool is_slice(std::string_view name);
 // Returns whether the name is of one user's service manager, below which that user makes groups.
 bool is_user_manager(std::string_view name);
-// Returns the uid in such a name.
+// Returns UID if the name is user@UID.service.
 std::optional<std::uint32_t> user_of_manager(std::string_view name);
 // Returns systemd's name. The group has a "_" before a name that the kernel could misunderstand.
 std::string unit_name(std::string_view name);

@@ -179,8 +179,8 @@ TEST(Cgroup, WhatAUserNamesIsNoJobAndNoPod) {
   EXPECT_EQ(unified(manager + "/kubepods/pod" + kUid).pod, std::nullopt);
 }
 
-TEST(Cgroup, AUsersGroupIsNoJobNoPodAndNoUnit) {
-  const std::string service = "/system.slice/handed-over.service";
+TEST(Cgroup, GroupMadeByAUserIsNotAJobPodOrUnit) {
+  const std::string service = "/system.slice/delegated.service";
   const std::string job = service + "/slurmstepd.scope/job_1/step_0";
   const std::string pod = service + "/kubepods/pod" + kUid + "/" + kId;
   const MakerOf user = [](const Group&) { return 1000; };
@@ -191,10 +191,10 @@ TEST(Cgroup, AUsersGroupIsNoJobNoPodAndNoUnit) {
   EXPECT_EQ(placement_of("0::" + pod, user).pod, std::nullopt);
   EXPECT_EQ(placement_of("0::" + pod, root).pod, kUid);
   const MakerOf inside = [&](const Group& group) { return group.path == service ? 0 : 1000; };
-  EXPECT_EQ(placement_of("0::" + service + "/ollama.service", inside).unit, "handed-over.service");
+  EXPECT_EQ(placement_of("0::" + service + "/ollama.service", inside).unit, "delegated.service");
 }
 
-TEST(Cgroup, TheGroupOfAContainerIsTheOutermost) {
+TEST(Cgroup, GroupOfAContainerIsTheOutermost) {
   const std::string docker = "/docker/" + kId;
   EXPECT_EQ(container_group_of("0::" + docker + "/init/docker/" + kId), (Group{"", docker}));
   EXPECT_EQ(container_group_of("4:memory:" + docker + "\n0::/init.scope\n"),
@@ -208,7 +208,7 @@ std::optional<std::uint32_t> maker(const std::string& path) {
   return maker_by_place({"", path});
 }
 
-TEST(Cgroup, BelowSlicesAndRuntimesGroupsAreRoots) {
+TEST(Cgroup, GroupsBelowSlicesAndRuntimesAreRoots) {
   for (const std::string path :
        {"/docker/", "/system.slice/docker-", "/kubepods/burstable/pod2/", "/../../docker-", "/",
         "/kubepods.slice/kubepods-burstable.slice/cri-", "/lxc.payload/", "/machine.slice/"}) {
@@ -218,15 +218,16 @@ TEST(Cgroup, BelowSlicesAndRuntimesGroupsAreRoots) {
   }
 }
 
-TEST(Cgroup, BelowAUsersManagerGroupsAreThatUsers) {
+TEST(Cgroup, GroupsBelowAUserManagerAreThatUsers) {
   const std::string manager = "/user.slice/user-1000.slice/user@1000.service";
   EXPECT_EQ(maker(manager + "/user.slice/libpod-" + kId + ".scope"), 1000U);
   EXPECT_EQ(maker("/../../user.slice/user-7.slice/user@7.service/" + kId), 7U);
-  EXPECT_EQ(maker(manager + "/user@7.service/docker/" + kId), 1000U) << "a name of that user's";
-  EXPECT_EQ(maker(manager), 0U) << "it is root's itself";
+  EXPECT_EQ(maker(manager + "/user@7.service/docker/" + kId), 1000U)
+      << "a name chosen by that user";
+  EXPECT_EQ(maker(manager), 0U) << "the manager's own group is root's";
 }
 
-TEST(Cgroup, ElsewhereTheMakerIsNotKnown) {
+TEST(Cgroup, MakerOfOtherGroupsIsUnknown) {
   for (const std::string above :
        {"/system.slice/a.service/", "/system.slice/slurmstepd.scope/job_7/", "/anything/docker/",
         "/system.slice/a.service/user@7.service/", "/user.slice/user@seven.service/"}) {

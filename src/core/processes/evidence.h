@@ -23,7 +23,7 @@ class EvidenceReader {
  public:
   using Person = std::function<std::uint32_t(std::uint32_t uid)>;
   // `proc_root`: the /proc with the driver's numbers. `own_root`: the /proc of this PID namespace.
-  // `person`: as in Evidence.
+  // `person`: see Evidence.
   explicit EvidenceReader(std::string proc_root, std::string own_root = std::string(kProcRoot),
                           Person person = {}, MakerOf = GroupMakers::of_this_machine());
 

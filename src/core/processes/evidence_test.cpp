@@ -93,7 +93,7 @@ TEST_F(Whose, AnEnvironmentNamesTheLease) {
   EXPECT_THAT(whose(10), ElementsAre(0));
   EXPECT_THAT(whose(11), ElementsAre(0)) << "its child, whatever its own says";
   EXPECT_THAT(whose(12), IsEmpty());
-  EXPECT_THAT(whose(13), IsEmpty()) << "a stranger says so";
+  EXPECT_THAT(whose(13), IsEmpty()) << "another user's process claims it";
   EXPECT_THAT(alive(), ElementsAre(10, 11));
 }
 
@@ -204,7 +204,7 @@ class InAContainer : public Whose {
   }
 };
 
-TEST_F(InAContainer, AStrangersGroupWithItsNameIsAnother) {
+TEST_F(InAContainer, GroupOfAnotherUserWithItsNameIsSeparate) {
   put_in("0::/system.slice/", 50, kAnna, "GPUYARD_LEASE=lease-a", "50\t1");
   put_in("0::/system.slice/", 51, kBen);
   put_in(kBensManager, 60, kBen);
@@ -214,7 +214,7 @@ TEST_F(InAContainer, AStrangersGroupWithItsNameIsAnother) {
   EXPECT_THAT(whose(61), IsEmpty());
 }
 
-TEST_F(InAContainer, ItsFirstProcessSpeaksForNoLeaseOfAnotherMaker) {
+TEST_F(InAContainer, FirstProcessCannotJoinALeaseOfAnotherUser) {
   put_in(kBensManager, 50, kAnna, "GPUYARD_LEASE=lease-a", "50\t1");
   put_in(kBensManager, 60, kBen);
   put_in(kBensManager, 61, kBen, "PATH=/bin");
@@ -223,7 +223,7 @@ TEST_F(InAContainer, ItsFirstProcessSpeaksForNoLeaseOfAnotherMaker) {
   EXPECT_THAT(whose(61), IsEmpty());
 }
 
-TEST_F(InAContainer, RootsGroupMayHaveAnyUser) {
+TEST_F(InAContainer, GroupMadeByRootMayRunAsAnyUser) {
   for (const std::string group :
        {"0::/system.slice/", "0::/docker/", "0::/kubepods.slice/kubepods-besteffort.slice/"}) {
     for (const std::uint32_t uid : {0U, kAnna, 999U}) {
@@ -231,10 +231,10 @@ TEST_F(InAContainer, RootsGroupMayHaveAnyUser) {
       EXPECT_THAT(whose(60), ElementsAre(0)) << group << uid;
     }
   }
-  EXPECT_THAT(alive(), IsEmpty()) << "the last was no user of the lease";
+  EXPECT_THAT(alive(), IsEmpty()) << "the last process did not run as the lessee";
 }
 
-TEST_F(InAContainer, WithoutRootItIsItsUsersAlone) {
+TEST_F(InAContainer, RootlessContainerBelongsOnlyToItsUser) {
   for (const std::uint32_t uid : {kAnna, 100'999U}) {
     put_in(kAnnasManager + "user.slice/", 60, uid);
     EXPECT_THAT(whose(60), ElementsAre(0)) << uid;
@@ -243,7 +243,7 @@ TEST_F(InAContainer, WithoutRootItIsItsUsersAlone) {
   EXPECT_THAT(whose(60), IsEmpty());
 }
 
-TEST_F(InAContainer, WhoseMakerIsNotKnownIsNeitherMemberNorStranger) {
+TEST_F(InAContainer, UnknownMakerLeavesMembershipUndecided) {
   reader_ = EvidenceReader(proc_.root(), proc_.root(), {},
                            [](const Group&) { return std::optional<std::uint32_t>(); });
   put_in("0::/anywhere/", 50, 0, "GPUYARD_LEASE=lease-a", "50\t1");
@@ -258,14 +258,14 @@ TEST_F(InAContainer, WhoseMakerIsNotKnownIsNeitherMemberNorStranger) {
   EXPECT_THAT(alive(), ElementsAre(63));
 }
 
-// A user of a container makes a PID namespace of his own in it.
-TEST_F(InAContainer, TheFirstOfANamespaceInsideSpeaksForItself) {
+// A user in the container creates a nested PID namespace.
+TEST_F(InAContainer, NestedPidNamespaceDoesNotMarkTheContainer) {
   put_in("0::/system.slice/", 50, kAnna, "GPUYARD_LEASE=lease-a", "50\t7\t1");
   put_in("0::/system.slice/", 60, kBen, "PATH=/bin");
   EXPECT_THAT(whose(60), IsEmpty());
 }
 
-TEST_F(Whose, SubordinateUidsAreTheirUser) {
+TEST_F(Whose, SubordinateUidsBelongToTheirUser) {
   reader_ = EvidenceReader(proc_.root(), proc_.root(), [](std::uint32_t uid) {
     return uid >= 100'000 && uid < 165'536 ? kAnna : uid;
   });

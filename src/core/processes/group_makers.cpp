@@ -35,7 +35,7 @@ std::optional<std::uint32_t> owner_of_directory(const std::string& directory) {
 }  // namespace
 
 // "31 24 0:26 ROOT PLACE rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate". The kernel escapes
-// blanks and backslashes; no such place is needed.
+// blanks and backslashes; mount points with these are not supported.
 GroupMakers GroupMakers::parse(std::string_view mountinfo) {
   GroupMakers makers;
   while (!mountinfo.empty()) {
@@ -45,7 +45,7 @@ GroupMakers GroupMakers::parse(std::string_view mountinfo) {
     std::string_view kind = line.substr(behind + 3);
     const std::string_view type = take_until(' ', kind);
     if (type != "cgroup2" && type != "cgroup") continue;
-    take_until(' ', kind);  // its source
+    take_until(' ', kind);  // the mount source
     for (int i = 0; i < 3; ++i) take_until(' ', line);
     const std::string_view root = take_until(' ', line);
     const std::string_view place = take_until(' ', line);
@@ -58,12 +58,13 @@ GroupMakers GroupMakers::parse(std::string_view mountinfo) {
 GroupMakers GroupMakers::of_this_machine() {
   const auto text = read_file(kMountInfo, kMostMountInfo);
   if (text) return parse(*text);
-  log::debug("who made control groups is judged by their places: {}", text.error().message);
+  log::debug("the makers of control groups are inferred from their paths: {}",
+             text.error().message);
   return {};
 }
 
-// A service of root may be handed to a user as a whole, and a runtime hands a container's own group
-// to the users inside it. Both have root's directory above, where only root makes groups.
+// Root may delegate a whole service to a user, and a runtime delegates a container's own group to
+// the users inside. The parent directory of both is root's, and only root can create groups there.
 std::optional<std::uint32_t> GroupMakers::by_owner(const Group& group) const {
   std::string_view controllers = group.hierarchy;
   const std::string_view first = take_until(',', controllers);

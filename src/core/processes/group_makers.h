@@ -1,5 +1,5 @@
-// Finds out who made a control group. The kernel lets a user make a group only in a directory of
-// that user, and only root makes a directory that is root's.
+// Finds the user who created a control group. The kernel lets a user create a group only in a
+// directory of that user, and only root can create a directory that root owns.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@ namespace gpuyard::processes {
 // Any thread may call any member.
 class GroupMakers {
  public:
-  // Judges by places alone.
+  // Decides by paths alone.
   GroupMakers() = default;
-  // Takes the text of /proc/self/mountinfo, where the kernel's file systems of groups are.
+  // Finds the mounted cgroup file systems in the text of /proc/self/mountinfo.
   static GroupMakers parse(std::string_view mountinfo);
   static GroupMakers of_this_machine();
 
-  // Returns the user who made the group. Below a user's service manager it is that user, whoever
-  // owns the directory; elsewhere the owners of the directories tell. A directory may be out of
-  // sight, as most are from inside a container: then only the place tells. Blocks on the kernel's
-  // file system.
+  // Returns the user who created the group. Below a user's service manager it is that user,
+  // regardless of the directory's owner; elsewhere the owners of the directories decide. If a
+  // directory is not visible, as most are from inside a container, the path alone decides. Blocks
+  // on cgroupfs.
   std::optional<std::uint32_t> operator()(const Group&) const;
 
  private:
   struct Mount {
-    std::string root;         // the group that is mounted
-    std::string place;        // where
+    std::string root;         // the mounted group
+    std::string place;        // the mount point
     std::string controllers;  // among other options; "": the unified hierarchy
   };
 

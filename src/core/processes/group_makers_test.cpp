@@ -13,13 +13,13 @@ namespace gpuyard::processes {
 namespace {
 
 constexpr std::uint32_t kUser = 1001;
-constexpr std::uint32_t kInside = 165'536;  // a user of a container
+constexpr std::uint32_t kInside = 165'536;  // a user inside a container
 
-// Plain directories are owned as those of groups are.
+// Uses plain directories: group directories have owners in the same way.
 class Makers : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (::geteuid() != 0) GTEST_SKIP() << "only root gives directories to others";
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can change the owner of a directory";
   }
   void make(const std::string& path, std::uint32_t owner) const {
     std::filesystem::create_directories(unified_.in(path));
@@ -33,46 +33,46 @@ class Makers : public ::testing::Test {
   const ScratchDirectory unified_;
 };
 
-TEST_F(Makers, AGroupInAUsersDirectoryIsThatUsers) {
-  make("system.slice/handed-over.service", kUser);
-  make("system.slice/handed-over.service/docker", kUser);
-  make("system.slice/handed-over.service/user@7.service/docker", kUser);
-  make("system.slice/handed-over.service/user@7.service", kUser);
-  const std::string service = "/system.slice/handed-over.service";
+TEST_F(Makers, GroupInAUsersDirectoryIsThatUsers) {
+  make("system.slice/delegated.service", kUser);
+  make("system.slice/delegated.service/docker", kUser);
+  make("system.slice/delegated.service/user@7.service/docker", kUser);
+  make("system.slice/delegated.service/user@7.service", kUser);
+  const std::string service = "/system.slice/delegated.service";
   EXPECT_EQ(makers()({"", service + "/docker"}), kUser);
   EXPECT_EQ(makers()({"", service + "/user@7.service/docker"}), kUser);
 }
 
-TEST_F(Makers, AGroupInRootsDirectoryIsRoots) {
+TEST_F(Makers, GroupInRootsDirectoryIsRoots) {
   make("system.slice/a.service/docker", 0);
   EXPECT_EQ(makers()({"", "/system.slice/a.service/docker"}), 0U);
 }
 
-TEST_F(Makers, AGroupThatRootHandedOverIsRoots) {
+TEST_F(Makers, DelegatedGroupIsRoots) {
   make("system.slice/a.service/docker", kInside);
   EXPECT_EQ(makers()({"", "/system.slice/a.service/docker"}), 0U);
 }
 
-TEST_F(Makers, ASliceThatIsAUsersSaysMoreThanItsName) {
-  make("given.slice", kUser);
-  make("given.slice/docker", kUser);
-  EXPECT_EQ(makers()({"", "/given.slice/docker"}), kUser);
-  EXPECT_EQ(GroupMakers()({"", "/given.slice/docker"}), 0U) << "its place alone";
+TEST_F(Makers, OwnerOfASliceOverridesItsName) {
+  make("users.slice", kUser);
+  make("users.slice/docker", kUser);
+  EXPECT_EQ(makers()({"", "/users.slice/docker"}), kUser);
+  EXPECT_EQ(GroupMakers()({"", "/users.slice/docker"}), 0U) << "by the path alone";
 }
 
-TEST_F(Makers, BelowAUsersManagerTheOwnerDoesNotMatter) {
+TEST_F(Makers, OwnerIsIgnoredBelowAUserManager) {
   make("user.slice/user@7.service/docker", 0);
   EXPECT_EQ(makers()({"", "/user.slice/user@7.service/docker"}), 7U);
 }
 
-TEST_F(Makers, ADirectoryOutOfSightSaysNothing) {
+TEST_F(Makers, InvisibleDirectoryLeavesTheMakerUnknown) {
   make("docker", kUser);
   EXPECT_EQ(makers()({"", "/a.service/docker"}), std::nullopt);
   EXPECT_EQ(makers()({"", "/../a.service/../docker"}), std::nullopt) << "above the mount";
   EXPECT_EQ(makers()({"memory", "/a.service/docker"}), std::nullopt) << "another hierarchy";
 }
 
-TEST_F(Makers, APartOfAHierarchyMayBeMounted) {
+TEST_F(Makers, PartlyMountedHierarchyIsResolved) {
   make("a.service/docker", kUser);
   make("a.service", kUser);
   EXPECT_EQ(makers("/../..")({"", "/../../a.service/docker"}), kUser);
@@ -80,7 +80,7 @@ TEST_F(Makers, APartOfAHierarchyMayBeMounted) {
   EXPECT_EQ(makers("/abo")({"", "/above/a.service/docker"}), std::nullopt);
 }
 
-TEST_F(Makers, AHierarchyIsKnownByItsController) {
+TEST_F(Makers, HierarchyIsFoundByItsController) {
   make("a.service/docker", kUser);
   make("a.service", kUser);
   const auto legacy = GroupMakers::parse("33 24 0:28 / " + unified_.path() +
@@ -90,7 +90,7 @@ TEST_F(Makers, AHierarchyIsKnownByItsController) {
   EXPECT_EQ(legacy({"", "/a.service/docker"}), std::nullopt);
 }
 
-TEST(GroupMakersText, StrangeLinesSayNothing) {
+TEST(GroupMakersText, MalformedLinesAreIgnored) {
   for (const std::string_view text : {"", "\n\n", " - cgroup2", "1 2 3 - cgroup2 x rw",
                                       "31 24 0:26 / /a\\040b rw - cgroup2 cgroup2 rw\n"}) {
     EXPECT_EQ(GroupMakers::parse(text)({"", "/a.service/docker"}), std::nullopt) << text;

@@ -26,8 +26,9 @@ struct IdentifiedProcess {
 // Errc::denied: it is hidden; Errc::unsupported: this kernel has no such handles (before 5.3).
 Result<IdentifiedProcess> identify(std::uint32_t pid);
 
-// Errors as above; not_found also if another process has the number by now. Errc::denied if the
-// process runs as a user whom `may_be_of` refuses, even as root; if that is empty, any may be.
+// Errors as above; not_found also if another process has the number by now. Errc::denied if
+// `may_be_of` rejects the user of the process, even if this program runs as root; an empty one
+// accepts all users.
 Result<void> send_signal(const ProcessKey&, int number,
                          const std::function<bool(std::uint32_t uid)>& may_be_of = {});
 

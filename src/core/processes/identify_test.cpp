@@ -87,7 +87,7 @@ TEST(SendSignal, ReachesTheProcess) {
   EXPECT_EQ(WTERMSIG(status), SIGTERM);
 }
 
-TEST(SendSignal, ReachesNoUserWhoIsRefused) {
+TEST(SendSignal, DoesNotReachARefusedUser) {
   const Child child;
   const auto who = identify(child.pid());
   ASSERT_TRUE(who);

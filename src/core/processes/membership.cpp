@@ -39,13 +39,13 @@ bool Membership::same_person(std::uint32_t uid, std::uint32_t other) const {
   return uid == other || (evidence_.person && evidence_.person(uid) == evidence_.person(other));
 }
 
-// Nothing if it is not known who made the container's group.
+// Returns nothing if the maker of the container's group is unknown.
 std::optional<bool> Membership::may_be_of(const Container& container, const Lessee& lessee) const {
   if (!container.maker) return std::nullopt;
   return *container.maker == kRoot || same_person(*container.maker, lessee.uid);
 }
 
-// Outside of containers, the environment of another user's process says nothing, except of root's.
+// Outside containers, the environment of another user's process is ignored, unless it is root's.
 bool Membership::mark_counts(const Traces& traces, Where where, const Lessee& lessee) const {
   if (traces.marked.empty() || traces.marked != lessee.lease) return false;
   if (traces.one_user && same_person(traces.uid, lessee.uid)) return true;
@@ -69,7 +69,8 @@ void Membership::add_marked(const Traces& traces, Where where, Lessees& all) con
   }
 }
 
-// Returns whether a lease is named where it depends on who made the container, which is not known.
+// Returns whether the process names the lease, but membership depends on an unknown maker of its
+// container.
 bool Membership::is_undecided(const Traces& traces, std::size_t lessee) const {
   if (!traces.container || traces.container->maker) return false;
   if (traces.marked == lessees_[lessee].lease) return true;

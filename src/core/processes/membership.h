@@ -5,20 +5,20 @@
 // user; or the first process of its container belongs to the lease, and its environment names one.
 // The uids of one range in /etc/subuid are one user.
 //
-// In a container any number may be the user, root too. A process that the driver lists on a GPU of
-// the lease therefore also belongs to it if it is in a container, and its environment or that of
-// the container's first process names the lease. Off the GPUs that is not enough, because a setuid
-// program that waits for a password has the environment of the user who started it.
+// A process in a container may run as any uid, including 0. A containerised process that the driver
+// lists on a GPU of the lease therefore also belongs to it if its environment, or that of the
+// container's first process, names the lease. For other processes this is not enough, because a
+// setuid program that waits for a password has the environment of the user who started it.
 //
-// Any user may write any lease into an environment, and name a control group as a runtime names
-// that of a container. A container is therefore the group that the kernel names, and not the id in
-// the name; and it can be only of leases of the user who made the group, unless root made it, as
-// the daemons of docker and Kubernetes do. If that is not known, its processes are neither members
-// nor strangers.
+// Any user may put any lease into an environment, and may name a control group like that of a
+// container. A container is therefore identified by its group's path, not by the id in its name. It
+// can belong only to leases of the user who created the group, unless root did, as the daemons of
+// Docker and Kubernetes do. If the maker is unknown, its processes are neither members nor
+// outsiders.
 //
-// To lease GPUs for a container, the user gives it the variable (docker run -e GPUYARD_LEASE). Its
-// label cannot serve: only root may read the files of the container's runtime, and each runtime
-// keeps them elsewhere.
+// To lease GPUs for a container, the user passes it the variable (docker run -e GPUYARD_LEASE). A
+// container label would not work: only root may read the files of the container runtime, and each
+// runtime stores them elsewhere.
 //
 // A process whose parent ended becomes its reaper's child. A process that a lease's process left
 // behind on purpose is recognised by its environment, by `gpuyard run`, which is such a reaper, or
@@ -47,7 +47,7 @@ inline constexpr std::size_t kMostEnvironmentBytes = std::size_t{256} * 1024;
 // The container of a process.
 struct Container {
   Group group;
-  std::optional<std::uint32_t> maker = {};  // the user who made the group; empty: not known
+  std::optional<std::uint32_t> maker = {};  // the user who created the group; empty: unknown
 
   friend bool operator==(const Container&, const Container&) = default;
 };
@@ -128,7 +128,7 @@ struct Evidence {
   // The processes that a driver lists, by its numbers; an error if nothing can be known of one.
   std::map<std::uint32_t, Result<GpuUser>> gpu_users = {};
   bool same_numbers = true;  // the driver's numbers are those of this namespace
-  // Returns the user behind a uid, who may have several; if empty, each uid is its own user.
+  // Maps a uid to its user, who may own several uids; if empty, each uid is its own user.
   std::function<std::uint32_t(std::uint32_t uid)> person = {};
 };
 
@@ -142,8 +142,8 @@ class Membership {
 
   // Returns the lease's living processes, and its known ones of which nothing can be read.
   std::vector<ProcessKey> alive(std::size_t lessee) const;
-  // Returns those of them that belong to the lease only because the first process of their
-  // container does, with all that they started. They are its own no longer than that process lives.
+  // Returns the processes among these that belong to the lease only because the first process of
+  // their container does, and their descendants. They belong to it only while that process lives.
   std::vector<ProcessKey> alive_by_container(std::size_t lessee) const;
 
   // Returns whether a process on a GPU of the lease belongs to it; nothing if that is not known.
@@ -172,9 +172,9 @@ class Membership {
   const Lessees none_;
   std::map<ProcessKey, Lessees> known_;
   ByPid own_;                                     // of processes in the table
-  ByPid without_containers_;                      // the same, if containers did not count
-  std::map<Group, Lessees> of_containers_;        // of their first processes, by container
-  std::map<Group, Lessees> named_by_containers_;  // and those that their environments name
+  ByPid without_containers_;                      // the same, ignoring containers
+  std::map<Group, Lessees> of_containers_;        // of the first processes, by container
+  std::map<Group, Lessees> named_by_containers_;  // and the leases named in their environments
 };
 
 }  // namespace gpuyard::processes

@@ -115,7 +115,7 @@ TEST(Membership, AnEnvironmentIsBelievedOfTheLeasesUserAlone) {
   EXPECT_THAT(membership.alive(0), ElementsAre(ProcessKey{10, at_s(5)}, ProcessKey{11, at_s(6)}));
 }
 
-TEST(Membership, OnAGpuOfTheLeaseRootsEnvironmentIsBelievedToo) {
+TEST(Membership, RootsEnvironmentIsTrustedOnAGpuOfTheLease) {
   const auto evidence = evidence_of({row(1, 0, 0)});
   const std::vector<Lessee> lessees{annas({})};
   const Membership membership(lessees, evidence);
@@ -132,7 +132,7 @@ Container container(const std::string& path, std::optional<std::uint32_t> maker 
   return {{.hierarchy = "", .path = path}, maker};
 }
 
-TEST(Membership, AUsersContainerCountsForThatUserAlone) {
+TEST(Membership, UserMadeContainerCountsForThatUserOnly) {
   const auto evidence = evidence_of({row(1, 0, 0)});
   const std::vector<Lessee> lessees{annas({}), {.lease = "b", .uid = kBen}};
   const Membership membership(lessees, evidence);
@@ -143,7 +143,7 @@ TEST(Membership, AUsersContainerCountsForThatUserAlone) {
   EXPECT_EQ(membership.has(1, in_it("b")), true);
 }
 
-TEST(Membership, WhoIsItsOwnByAContainerAloneIsTold) {
+TEST(Membership, ProcessesOwnedOnlyByAContainerAreListed) {
   auto evidence = evidence_of(
       {row(1, 0, 0), row(10, 1, 5), row(11, 10, 5), row(30, 1, 6), row(31, 30, 6), row(40, 1, 6)});
   evidence.traces = {

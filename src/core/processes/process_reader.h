@@ -92,8 +92,8 @@ struct Owner {
 
 // These take the text of a status file.
 std::optional<Owner> owner_in(std::string_view status);
-// Returns whether it is the first process of a PID namespace right below the reader's, as a
-// container's first process is. Inside a container any user may make further ones.
+// Returns whether it is the first process of a PID namespace directly below the reader's, like a
+// container's first process. Users inside a container may create further namespaces.
 bool leads_pid_namespace(std::string_view status);
 
 // Turns untrusted bytes into text that may be stored, shown and sent. Takes at most `most` bytes;

@@ -139,7 +139,7 @@ class UseCount {
   struct Gpu {
     std::optional<Counted> last;
     TimePoint watched{};
-    std::optional<TimePoint> unleased_until;  // up to when the time of no lease is counted
+    std::optional<TimePoint> unleased_until;  // time without a lease is counted up to here
     // The stretch of the last reading, and all later ones.
     std::deque<Stretch> stretches{{TimePoint::min(), ""}};
   };

@@ -17,13 +17,13 @@ namespace {
 
 constexpr std::string_view kField = "Authorization";
 
-// What a call was admitted by, which may end before the answer does.
+// The token or certificate that admitted a call. It may end before the answer.
 struct Credential {
   std::function<std::optional<http::Response>()> refusal;  // empty while it is good
   std::function<Subscription(std::function<void()> ended)> on_end;
 };
 
-// Ends with its credential: nothing of another's is told to whom it was taken from.
+// Ends with its credential, so that a revoked caller receives no more data.
 class EndingFeed final : public http::Feed {
  public:
   EndingFeed(const Credential& credential, std::shared_ptr<http::Feed> feed)
@@ -48,7 +48,7 @@ class EndingFeed final : public http::Feed {
   Subscription end_;
 };
 
-// An answer that waited, as a claim's does, is only for a credential that is still good.
+// A delayed answer, such as a claim's, is sent only if the credential is still good.
 http::Reply while_good(Credential credential, http::Reply reply) {
   return http::Reply(
       [credential = std::move(credential),

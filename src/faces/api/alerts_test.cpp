@@ -96,7 +96,7 @@ TEST_F(AlertRoutes, HistoryIsAskedOfTheDisk) {
   EXPECT_EQ(get("/api/gpu/alerts/history")->status(), 503);
 }
 
-TEST_F(AlertRoutes, QuestionsToTheDiskAreAskedInTurns) {
+TEST_F(AlertRoutes, QueriesOfTheDiskTakeTurns) {
   alert_archive_.silent = true;
   const auto busy = std::make_shared<int>(0);  // outlives this: unanswered requests end with 503
   const auto ask = [&](const std::string& party) {
@@ -108,7 +108,7 @@ TEST_F(AlertRoutes, QuestionsToTheDiskAreAskedInTurns) {
                      *busy += sent.status == 503 ? 1 : 0;
                    }));
   };
-  for (int i = 0; i < 200; ++i) ask("127.0.0." + std::to_string(i));  // all of this machine
+  for (int i = 0; i < 200; ++i) ask("127.0.0." + std::to_string(i));  // all of the loopback network
   EXPECT_EQ(alert_archive_.questions, static_cast<int>(shares::kQuestions));
   EXPECT_EQ(*busy, 200 - static_cast<int>(shares::kQuestions + shares::kQuestionsOfOne));
   ask("uid 0");

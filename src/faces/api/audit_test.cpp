@@ -1,4 +1,4 @@
-// What the audit says of calls: a line for each change, and none where nothing has changed.
+// The audit lines of calls: one for each change, and none if nothing has changed.
 #include <map>
 #include <set>
 
@@ -113,7 +113,7 @@ const std::map<std::string, Example> kChanges = {
     {"DELETE /api/gpu/slurm", {"/api/gpu/slurm"}},
 };
 
-TEST_F(AuditRoutes, HaveALineOfEachChangeThatNeedsControl) {
+TEST_F(AuditRoutes, HaveALineForEachChangeThatNeedsControl) {
   make_hot();
   withhold("unknown", "its state is not known");
   for (const BoundRoute& route : table()) {
@@ -147,7 +147,7 @@ TEST_F(AuditRoutes, HaveALineOfEachChangeThatNeedsControl) {
   }
 }
 
-TEST_F(AuditRoutes, HaveALineOfAChangeThatItsHandlerDoesNotName) {
+TEST_F(AuditRoutes, HaveALineForAChangeThatItsHandlerDoesNotName) {
   constexpr protocol::Route<protocol::NoParams, protocol::NoParams> kNew{
       {"POST", "/api/gpu/new", "GPU", Scope::control, protocol::Gpus::none, "Changes a thing."}};
   EXPECT_TRUE(kNew.is_audited());
@@ -161,7 +161,7 @@ TEST_F(AuditRoutes, HaveALineOfAChangeThatItsHandlerDoesNotName) {
   }
 }
 
-TEST_F(AuditRoutes, HaveNoLineWhereNothingChanges) {
+TEST_F(AuditRoutes, HaveNoLineIfNothingChanges) {
   const std::string cordon = R"({"reason":"fan"})";
   call("PUT", "/api/gpu/manage/0/cordon", cordon, member());
   EXPECT_THAT(actions(), ElementsAre("cordon: fan of GPU-0"));
@@ -182,7 +182,7 @@ TEST_F(AuditRoutes, HaveNoLineWhereNothingChanges) {
   EXPECT_THAT(actions(), IsEmpty());
 }
 
-TEST_F(AuditRoutes, HaveOneLineOfTheCheckThatLeavesTheGpusToSlurm) {
+TEST_F(AuditRoutes, HaveOneLineForTheFirstCheckOfSlurm) {
   for (int i = 0; i < 3; ++i) call("POST", "/api/gpu/slurm/check", "", root());
   EXPECT_THAT(actions(), ElementsAre("leave the GPUs to Slurm"));
   for (int i = 0; i < 2; ++i) {
@@ -191,7 +191,7 @@ TEST_F(AuditRoutes, HaveOneLineOfTheCheckThatLeavesTheGpusToSlurm) {
   EXPECT_THAT(actions(), ElementsAre("lease the GPUs again, without Slurm"));
 }
 
-TEST_F(AuditRoutes, SayWhoseSilenceWasEnded) {
+TEST_F(AuditRoutes, NameTheUserOfAnEndedSilence) {
   const auto made = call("POST", "/api/gpu/silences",
                          R"({"for_s":60,"rule":"hot","gpu":"0","comment":"a test"})", member());
   const auto silence = json::from_json<protocol::Silence>(made->text());
@@ -201,12 +201,12 @@ TEST_F(AuditRoutes, SayWhoseSilenceWasEnded) {
   EXPECT_THAT(actions(), ElementsAre("end the silence of hot by uid 1001 of GPU-0"));
 }
 
-TEST_F(AuditRoutes, HaveALineOfWhatIsDoneToAnothersLease) {
+TEST_F(AuditRoutes, HaveALineForAChangeToAnotherUsersLease) {
   const auto lease =
       held(R"({"id":"lease-of-alice-one","gpus":2,"binding":"detached","ttl_s":600})", process(10));
   const std::string path = "/api/gpu/leases/lease-of-alice-one";
   EXPECT_EQ(call("POST", path + "/renew", R"({"ttl_s":900})", process(10))->status(), 200);
-  EXPECT_THAT(actions(), IsEmpty()) << "what the holder does is in the books";
+  EXPECT_THAT(actions(), IsEmpty()) << "the records of leases have the holder's changes";
   EXPECT_EQ(call("POST", path + "/renew", R"({"ttl_s":1800})", root())->status(), 200);
   EXPECT_THAT(actions(), ElementsAre("renew lease lease-of-alice-one of uid 1000 of GPU-0",
                                      "renew lease lease-of-alice-one of uid 1000 of GPU-1"));
@@ -259,7 +259,7 @@ TEST_F(AuditRoutes, CountLoopbackAddressesAsOneParty) {
   show("2001:db8:1::");
   const auto after = lines();
   ASSERT_EQ(after.size(), 1U);
-  EXPECT_THAT(*after[0].error, HasSubstr("84 refusals before, which are not noted"));
+  EXPECT_THAT(*after[0].error, HasSubstr("84 earlier refusals were not recorded"));
 }
 
 }  // namespace

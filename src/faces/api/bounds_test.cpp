@@ -1,4 +1,4 @@
-// The bounds of what a request says: described for every field, and checked as they are described.
+// The bounds of request fields: described for every field, and checked as described.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ bool is_number(const bj::object& schema) {
   return is_of(schema, "integer") || is_of(schema, "number");
 }
 
-// What of a value is not bounded, by the names of JSON Schema.
+// Returns the bounds that a schema lacks, by their names in JSON Schema.
 std::vector<std::string> missing_bounds(const bj::object& schema) {
   std::vector<std::string> missing;
   const auto need = [&](const char* name) {
@@ -87,7 +87,7 @@ std::vector<bj::value> beyond(const bj::object& schema) {
   return values;
 }
 
-TEST(DescribedBounds, AreThereForEveryFieldOfABody) {
+TEST(DescribedBounds, ExistForEveryFieldOfABody) {
   for (const BoundRoute& route : table()) {
     if (route.body == nullptr) continue;
     for (const auto& field : fields_of(*route.body)) {
@@ -97,7 +97,7 @@ TEST(DescribedBounds, AreThereForEveryFieldOfABody) {
   }
 }
 
-TEST(DescribedBounds, AreThereForEveryNumberOfAQuery) {
+TEST(DescribedBounds, ExistForEveryNumberOfAQuery) {
   for (const BoundRoute& route : table()) {
     for (const auto& field : fields_of(*route.parameters)) {
       const auto& schema = field.value().as_object();
@@ -125,7 +125,7 @@ class Bounds : public LeaseRoutes {
   const Examples examples_;
 };
 
-TEST_F(Bounds, OfEveryBodyAreChecked) {
+TEST_F(Bounds, AreCheckedForEveryBody) {
   std::size_t refused = 0;
   for (const BoundRoute& route : table()) {
     if (route.body == nullptr) continue;

@@ -1,5 +1,5 @@
-// The client certificates that are good: neither over nor revoked. They are asked at each request,
-// since a connection outlives its handshake. Lives on the io thread.
+// Decides which client certificates are good: neither expired nor revoked. Checks them at each
+// request, because a connection outlives its handshake. Lives on the io thread.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ class ClientCertificates {
  public:
   static constexpr Duration kLook = std::chrono::milliseconds(250);
 
-  // `revoked`: by their fingerprints.
+  // `revoked` holds fingerprints.
   ClientCertificates(Loop& loop, std::set<std::string> revoked)
       : loop_(loop), revoked_(std::move(revoked)) {}
   ClientCertificates(const ClientCertificates&) = delete;
   ClientCertificates& operator=(const ClientCertificates&) = delete;
 
-  // Refuses these and no others from now on.
+  // Replaces the set of revoked certificates.
   void revoke(std::set<std::string> revoked);
-  // Errc::denied says why the peer's certificate is no good now.
+  // Errc::denied, with the reason, if the peer's certificate is not good now.
   Result<void> check(const http::Peer&) const;
   // Calls `ended` once when the peer's certificate is no longer good: at once when it is revoked,
-  // within kLook when it is over, also if the clock jumps.
+  // within kLook when it expires, also if the clock jumps.
   Subscription on_end(http::Peer peer, std::function<void()> ended);
 
  private:

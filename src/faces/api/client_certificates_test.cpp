@@ -1,4 +1,4 @@
-// Client certificates at each request, and what strangers are told.
+// Client certificates at each request, and answers to callers without a credential.
 #include "api/client_certificates.h"
 
 #include "api/routes_for_tests.h"
@@ -13,7 +13,7 @@ using ::testing::Not;
 
 class CertificateRoutes : public LeaseRoutes {
  protected:
-  // A client of ours whose certificate lasts for a minute.
+  // A client whose certificate is good for a minute.
   http::Peer certified() {
     http::Peer peer = over_tls();
     peer.certificate_names = {"DNS:prometheus.lab"};
@@ -25,11 +25,11 @@ class CertificateRoutes : public LeaseRoutes {
   const WallTime ends_ = loop_.wall() + seconds(60);
 };
 
-TEST_F(CertificateRoutes, OneThatIsGoodIsAdmitted) {
+TEST_F(CertificateRoutes, AGoodOneIsAdmitted) {
   EXPECT_EQ(get("/api/gpu/leases", certified())->status(), 200);
 }
 
-TEST_F(CertificateRoutes, OneThatEndedIsRefusedOnItsOpenConnection) {
+TEST_F(CertificateRoutes, AnExpiredOneIsRefusedOnItsOpenConnection) {
   const http::Peer peer = certified();
   pass(seconds(60));
   const auto refused = get("/api/gpu/leases", peer);
@@ -37,7 +37,7 @@ TEST_F(CertificateRoutes, OneThatEndedIsRefusedOnItsOpenConnection) {
   EXPECT_THAT(refused->message(), HasSubstr("expired at"));
 }
 
-TEST_F(CertificateRoutes, OneThatIsRevokedIsRefusedUntilItIsNot) {
+TEST_F(CertificateRoutes, ARevokedOneIsRefusedUntilItsRevocationIsRemoved) {
   const http::Peer peer = certified();
   certificates_.revoke({"0a1b"});
   const auto refused = get("/api/gpu/leases", peer);
@@ -69,9 +69,9 @@ TEST_F(CertificateRoutes, ItsStreamsEndWhenItIsRevoked) {
   EXPECT_TRUE(stream->answer->feed->over());
 }
 
-class Strangers : public LeaseRoutes {
+class AnonymousCallers : public LeaseRoutes {
  protected:
-  Strangers() {
+  AnonymousCallers() {
     tls_.trouble = "the file /etc/secret/place/tls.pem expired";
     context_.tls = &tls_;
     context_.closed_doors = &closed_;
@@ -80,14 +80,14 @@ class Strangers : public LeaseRoutes {
   const std::map<std::string, std::string> closed_{{"tls.listen 192.0.2.9:9411", "is taken"}};
 };
 
-TEST_F(Strangers, AreToldWhetherTheDaemonIsReadyAndNoMore) {
+TEST_F(AnonymousCallers, GetOnlyTheStateOfTheDaemon) {
   const std::string text = get("/ready", over_tls())->text();
   for (const char* detail : {"/etc/secret", "192.0.2.9"}) EXPECT_THAT(text, Not(HasSubstr(detail)));
   EXPECT_THAT(text, HasSubstr(R"("notes":[])"));
   EXPECT_THAT(get("/health", over_tls())->text(), Not(HasSubstr("1.2.3")));
 }
 
-TEST_F(Strangers, AreNotToldTheMachinesNameByItsPages) {
+TEST_F(AnonymousCallers, GetPagesWithoutTheNameOfTheMachine) {
   for (const char* page : {"/gpu/0", "/queue", "/alerts", "/usage", "/audit", "/login"}) {
     const auto answer = get(page, over_tls());
     ASSERT_EQ(answer->status(), 200) << page;
@@ -97,7 +97,7 @@ TEST_F(Strangers, AreNotToldTheMachinesNameByItsPages) {
   }
 }
 
-TEST_F(Strangers, AreThoseWhoMayNotRead) {
+TEST_F(AnonymousCallers, AreThoseWithoutReadAccess) {
   const std::string ready = get("/ready", local_user(kAlice))->text();
   EXPECT_THAT(ready, HasSubstr("/etc/secret/place/tls.pem"));
   EXPECT_THAT(ready, HasSubstr("tls.listen 192.0.2.9:9411 is closed: is taken"));

@@ -101,7 +101,7 @@ struct Context {
   std::function<std::optional<std::string>(std::uint32_t uid)> user_name = [](std::uint32_t) {
     return std::nullopt;
   };
-  // Returns whether the name service has said that there is no such user; never waits.
+  // Returns whether the name service has reported that the user does not exist; never waits.
   std::function<bool(std::uint32_t uid)> user_gone = [](std::uint32_t) { return false; };
   // Returns the use under a lease until now; nothing before the grant.
   std::function<std::optional<protocol::LeaseUse>(const lease::Lease&)> lease_use =
@@ -122,8 +122,8 @@ struct Context {
   RenderedOnce openapi = {};
   RenderedOnce front_text = {};
   RenderedOnce front_page = {};
-  // Questions to the history, the books, the alerts and the audit, shared fairly between those who
-  // ask: see requester_of().
+  // Queries of the history, the usage records, the alerts and the audit. Their users take turns:
+  // see requester_of().
   FairLine questions{shares::kQuestions, shares::kQuestionsOfOne};
   std::shared_ptr<LeaseBoard> lease_board = {};  // see board_of()
   std::shared_ptr<QueueText> queue_text = {};    // made at the first request

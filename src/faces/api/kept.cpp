@@ -29,21 +29,21 @@ Unread tokens(const Context& context) {
   return unread(!context.tokens.loaded(), "the tokens are still being read; ask again");
 }
 
-// Alerts, settings and energy go on where the disk cannot be read, and their answers say so.
+// Alerts, settings and energy continue if the disk cannot be read, and their answers say so.
 
 Unread alerts(const Context& context) {
   return unread(context.alerts.reading(),
-                "what was kept of alerts is still being read; ask again in a moment");
+                "stored alerts are still being read; try again in a moment");
 }
 
 Unread settings(const Context& context) {
   return unread(context.control.reading(),
-                "what was set before is still being read; ask again in a moment");
+                "stored settings are still being read; try again in a moment");
 }
 
 Unread energy(const Context& context) {
   return unread(context.energy.reading(),
-                "what was counted before is still being read; ask again in a moment");
+                "stored energy counts are still being read; try again in a moment");
 }
 
 Unread leases_and_alerts(const Context& context) {
@@ -53,7 +53,8 @@ Unread leases_and_alerts(const Context& context) {
 
 using Book = Unread (*)(const Context&);
 
-// Which book the routes are about whose tag and path begin so; the first row that fits counts.
+// The stored state behind routes with this tag and this beginning of the path. The first row that
+// matches applies.
 struct Row {
   std::string_view tag;
   std::string_view path;
@@ -67,8 +68,8 @@ constexpr std::array kBooks = {
     Row{"Alerts", "/api/gpu/alerts/test", &nothing},
     Row{"Alerts", "/", &alerts},
     Row{"Energy", "/", &energy},
-    Row{"Control", "/api/gpu/manage/operations", &nothing},  // of this life
-    Row{"Control", "/", &settings, "GET"},                   // a change waits by itself
+    Row{"Control", "/api/gpu/manage/operations", &nothing},  // since the start
+    Row{"Control", "/", &settings, "GET"},                   // a change waits on its own
     Row{"Leases", "/", &leases},
     Row{"Slurm", "/", &leases_and_alerts},
     Row{"Tokens", "/", &tokens},
@@ -93,7 +94,7 @@ std::optional<http::Response> not_read_yet(const Context& context,
   const Unread why = book_of(route)(context);
   if (!why) return std::nullopt;
   http::Response response = render_error(route, *why);
-  // By this field our clients send the request again. A disk that fails is not well soon.
+  // With this field, our clients retry. A disk that fails does not recover soon.
   if (!context.leases.in_trouble()) {
     response.headers.push_back({std::string(protocol::kReadingField), "true"});
   }

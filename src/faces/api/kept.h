@@ -1,5 +1,5 @@
-// What the daemon has kept of its earlier lives, and reads after its start. Until then an empty
-// list, or "there is none", would say more than is known.
+// The state that the daemon has stored before its restart and reads after it. Until then, an empty
+// list or a 404 would claim more than is known.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@ namespace gpuyard::api {
 
 struct Context;
 
-// Whether the answers of a route are about it, so that they may have to wait.
+// Returns whether the answers of a route depend on stored state, so that they may have to wait.
 bool is_about_what_is_kept(const protocol::RouteInfo&);
 
-// Returns the answer to a call of a route about what is kept, while that is still being read: 503,
-// with Retry-After, and with protocol::kReadingField if it will soon be over. Nothing once it is
-// read, and for routes about the driver, the configuration or this life of the daemon.
+// Returns a 503 for a route about stored state that is still being read, with Retry-After, and with
+// protocol::kReadingField if the reading will end soon. Returns nothing once it is read, and for
+// routes about the driver, the configuration or events since the start.
 std::optional<http::Response> not_read_yet(const Context&, const protocol::RouteInfo&);
 
 }  // namespace gpuyard::api

@@ -1,4 +1,4 @@
-// Right after a start what was kept is not read yet: that is never told as "there is none".
+// Right after a start, stored state is not read yet. No answer may claim that there is none.
 #include "api/kept.h"
 
 #include <set>
@@ -18,7 +18,7 @@ class JustStarted : public Routes {
   JustStarted() : Routes(2) {
     world_.leases.emplace(loop_, world_.ground, world_.disk, world_.policy, "boot-1");
     world_.leases->on_gpus(world_.fleet);
-    world_.leases->start();  // it hears of its disk in the loop's next turn
+    world_.leases->start();  // its disk answers in the loop's next turn
   }
   void read_all() {
     tokens_.start();
@@ -34,7 +34,7 @@ class JustStarted : public Routes {
                      : route.method == "POST" ? http::Method::post
                      : route.method == "PUT"  ? http::Method::put
                                               : http::Method::del;
-    // A name in the path: the number 1 is no lease, no token and no alert.
+    // Fills each name in the path with 1, which is not a lease, a token or an alert.
     std::string path(route.pattern);
     for (std::size_t at = path.find('{'); at != path.npos; at = path.find('{')) {
       path.replace(at, path.find('}') - at + 1, "1");
@@ -65,7 +65,7 @@ bool is_kept_elsewhere(const protocol::RouteInfo& route) {
          (kTags.contains(route.tag) && !kOfThisLife.contains(route.pattern));
 }
 
-TEST_F(JustStarted, RoutesAboutWhatIsKeptAreAskedLater) {
+TEST_F(JustStarted, RoutesAboutStoredStateAnswer503) {
   int put_off = 0;
   for (const BoundRoute& route : table()) {
     SCOPED_TRACE(std::string(route.info.method) + " " + std::string(route.info.pattern));
@@ -80,7 +80,7 @@ TEST_F(JustStarted, RoutesAboutWhatIsKeptAreAskedLater) {
   }
 }
 
-TEST_F(JustStarted, ADiskThatFailsIsNotAskedAgainSoon) {
+TEST_F(JustStarted, AFailingDiskIsNotReportedAsReading) {
   world_.disk.fails = Error{Errc::unavailable, "no such disk"};
   loop_.run_posted();
   const auto answer = ask(protocol::kLeases);
@@ -90,14 +90,14 @@ TEST_F(JustStarted, ADiskThatFailsIsNotAskedAgainSoon) {
   EXPECT_EQ(http::find_header(answer->headers, "X-Gpuyard-Reading"), "");
 }
 
-TEST_F(LeaseRoutes, AHeldLeaseIsThereOnceItWasRead) {
+TEST_F(LeaseRoutes, AHeldLeaseIsFoundOnceItIsRead) {
   held(R"({"id":"train-1-of-many-leases"})", process(10));
   const http::Peer holder = process(10);
   world_.leases.emplace(loop_, world_.ground, world_.disk, world_.policy, "boot-1");
   world_.leases->on_gpus(world_.fleet);
   world_.leases->start();
   const std::string path = "/api/gpu/leases/train-1-of-many-leases";
-  const auto early = del(path, holder);  // what it posts runs after its answer
+  const auto early = del(path, holder);  // its posted tasks run after its answer
   EXPECT_EQ(early->status(), 503);
   EXPECT_THAT(early->message(), HasSubstr("still being looked at"));
   EXPECT_EQ(del(path, holder)->status(), 200);

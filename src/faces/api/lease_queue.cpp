@@ -17,7 +17,7 @@
 namespace gpuyard::api {
 namespace {
 
-// What is done to those of the named GPUs that it changes.
+// An action, the GPUs that the request names and those that it changes.
 struct GpuDeed {
   std::string action;
   std::vector<DeviceId> named;

@@ -60,9 +60,9 @@ protocol::Load load_of(const lease::Leases&);
 
 inline constexpr std::size_t kShortestLeaseId = 4;
 
-// Returns the id that `name` is, else the one that begins with it, if only one does; of several,
-// the only one whose lease has not ended. Leases of `owner` come before those of others: ids that
-// others choose do not get in his way. Errors: not_found, conflict, which names them.
+// Returns the ID equal to `name`, else the only one that begins with it, else the only one of those
+// whose lease has not ended. Leases of `owner` come before those of other users, so that the IDs of
+// other users do not interfere. Errors: not_found, conflict, which names them.
 Result<std::string> lease_named(const lease::Leases&, std::string_view name,
                                 std::optional<std::uint32_t> owner = std::nullopt);
 

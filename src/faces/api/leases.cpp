@@ -27,7 +27,7 @@ static_assert(protocol::kLatestAnswer + std::chrono::seconds(10) <= http::Limits
 // The id of a lease that the caller names. A token of some GPUs is for no lease of others.
 Result<std::string> lease_for(const Context& context, const Asked& asked, std::string_view name) {
   const Viewer viewer = viewer_of(asked.principal);
-  // An administrator names everybody's.
+  // An administrator names the leases of all users.
   auto id = lease_named(context.leases, name, viewer.admin ? std::nullopt : viewer.uid);
   if (!id || asked.principal.gpus.empty()) return id;
   const lease::Lease* lease = context.leases.find(*id);
@@ -72,8 +72,8 @@ lease::Leases::Answer answer_with(Context& context, const Viewer& viewer,
   };
 }
 
-// What an administrator does to another user's lease, or any user by force, has lines in the audit.
-// Empty: what the holder does is in the books.
+// The audit's action for a forced change, or for a change by an administrator to another user's
+// lease. Empty for the holder's own changes: they are in the records of leases.
 using LeaseDeed = std::optional<std::string>;
 
 LeaseDeed deed_to(const Asked& asked, const lease::Lease& lease, std::string_view what,
@@ -209,7 +209,7 @@ void add_lease_member(Context& context, const Asked& asked, const protocol::Leas
   const lease::Lease* const decided = context.leases.find_decided(*id);
   if (decided == nullptr) return respond(lease::no_such_lease(*id));
   const lease::Lease before = *decided;
-  const auto what = fmt::format("count pid {} to", body.pid);
+  const auto what = fmt::format("add pid {} to", body.pid);
   context.leases.add_member(
       caller_of(asked), *id, body.pid, body.fence,
       noting_answer(context, asked, before, deed_to(asked, before, what), respond));

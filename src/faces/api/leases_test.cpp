@@ -201,7 +201,7 @@ TEST_F(LeaseRoutes, WhatCannotBeGrantedAtAllIsSaidAtOnce) {
   EXPECT_EQ(refused->status(), 400);
 }
 
-TEST_F(LeaseRoutes, AnIdMayBeginLikeAnothers) {
+TEST_F(LeaseRoutes, AnIdMayShareABeginningWithAnother) {
   held(R"({"id":"train-pipeline-0"})", process(10));
   held(R"({"id":"train-pipeline-0001"})", process(11, kBob));
   for (const char* const body :
@@ -214,7 +214,7 @@ TEST_F(LeaseRoutes, AnIdMayBeginLikeAnothers) {
   EXPECT_EQ(get("/api/gpu/leases/train-pipeline-0")->lease().id, "train-pipeline-0");
 }
 
-TEST_F(LeaseRoutes, AUsersOwnLeaseIsMeantBeforeThoseOfOthers) {
+TEST_F(LeaseRoutes, AUsersOwnLeaseIsFoundBeforeThoseOfOtherUsers) {
   held(R"({"id":"train-pipeline-0001"})", process(10));
   held(R"({"id":"train-pipeline-0"})", process(11, kBob));
   for (const char* const name : {"train", "train-pipeline-0"}) {
@@ -222,7 +222,8 @@ TEST_F(LeaseRoutes, AUsersOwnLeaseIsMeantBeforeThoseOfOthers) {
     EXPECT_EQ(get(path, process(10))->lease().id, "train-pipeline-0001") << name;
     EXPECT_EQ(get(path, process(11, kBob))->lease().id, "train-pipeline-0") << name;
   }
-  EXPECT_EQ(get("/api/gpu/leases/train", process(12, 0))->status(), 409) << "root names all";
+  EXPECT_EQ(get("/api/gpu/leases/train", process(12, 0))->status(), 409)
+      << "root names the leases of all users";
   EXPECT_EQ(get("/api/gpu/leases/train-pipeline-0", process(12, 0))->lease().uid, kBob);
   EXPECT_EQ(del("/api/gpu/leases/train", process(10))->status(), 200);
   EXPECT_EQ(get("/api/gpu/leases/train-pipeline-0", process(11, kBob))->lease().state, State::held);

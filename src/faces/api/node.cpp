@@ -113,7 +113,8 @@ void get_ready(Context& context, const Asked& asked, const NoParams&,
   if (may_know_machine(asked.principal)) {
     readiness.notes = notes_of(context);
   } else {
-    readiness.reason = readiness.ready ? "ready" : "not ready; a token of scope read tells why";
+    readiness.reason =
+        readiness.ready ? "ready" : "not ready; send a token of scope read to see why";
   }
   respond(readiness, readiness.ready ? 200 : 503);
 }

@@ -90,7 +90,7 @@ struct Authority {
   std::optional<gid_t> control_gid = {};  // empty: this machine has no such group
   std::string lease_socket = {};          // its clients may at most lease; "": there is none
   Scope anonymous = Scope::open;          // of whoever shows no token over TLS
-  // What the names in client certificates stand for: tokens without an id.
+  // The rights of names in client certificates, as tokens without an ID.
   std::map<std::string, access::Token> certificates = {};
 
   bool is_admin(uid_t uid) const { return uid == 0 || uid == daemon_uid; }
@@ -105,8 +105,8 @@ Principal principal_of(const http::Peer&, const Authority&);
 // The caller who shows a good token. `member`: whether its user is of the group now.
 Principal principal_of(const access::Token&, Way, bool member, const Authority&);
 
-// Returns whether the principal may be told what the machine is called, what runs on it and what is
-// wrong with it. Strangers are told whether the daemon works, and no more.
+// Returns whether the principal may see the machine's name, its workload and its problems. Other
+// callers may only see whether the daemon works.
 inline bool may_know_machine(const Principal& principal) {
   return principal.scope >= Scope::read;
 }

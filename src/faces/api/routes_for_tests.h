@@ -134,7 +134,7 @@ class Routes : public ::testing::Test {
                    .alert_cost = nothing_measured_,
                    .version = "1.2.3",
                    .metrics_prefix = "gpuyard"};
-  // What a client certificate with this name may do.
+  // The rights of a client certificate with this name.
   static Authority authority() {
     Authority authority(kDaemon, "gpuyard", 600);
     access::Token grant;

@@ -98,7 +98,7 @@ void get_slurm(Context& context, const NoParams&, const Responder<SlurmNode>& re
   respond(node_of(context));
 }
 
-// The audit has one line of the hook that makes leases observe only, and none of the others.
+// The audit has a line for the hook that makes leases observe only, and none for later hooks.
 void note_observing(const Context& context, const Asked& asked, bool before) {
   if (before || !context.leases.gpus().observes_only()) return asked.changed_nothing();
   asked.did("leave the GPUs to Slurm");

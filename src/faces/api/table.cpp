@@ -121,7 +121,7 @@ void note_refusal(Context& context, const Principal& principal, const http::Requ
   context.control.note_refusal(asker, fmt::format("{} {}", route.method, request.path), why);
 }
 
-// Writes into the audit what a call has changed, right before its answer is sent.
+// Writes the changes of a call into the audit, right before its answer is sent.
 class AuditedCall {
  public:
   AuditedCall(Context& context, const protocol::RouteInfo& route, const http::Request& request,

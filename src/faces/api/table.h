@@ -25,10 +25,10 @@ struct Context;  // see context.h
 
 http::Response render_error(const protocol::RouteInfo&, const Error&);
 
-// What a handler says of its change, for the audit.
+// The changes that a handler reports for the audit.
 struct Deeds {
   std::vector<control::Deed> done = {};
-  bool said = false;  // false: the method and the path of the request are what was done
+  bool said = false;  // false: the action is the method and path of the request
 };
 
 // The parts of a call besides its route.
@@ -43,21 +43,22 @@ struct Asked {
   // RouteInfo::for_holders.
   std::optional<Error> unless_holder = {};
   std::string accept = {};            // the Accept field, for routes with also_produces
-  std::shared_ptr<Deeds> deeds = {};  // null: nothing is noted
+  std::shared_ptr<Deeds> deeds = {};  // null: nothing is recorded
 
-  // Say, before the call is answered, what was changed: each is a line in the audit. Without any of
-  // them a success of a route that is_audited() has a line of its method and path.
-  void did(const std::string& action) const;  // is about no GPU
+  // Report changes, before the call is answered: each is a line in the audit. Without a report, a
+  // success of a route that is_audited() has a line with its method and path.
+  void did(const std::string& action) const;  // concerns no GPU
   void did(const std::string& action, const std::vector<DeviceId>& gpus,
            bool forced = false) const;  // a line for each GPU; no GPU: nothing was changed
   void changed_nothing() const { did("", {}); }
 };
 
-// The party as which a client shares the daemon's queues, and as which its refusals are counted. A
-// user of this machine has all addresses of its loopback network, which is therefore one party.
+// Returns the party whose share of the daemon's queues a client uses, and whose refusals include
+// its own. A local user can use every address of the loopback network, which is therefore one
+// party.
 std::string party_of(const http::Peer&);
 
-// Whose share of the daemon's queues the call takes.
+// Returns the party whose share of the daemon's queues the call uses.
 inline Requester requester_of(const Asked& asked) {
   return {party_of(asked.peer), asked.principal.scope >= Scope::admin};
 }

@@ -62,10 +62,11 @@ Requester token_requester(const Context& context, const Asked& asked) {
 Result<void> count_change(const Context& context, const Requester& requester) {
   const auto wait = context.tokens.count_change(requester);
   if (!wait) return {};
-  return Error{Errc::busy,
-               fmt::format("one user may make and revoke {} tokens in a minute; ask again in {} s",
-                           shares::kTokenChangesAMinute,
-                           std::chrono::ceil<std::chrono::seconds>(*wait).count())};
+  return Error{
+      Errc::busy,
+      fmt::format("one user may create and revoke {} tokens in a minute; ask again in {} s",
+                  shares::kTokenChangesAMinute,
+                  std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }
 
 Result<void> check_name(const std::string& name) {

@@ -417,7 +417,7 @@ TEST_F(TokenRoutes, AnAdministratorMakesThemForOthersAndForServices) {
   EXPECT_EQ(revoked, 2U);
 }
 
-TEST_F(TokenRoutes, RevokingAgainAnswersAndLeavesNoTrace) {
+TEST_F(TokenRoutes, RevokingAgainSucceedsAndChangesNothing) {
   const auto one = made({.name = "ci", .uid = kAlice, .made_by = "uid 1000"});
   const std::string path = "/api/gpu/tokens/" + one.token.id;
   EXPECT_EQ(del(path, local_user(kAlice))->status(), 200);
@@ -433,7 +433,7 @@ TEST_F(TokenRoutes, RevokingAgainAnswersAndLeavesNoTrace) {
   EXPECT_EQ(settings_.audit.size(), 1U);
 }
 
-TEST_F(TokenRoutes, AUserChangesSixtyTokensAMinute) {
+TEST_F(TokenRoutes, AUserMayChangeSixtyTokensAMinute) {
   const auto revoke = [&](std::uint32_t uid) {
     return del("/api/gpu/tokens?uid=" + std::to_string(uid), local_user(uid));
   };
@@ -452,7 +452,7 @@ TEST_F(TokenRoutes, AUserChangesSixtyTokensAMinute) {
   EXPECT_EQ(del("/api/gpu/tokens/ci", local_user(kAlice))->status(), 200);
 }
 
-TEST_F(TokenRoutes, ContainersUsersShareTheirPersonsChanges) {
+TEST_F(TokenRoutes, UsersOfAContainerShareTheLimitOfItsOwner) {
   context_.person_behind = [](std::uint32_t uid) { return uid >= 100'000 ? kAlice : uid; };
   for (std::uint32_t i = 0; i < 60; ++i) {
     const std::uint32_t uid = 100'000 + i;
@@ -461,7 +461,7 @@ TEST_F(TokenRoutes, ContainersUsersShareTheirPersonsChanges) {
   EXPECT_EQ(del("/api/gpu/tokens?uid=1000", local_user(kAlice))->status(), 503);
 }
 
-TEST_F(TokenRoutes, ChangesAreQueuedForTheUserWhoAsks) {
+TEST_F(TokenRoutes, ChangesUseTheShareOfTheCaller) {
   const Requester alice{"uid 1000", false};
   const std::string wish = R"({"name":"ci","scope":"read"})";
   post("/api/gpu/tokens", wish, local_user(kAlice));
@@ -472,7 +472,7 @@ TEST_F(TokenRoutes, ChangesAreQueuedForTheUserWhoAsks) {
   EXPECT_TRUE(token_archive_.requesters.back().privileged);
 }
 
-TEST_F(TokenRoutes, ARevocationThatIsNotKeptIsListedAsSuch) {
+TEST_F(TokenRoutes, ARevocationThatIsNotStoredIsListedAsSuch) {
   const auto one = made({.name = "ci", .uid = kAlice, .made_by = "uid 1000"});
   token_archive_.broken = Error{Errc::unavailable, "the disk is full"};
   const Calls refused = del("/api/gpu/tokens/ci", local_user(kAlice));
@@ -508,7 +508,7 @@ TEST_F(TokenRoutes, TokensLiveFromASecondToTenYears) {
   EXPECT_EQ(wish("315360000")->status(), 201);
 }
 
-TEST_F(TokenRoutes, TokensOfAUserWhoIsGoneAreMarked) {
+TEST_F(TokenRoutes, TokensOfADeletedUserAreMarked) {
   made({.name = "ci", .uid = 1234, .made_by = "uid 0"});
   made({.name = "of a container", .uid = 100'000, .made_by = "uid 0"});
   EXPECT_THAT(get("/api/gpu/tokens", local_user(0))->text(), Not(HasSubstr(R"("user_gone":true)")));

@@ -133,14 +133,14 @@ std::string in_words(const std::string& message) {
 
 namespace {
 
-constexpr std::size_t kMostOfBody = 1000;  // of one that is no error of ours
+constexpr std::size_t kMostOfBody = 1000;  // of a body that is not an error of gpuyard
 
-// No daemon answers so: a proxy in front of it does, or the address is another server's.
+// A daemon never redirects: the answer is from a proxy in front of it or from another server.
 Error redirected(const http::ClientResponse& response) {
   const std::string_view to = response.header("Location");
   return {Errc::invalid,
-          fmt::format("the answer leads elsewhere: status {}{}{}. No redirect is followed, because "
-                      "it would show the token to another server; name the daemon's own address",
+          fmt::format("the server redirects: status {}{}{}. No redirect is followed, because it "
+                      "would send the token to another server; name the daemon's own address",
                       response.status, to.empty() ? "" : ", to ", to.substr(0, kMostOfBody))};
 }
 

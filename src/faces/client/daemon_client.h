@@ -15,7 +15,7 @@
 namespace gpuyard::client {
 
 inline constexpr Duration kAnswerDeadline = std::chrono::seconds(2);
-// How long a request is sent again while the daemon still reads what it has kept.
+// How long a request is retried while the daemon is reading its stored state.
 inline constexpr Duration kInsists = std::chrono::seconds(30);
 
 enum class Patience : std::uint8_t { none, insists };
@@ -24,16 +24,17 @@ enum class Patience : std::uint8_t { none, insists };
 std::string target_of(std::string_view pattern, const NamedValues& parameters);
 
 // Sends the request and returns the body of a 2xx answer. Any other answer is an error with the
-// daemon's own message. With Patience::insists the request is sent again as wait_after() says.
+// daemon's own message. With Patience::insists the request is retried as wait_after() says.
 Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, std::string target,
                              std::string body, Duration deadline,
                              std::size_t max_answer = http::kDefaultMaxBody,
                              Patience = Patience::none);
 
-// How long to wait before a request is sent again; nothing: it is not. It was sent again `again`
-// times, and has taken so long. Only what was not done, and will be soon, is sent again: while the
-// daemon reads what it has kept, for kInsists, and when the caller is over his share, three times
-// within 5 s. What else is unavailable may stay so, or may have been done.
+// Returns how long to wait before the next retry; nothing: no retry. `again` is the number of
+// retries before, `taken` the time since the first attempt. Only requests that were not carried out
+// and soon can be are retried: for kInsists while the daemon is reading its stored state, and three
+// times within 5 s when the caller has exceeded a share. Any other unavailability may last, or the
+// request may have been carried out.
 std::optional<Duration> wait_after(const http::ClientResponse& refusal, int again, Duration taken);
 
 // Whether the error passes once the daemon is back or ready: then ask again.
@@ -60,7 +61,7 @@ Result<Answer> call(const http::Endpoint& daemon,
   return answer_from<Answer>(daemon.text(), *received);
 }
 
-// The same for a caller who has the time: see exchange().
+// The same with Patience::insists: see exchange().
 template <class Params, class Answer, class Body>
 Result<Answer> insist(const http::Endpoint& daemon,
                       const protocol::Route<Params, Answer, Body>& route,

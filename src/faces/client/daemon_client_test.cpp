@@ -32,7 +32,7 @@ TEST(ErrorOf, NamesTheFieldAndNotItsPlace) {
   EXPECT_EQ(error.message, "among: GPU index 99 is out of range");
 }
 
-TEST(ErrorOf, ARedirectSaysWhereItLeadsAndWhatToDo) {
+TEST(ErrorOf, ARedirectNamesItsTargetAndTheNextStep) {
   http::ClientResponse moved;
   moved.status = 302;
   moved.headers = {{"Location", "https://elsewhere/login"}};
@@ -50,14 +50,14 @@ http::ClientResponse refusal(const std::string& code, std::vector<http::Header> 
   return {status, std::move(fields), R"({"error":{"code":")" + code + R"(","message":"no"}})"};
 }
 
-TEST(WaitAfter, WhileTheDaemonReadsForHalfAMinute) {
+TEST(WaitAfter, RetriesForHalfAMinuteWhileTheDaemonIsReading) {
   const auto reads = refusal("unavailable", {{"Retry-After", "1"}, {"X-Gpuyard-Reading", "true"}});
   EXPECT_EQ(wait_after(reads, 0, {}), kSecond);
   EXPECT_EQ(wait_after(reads, 29, 29 * kSecond), kSecond);
   EXPECT_EQ(wait_after(reads, 30, 30 * kSecond), std::nullopt);
 }
 
-TEST(WaitAfter, OverAShareThreeTimes) {
+TEST(WaitAfter, RetriesThreeTimesOverAShare) {
   for (const int status : {503, 429}) {
     const auto over = refusal("busy", {{"Retry-After", "1"}}, status);
     EXPECT_EQ(wait_after(over, 0, {}), kSecond);
@@ -70,7 +70,7 @@ TEST(WaitAfter, OverAShareThreeTimes) {
   EXPECT_EQ(wait_after(refusal("busy", {}), 0, {}), std::nullopt);
 }
 
-TEST(WaitAfter, NothingElseIsSentAgain) {
+TEST(WaitAfter, RetriesNothingElse) {
   for (const char* code : {"unavailable", "timed_out", "conflict"}) {
     EXPECT_EQ(wait_after(refusal(code, {{"Retry-After", "1"}}), 0, {}), std::nullopt) << code;
   }

@@ -18,7 +18,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Letters and digits, and what joins them in ids, UUIDs, PCI addresses and numbers of jobs.
+// Letters, digits and the separators of IDs, UUIDs, PCI addresses and job numbers.
 bool is_word(std::string_view text) {
   constexpr std::string_view kJoins = "-_.:/+";
   const auto fits = [&](char c) {
@@ -58,7 +58,7 @@ constexpr std::array<std::string_view, 25> kMoments = {
     "began_at",   "ends_at",  "began",         "first_seen",   "last_seen",
     "started_at", "ended_at", "failing_since", "covers_since", "started"};
 
-// An empty text says that there is none.
+// An empty text means that there is no value.
 bool has_its_form(std::string_view name, std::string_view text) {
   if (text.empty()) return true;
   if (std::ranges::find(kWords, name) != kWords.end()) return is_word(text);
@@ -69,7 +69,7 @@ bool has_its_form(std::string_view name, std::string_view text) {
 class Sieve {
  public:
   std::size_t dropped = 0;
-  std::string fault;  // the path of the last field with another form
+  std::string fault;  // path of the last malformed field
 
   // Returns whether the value may stay.
   bool keeps(boost::json::value& value, const std::string& path) {
@@ -86,7 +86,7 @@ class Sieve {
     if (object == nullptr) return true;
     return std::ranges::all_of(*object, [&](auto& field) {
       const std::string_view name = field.key();
-      // Its names are those of readings.
+      // Its fields have the names of readings.
       if (name == "missing") return true;
       const std::string place = path + "/" + std::string(name);
       const auto* text = field.value().if_string();
@@ -97,14 +97,14 @@ class Sieve {
   }
 };
 
-// Once is enough: what asks again and again would say it each time.
+// Warns once: a client that polls would otherwise repeat the line with each answer.
 void say_dropped(std::string_view whose, std::size_t count) {
   static std::atomic<bool> said = false;
   if (said.exchange(true)) return;
   log::warning(
-      "{} of the entries in an answer of {} {} left out: an id, a UUID or a time in it has "
-      "another form",
-      count, whose, count == 1 ? "is" : "are");
+      "{} malformed {} in an answer of {} left out: an ID, a UUID or a time is not in gpuyard's "
+      "format",
+      count, count == 1 ? "entry" : "entries", whose);
 }
 
 }  // namespace
@@ -112,8 +112,7 @@ void say_dropped(std::string_view whose, std::size_t count) {
 Result<std::size_t> drop_malformed(boost::json::value& answer) {
   Sieve sieve;
   if (sieve.keeps(answer, "")) return sieve.dropped;
-  return Error{Errc::internal,
-               sieve.fault + ": has not the form of an id, a UUID or a time of gpuyard"};
+  return Error{Errc::internal, sieve.fault + ": malformed ID, UUID or time"};
 }
 
 Result<void> read_answer(std::string_view whose, std::string_view text, const json::Shape& shape,

@@ -1,5 +1,5 @@
-// The forms of ids, UUIDs, addresses and times in a daemon's answer. What has another form is no
-// daemon's of ours: it would become a word of a command line, a path, or a variable of a job.
+// Checks the form of IDs, UUIDs, addresses and times in a daemon's answer. They become words of
+// command lines, paths and variables of jobs. No gpuyard daemon sends a malformed one.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace gpuyard::client {
 
-// Removes each entry of a list in which such a field has another form, and returns how many those
-// are. Errc::internal: one that is in no list has. Looks at fields by their names; those that only
-// a newer daemon knows may be anything.
+// Removes each list entry that has a malformed field of these kinds, and returns their number.
+// Errc::internal: such a field is in no list. Fields are recognised by their names; fields that
+// only a newer daemon knows are not checked.
 Result<std::size_t> drop_malformed(boost::json::value& answer);
 
 // Reads an answer or an event that a daemon sent, without the entries that drop_malformed()

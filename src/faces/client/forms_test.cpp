@@ -25,14 +25,14 @@ bool is_refused(std::string_view text) {
   return !drop_malformed(answer);
 }
 
-TEST(Forms, KeepEntriesWithTheirForm) {
+TEST(Forms, KeepWellFormedEntries) {
   EXPECT_EQ(dropped_of(std::string("[").append(kGood).append(", {\"id\": \"\"}, {\"uuid\": 7}]")),
             0U);
   EXPECT_FALSE(is_refused(R"({"since": "2026-01-31T12:00:01+01:00"})"));
   EXPECT_FALSE(is_refused(R"({"since": "2026-01-31T12:00:01Z"})"));
 }
 
-TEST(Forms, DropTheEntryAndNotItsList) {
+TEST(Forms, DropOnlyTheMalformedEntryOfAList) {
   for (const char* wrong :
        {R"({"uuid": "GPU-\u001b[31m"})", R"({"id": "a;b"})", R"({"id": "-rf"})",
         R"({"lease": "a\nb"})", R"({"at": "yesterday"})", R"({"at": "2026-01-31T12:00:01Z\n"})",
@@ -42,7 +42,7 @@ TEST(Forms, DropTheEntryAndNotItsList) {
   }
 }
 
-TEST(Forms, LetNewFieldsBeAnything) {
+TEST(Forms, AcceptAnyValueInNewFields) {
   EXPECT_FALSE(is_refused(R"({"colour": "\u001b", "missing": {"uuid": "not known"}})"));
 }
 

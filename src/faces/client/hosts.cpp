@@ -266,7 +266,7 @@ Result<std::string> token_in(const std::string& file) {
   if ((found.st_mode & kOthers) != 0) {
     const std::string mend = S_ISREG(found.st_mode)
                                  ? fmt::format("`chmod 600 {}`, and make", shell_word(file))
-                                 : "it is no file; keep the token in one, and make";
+                                 : "it is not a regular file; store the token in one, and make";
     return Error{Errc::denied,
                  fmt::format("{} can be read by others, and so can the token in it: {} a new token",
                              file, mend)};
@@ -276,7 +276,7 @@ Result<std::string> token_in(const std::string& file) {
   return std::string(trimmed(*text));
 }
 
-// A path that stands in hosts.toml; "" stays.
+// Makes a path in hosts.toml absolute; "" stays empty.
 Result<std::string> path_of(const Keys& keys, const Named& host, std::string_view key,
                             const std::string& path) {
   if (path.empty()) return path;
@@ -295,8 +295,8 @@ std::string file_for(std::string pattern, const http::Origin& origin) {
   return pattern;
 }
 
-// The file of the token for this host. Of one host that is named the environment's comes first, of
-// many the host's own, and a file that would be of all of them is of none.
+// Returns the token file for this host. For a single host, the environment's file takes precedence.
+// For many hosts, the host's own does, and an environment's file without {} is ignored.
 Result<std::string> token_file_for(const Keys& keys, const Named& host,
                                    const http::Origin& origin) {
   auto own = path_of(keys, host, "token_file", host.token_file);
@@ -306,7 +306,7 @@ Result<std::string> token_file_for(const Keys& keys, const Named& host,
   return host.token_file.empty() ? of_each ? std::move(usual) : std::string() : own;
 }
 
-// The token for this host: of the environment, or of a file.
+// Returns the token for this host, from the environment or from a file.
 Result<std::string> token_for(const Keys& keys, const Named& host, const http::Origin& origin) {
   if (!keys.token.empty() && !keys.token_file.empty()) {
     return Error{Errc::invalid,
@@ -324,8 +324,8 @@ Result<std::string> token_for(const Keys& keys, const Named& host, const http::O
   return token;
 }
 
-// What the file says of this host, under whatever name; nothing if it does not have it. Entries
-// that differ are refused: it could be the one without the pin that counts.
+// Returns the entry of this host in the file, under any name; an empty one if there is none.
+// Entries that differ are refused, because the one without the pin could apply.
 Result<Named> entry_of(const http::Origin& origin, const std::string& file) {
   Named found;
   if (file.empty()) return found;

@@ -55,15 +55,14 @@ struct SshManner {
   Duration patience = std::chrono::seconds(15);  // for the login
 };
 
-// What the user has to reach a daemon elsewhere: what he shows to one over https, and where
-// hosts.toml has more of it, the pin of the daemon's key, who signs its certificate, and the file
-// of the token.
+// The user's means of reaching a remote daemon: the token for one over https, and hosts.toml, which
+// may have the pin of the daemon's key, the CA file of its certificate and a token file.
 struct Keys {
   std::string hosts_file = {};
   std::string token = {};       // GPUYARD_TOKEN
   std::string token_file = {};  // GPUYARD_TOKEN_FILE; {} in it is the host of the URL
-  // Many hosts are asked: none is shown GPUYARD_TOKEN, nor a file without {}, which are of one
-  // host.
+  // True for requests to many hosts. GPUYARD_TOKEN, and the token in a file without {}, are then
+  // not sent, because they are for one host.
   bool many = false;
   SshManner ssh = {};
   std::string home = {};  // what ~ means in hosts.toml; "": nothing
@@ -72,8 +71,8 @@ struct Keys {
 // The port of a URL that names none.
 inline constexpr std::uint16_t kHttpsPort = 9411;
 
-// The host is in lower case, without a dot at its end, so that each has one name. Errc::invalid if
-// it is no https://host[:port].
+// The host is in lower case and without a trailing dot, so that each host has one name.
+// Errc::invalid if it is no https://host[:port].
 Result<http::Origin> parse_https_url(std::string_view url);
 
 // An address of this machine's, as http::parse_endpoint takes it, or an ssh or https URL.

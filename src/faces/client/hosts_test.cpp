@@ -231,7 +231,7 @@ TEST_F(HttpsKeysTest, TheEnvironmentsTokenIsCheckedBeforeItIsSent) {
   EXPECT_THAT(complaint({.token = token_, .token_file = "/x"}), HasSubstr("both set"));
 }
 
-TEST_F(HttpsKeysTest, APinIsFoundWhateverTheLetters) {
+TEST_F(HttpsKeysTest, APinIsFoundWhateverTheCaseOfTheHost) {
   write("hosts.toml", fmt::format("[dgx1]\nurl = \"https://LAB.\"\npin = \"{}\"\n", pin_));
   for (const char* url : {"https://lab", "https://Lab.:9411", "https://LAB"}) {
     const auto daemon = called({}, url);
@@ -240,7 +240,7 @@ TEST_F(HttpsKeysTest, APinIsFoundWhateverTheLetters) {
   }
 }
 
-TEST_F(HttpsKeysTest, TwoEntriesOfAHostAreAlike) {
+TEST_F(HttpsKeysTest, EntriesOfOneHostThatDifferAreRefused) {
   const std::string one = fmt::format("[dgx1]\nurl = \"https://LAB\"\npin = \"{}\"\n", pin_);
   const std::string both = one + "[lab]\nurl = \"https://lab.:9411\"\n";
   write("hosts.toml", fmt::format("{}pin = \"{}\"\n", both, pin_));
@@ -256,14 +256,14 @@ TEST_F(HttpsKeysTest, TwoEntriesOfAHostAreAlike) {
   }
 }
 
-TEST_F(HttpsKeysTest, TheFileNamesWhoSignsACertificate) {
+TEST_F(HttpsKeysTest, HostsTomlNamesTheCaFile) {
   write("hosts.toml", "[dgx1]\nurl = \"https://lab\"\nca_file = \"/etc/our-ca.pem\"\n");
   const auto daemon = called();
   ASSERT_TRUE(daemon) << daemon.error().message;
   EXPECT_EQ(daemon->tls->origin.ca_file, "/etc/our-ca.pem");
 }
 
-TEST_F(HttpsKeysTest, ManyHostsAreShownNoTokenOfOne) {
+TEST_F(HttpsKeysTest, ATokenOfOneHostIsNotSentToMany) {
   const std::string own = access::TokenText::draw()->text();
   write("own", own);
   write("shared", token_);

@@ -81,7 +81,7 @@ class Watch {
   static constexpr Duration kPatience = std::chrono::seconds(1);
   // How often listeners are called.
   static constexpr Duration kPeriod = std::chrono::milliseconds(100);
-  // Callers that wait for a reading at the same time: more than one server has connections, of
+  // Callers that wait for a reading at the same time: more than the connections of one server, of
   // which each user has a share.
   static constexpr std::size_t kMostCallers = 4 * (shares::kConnections + shares::kKeptPlaces);
 

@@ -25,14 +25,15 @@ Result<http::Endpoint> way_to(const Host& host, const Manner& manner) {
 }
 
 Error with_audience(Error error, const http::Endpoint& daemon, const Manner& manner) {
-  const bool asks = error.message.find("token") != std::string::npos;  // of no code of ours
+  const bool asks =
+      error.message.find("token") != std::string::npos;  // no code means a missing token
   const bool without = daemon.tls && daemon.tls->token.empty();
   const bool shared = !manner.keys.token.empty() || !manner.keys.token_file.empty();
   if (asks && without && shared) {
     error.message += fmt::format(
-        "; a token is of one daemon, so many are not shown {}: name the token_file of each in "
+        "; {} is for one daemon, and is not sent to several: name the token_file of each host in "
         "hosts.toml, or set GPUYARD_TOKEN_FILE to a path with {{}} for the host's name",
-        manner.keys.token.empty() ? "the one of GPUYARD_TOKEN_FILE" : "GPUYARD_TOKEN");
+        manner.keys.token.empty() ? "the token of GPUYARD_TOKEN_FILE" : "GPUYARD_TOKEN");
   }
   return error;
 }

@@ -36,10 +36,12 @@ struct Manner {
 };
 
 // The way to a host's daemon, with the host's own token: that of hosts.toml, or of the file that
-// GPUYARD_TOKEN_FILE names with {} for the host. A host that strangers named has only the first.
+// GPUYARD_TOKEN_FILE names with {} for the host. A host from a list that others could have written
+// has only the first.
 Result<http::Endpoint> way_to(const Host&, const Manner&);
 
-// Says what to do instead if the daemon was not shown the environment's token and wants one.
+// Adds the next step to the error if the daemon requires a token and the environment's was not
+// sent.
 Error with_audience(Error, const http::Endpoint&, const Manner&);
 
 // Does `count` pieces of work, kAtOnce at a time, on threads of its own.

@@ -96,9 +96,9 @@ TEST(WayTo, AHostThatStrangersNamedGetsNoTokenOfTheEnvironment) {
   EXPECT_FALSE(way_to({"n1", "https://n1:9411", false}, manner)) << "whose file would be read";
 }
 
-TEST(WayTo, SaysWhyTheEnvironmentsTokenWasNotShown) {
+TEST(WayTo, SaysWhyTheEnvironmentsTokenWasNotSent) {
   Manner manner;
-  manner.keys.token = "gpy_x";  // of one daemon: it is not even looked at
+  manner.keys.token = "gpy_x";  // for one daemon: it is not even parsed
   const auto way = way_to({"n1", "https://n1:9411"}, manner);
   ASSERT_TRUE(way) << way.error().message;
   EXPECT_EQ(way->tls->token, "");

@@ -95,7 +95,7 @@ protocol::LeaseWish wish_of(const Client::LeaseRequest& request, Duration wait) 
   return wish;
 }
 
-// The message may go to a terminal or a log, and the daemon may be a stranger's.
+// The message may reach a terminal or a log, and the daemon need not be trusted.
 Error shown(const Error& error) {
   return {error.code, printable(error.message)};
 }
@@ -127,7 +127,7 @@ struct Client::State {
                      const Params& parameters = {}, const Body& body = {}) const {
     return shown(client::call(daemon, route, parameters, body, deadline));
   }
-  // The same of what the daemon has kept, and may still be reading.
+  // The same for stored state, which the daemon may still be reading.
   template <class Params, class Answer, class Body>
   Result<Answer> insist(const protocol::Route<Params, Answer, Body>& route,
                         const Params& parameters = {}, const Body& body = {}) const {

@@ -46,7 +46,7 @@ TEST_F(ClientTest, ADaemonThatIsAwayIsAnErrorOfTheRequest) {
   EXPECT_EQ(client->events().next(std::chrono::seconds(1)).error().code, Errc::unavailable);
 }
 
-TEST_F(ClientTest, NothingThatATerminalObeysIsInAnError) {
+TEST_F(ClientTest, AnErrorHasNoControlCharacters) {
   char directory[] = "/tmp/gpuyard-client-XXXXXX";
   ASSERT_NE(::mkdtemp(directory), nullptr);
   const std::string path = std::string(directory) + "/a.sock";
@@ -56,7 +56,7 @@ TEST_F(ClientTest, NothingThatATerminalObeysIsInAnError) {
   const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   ASSERT_EQ(::listen(listener, 4), 0);
-  std::thread stranger([&] {
+  std::thread server([&] {
     const std::string body = "{\"error\":{\"code\":\"conflict\",\"message\":\"a\\u001b\\u202eb\"}}";
     const std::string answer =
         "HTTP/1.1 409 Conflict\r\nContent-Type: application/json\r\nConnection: close\r\n"
@@ -74,7 +74,7 @@ TEST_F(ClientTest, NothingThatATerminalObeysIsInAnError) {
   EXPECT_EQ(client->inventory().error(), (gpuyard::Error{Errc::conflict, "a??b"}));
   EXPECT_EQ(client->leases().error(), (gpuyard::Error{Errc::conflict, "a??b"}));
   EXPECT_EQ(client->request("GET", "/").error(), (gpuyard::Error{Errc::conflict, "a??b"}));
-  stranger.join();
+  server.join();
   ::close(listener);
   ::unlink(path.c_str());
   ::rmdir(directory);

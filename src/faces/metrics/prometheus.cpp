@@ -159,11 +159,10 @@ void put_tls(Text& text, const TlsFigures& tls) {
     text.number("tls_certificate_expiry_timestamp_seconds", static_cast<double>(*tls.expires));
   }
   text.family("tls_certificate_refused", "gauge",
-              "1 while the files of the certificate are no good.");
+              "1 while the files of the certificate cannot be used.");
   text.number("tls_certificate_refused", tls.trouble.empty() ? 0 : 1);
-  text.family(
-      "tls_certificate_reload_failures_total", "counter",
-      "Files of a certificate that were no good, so that the old one stayed or none is there.");
+  text.family("tls_certificate_reload_failures_total", "counter",
+              "Failed loads of certificate files; the old certificate stays in use, or none is.");
   text.number("tls_certificate_reload_failures_total", static_cast<double>(tls.reload_failures));
   text.family("tls_handshakes_total", "counter", "Handshakes over TLS, by how they ended.");
   const auto ended = [&](std::string_view how, std::uint64_t count) {

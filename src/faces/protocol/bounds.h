@@ -1,5 +1,5 @@
-// Bounds that several records of requests share. A field's own bounds stand where it is described,
-// by GPUYARD_ABOUT, and the reader of requests checks them.
+// Bounds shared by several request records. The bounds of a single field are in its GPUYARD_ABOUT.
+// The reader of requests checks both.
 #pragma once
 
 #include <cstddef>
@@ -10,23 +10,22 @@
 
 namespace gpuyard::protocol {
 
-// Lengths of time, in seconds: nobody means more than a year, and it is far below what a Duration
-// holds.
+// Durations in seconds. A year is more than any request needs, and far below the longest Duration.
 inline constexpr double kShortestTime = 0.001;
 inline constexpr double kLongestTime = to_seconds(std::chrono::hours(366 * 24));
 
 // Numbers beyond this are not exact in every reader of JSON.
 inline constexpr double kLargestExact = 9'007'199'254'740'991;
 
-inline constexpr double kLastPid = 4'194'304;      // of Linux
+inline constexpr double kLastPid = 4'194'304;      // on Linux
 inline constexpr double kLastUid = 4'294'967'294;  // the next number means no user
 
-// Bytes of what people write for people: notes, reasons, comments.
+// Bytes of free text: notes, reasons, comments.
 inline constexpr std::size_t kLongestNote = 200;
 inline constexpr std::size_t kLongestModel = 64;
 inline constexpr std::size_t kLongestGpuName = 64;  // a UUID has 40
 inline constexpr std::size_t kLongestName = 64;     // of a rule, a sink, a token
-inline constexpr std::size_t kLongestWord = 32;     // of a few that are listed
+inline constexpr std::size_t kLongestWord = 32;     // of an enumeration
 
 inline constexpr std::size_t kMostGpuNames = lease::kMostGpus;
 

@@ -40,15 +40,15 @@ struct LastingWish : ChangeWish {
   std::optional<std::uint64_t> fence;
 };
 BOOST_DESCRIBE_STRUCT(LastingWish, (ChangeWish), (for_s, lease, fence))
-GPUYARD_ABOUT(LastingWish,
-              {"for_s", "It is put back after so many seconds; left out: when its owner says so.",
-               kShortestTime, kLongestTime},
-              {"lease",
-               "A lease of the caller's that has these GPUs: it is put back when that ends, too.",
-               0, lease::kLongestId},
-              {"fence", "The lease's fence: refused if it is another grant's.", 0, kLargestExact})
+GPUYARD_ABOUT(
+    LastingWish,
+    {"for_s", "Seconds after which the earlier value is restored. Omitted: until you restore it.",
+     kShortestTime, kLongestTime},
+    {"lease", "Lease of the caller that holds these GPUs. Its end also restores the earlier value.",
+     0, lease::kLongestId},
+    {"fence", "Fence of the lease; refused if it is from another grant.", 0, kLargestExact})
 
-// What no board reaches; the GPU's own range is narrower.
+// Beyond the range of any board; each GPU's own range is narrower.
 inline constexpr double kMostMilliwatts = 1e9;
 inline constexpr double kMostMegahertz = 1e6;
 
@@ -56,15 +56,15 @@ struct PowerLimitWish : LastingWish {
   std::int64_t power_limit_mw = 0;
 };
 BOOST_DESCRIBE_STRUCT(PowerLimitWish, (LastingWish), (power_limit_mw))
-GPUYARD_ABOUT(PowerLimitWish, {"power_limit_mw", "In milliwatts.", 1, kMostMilliwatts})
+GPUYARD_ABOUT(PowerLimitWish, {"power_limit_mw", "Power limit in milliwatts.", 1, kMostMilliwatts})
 
 struct ClocksWish : LastingWish {
   std::int64_t min_clock_mhz = 0;
   std::int64_t max_clock_mhz = 0;
 };
 BOOST_DESCRIBE_STRUCT(ClocksWish, (LastingWish), (min_clock_mhz, max_clock_mhz))
-GPUYARD_ABOUT(ClocksWish, {"min_clock_mhz", "The lowest clock.", 0, kMostMegahertz},
-              {"max_clock_mhz", "The highest clock.", 0, kMostMegahertz})
+GPUYARD_ABOUT(ClocksWish, {"min_clock_mhz", "Lowest clock in MHz.", 0, kMostMegahertz},
+              {"max_clock_mhz", "Highest clock in MHz.", 0, kMostMegahertz})
 
 struct EnabledWish : LastingWish {
   bool enabled = false;
@@ -77,16 +77,19 @@ struct ComputeModeWish : LastingWish {
 };
 BOOST_DESCRIBE_STRUCT(ComputeModeWish, (LastingWish), (compute_mode))
 GPUYARD_ABOUT(ComputeModeWish,
-              {"compute_mode", "\"default\", \"prohibited\" or \"exclusive_process\".", 0,
+              {"compute_mode",
+               "Compute mode: \"default\", \"prohibited\" or \"exclusive_process\".", 0,
                kLongestWord})
 
 struct ClearEccWish : ChangeWish {
   std::string counter;  // "volatile" (since the driver was loaded) or "aggregate" (ever)
 };
 BOOST_DESCRIBE_STRUCT(ClearEccWish, (ChangeWish), (counter))
-GPUYARD_ABOUT(ClearEccWish,
-              {"counter", "\"volatile\" (since the driver was loaded) or \"aggregate\" (ever).", 0,
-               kLongestWord})
+GPUYARD_ABOUT(
+    ClearEccWish,
+    {"counter",
+     "Counter to clear: \"volatile\" (since the driver was loaded) or \"aggregate\" (lifetime).", 0,
+     kLongestWord})
 
 // The parameters of a DELETE; the same as ChangeWish.
 struct RestoreQuery : ManagedGpus {
@@ -99,8 +102,9 @@ struct RestoreQuery : ManagedGpus {
 };
 BOOST_DESCRIBE_STRUCT(RestoreQuery, (ManagedGpus), (atomic, force, dry_run, wait, lease, fence))
 GPUYARD_ABOUT(RestoreQuery,
-              {"lease", "Restores what was set with this lease.", 0, lease::kLongestId},
-              {"fence", "The lease's fence: refused if it is another grant's.", 0, kLargestExact})
+              {"lease", "Restores the settings made with this lease.", 0, lease::kLongestId},
+              {"fence", "Fence of the lease; refused if it is from another grant.", 0,
+               kLargestExact})
 
 // A setting in words, and the numbers of its kind; the other numbers are null.
 struct SettingView {
@@ -228,7 +232,7 @@ struct AuditQuery {
 };
 BOOST_DESCRIBE_STRUCT(AuditQuery, (), (gpu, limit, before))
 GPUYARD_ABOUT(AuditQuery, {"limit", "The newest so many, 1 to 1000; 100.", 1, 1000},
-              {"before", "Only entries of lower numbers than this.", 0, kLargestExact})
+              {"before", "Only entries with a lower number.", 0, kLargestExact})
 
 struct AuditLine {
   std::int64_t number = 0;  // counts up

@@ -1,12 +1,12 @@
-// Header fields of an answer that both ends of the wire know.
+// Header fields of responses that the daemon and its clients share.
 #pragma once
 
 #include <string_view>
 
 namespace gpuyard::protocol {
 
-// Of an answer 503 that was given because the daemon still reads what it has kept: nothing was
-// done, and the request may be sent again.
+// Marks a 503 from a daemon that is reading its stored state: nothing was done, and the client may
+// retry.
 inline constexpr std::string_view kReadingField = "X-Gpuyard-Reading";
 
 }  // namespace gpuyard::protocol

@@ -1,5 +1,5 @@
-// Converts the bodies of leases to leasing's units. The reader has checked the bounds of their
-// fields.
+// Converts the bodies of lease requests to the units of `lease`. The reader of requests has checked
+// the bounds of their fields.
 #include "protocol/leases.h"
 
 #include <algorithm>

@@ -233,7 +233,8 @@ BOOST_DESCRIBE_STRUCT(RenewWish, (), (ttl_s, fence))
 GPUYARD_ABOUT(RenewWish,
               {"ttl_s", "From now, in seconds.", to_seconds(lease::kShortestTtl),
                to_seconds(lease::kLongestTtl)},
-              {"fence", "The lease's fence: refused if it is another grant's.", 0, kLargestExact})
+              {"fence", "Fence of the lease; refused if it is from another grant.", 0,
+               kLargestExact})
 
 // A process to be counted to a lease: the command of `gpuyard run`.
 struct MemberWish {
@@ -241,8 +242,9 @@ struct MemberWish {
   std::optional<std::uint64_t> fence;
 };
 BOOST_DESCRIBE_STRUCT(MemberWish, (), (pid, fence))
-GPUYARD_ABOUT(MemberWish, {"pid", "The number of a process of the caller's.", 1, kLastPid},
-              {"fence", "The lease's fence: refused if it is another grant's.", 0, kLargestExact})
+GPUYARD_ABOUT(MemberWish, {"pid", "PID of a process of the caller.", 1, kLastPid},
+              {"fence", "Fence of the lease; refused if it is from another grant.", 0,
+               kLargestExact})
 
 // A running process that uses GPUs, and is to get a lease of them.
 struct AdoptWish {
@@ -250,14 +252,15 @@ struct AdoptWish {
   std::optional<std::string> note;
 };
 BOOST_DESCRIBE_STRUCT(AdoptWish, (), (pid, note))
-GPUYARD_ABOUT(AdoptWish, {"pid", "The number of a process of the caller's.", 1, kLastPid},
-              {"note", "For people; at most 200 bytes.", 0, kLongestNote})
+GPUYARD_ABOUT(AdoptWish, {"pid", "PID of a process of the caller.", 1, kLastPid},
+              {"note", "Note; at most 200 bytes.", 0, kLongestNote})
 
 struct CordonWish {
   std::string reason;
 };
 BOOST_DESCRIBE_STRUCT(CordonWish, (), (reason))
-GPUYARD_ABOUT(CordonWish, {"reason", "Waiting users see it; at most 200 bytes.", 1, kLongestNote})
+GPUYARD_ABOUT(CordonWish,
+              {"reason", "Reason, visible to waiting users; at most 200 bytes.", 1, kLongestNote})
 
 struct Cordoned {
   int schema = 1;

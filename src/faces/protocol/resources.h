@@ -208,10 +208,11 @@ GPUYARD_ABOUT(Readiness,
               {"now",
                "The machine's own clock, RFC 3339; null from a daemon that is too old to say."},
               {"cuda_available", "NVML is initialised and there is at least one GPU."},
-              {"reason", "Why it is so; for whom may not read, the state alone."},
+              {"reason",
+               "Why it is or is not ready. Callers without read access get the state alone."},
               {"notes",
-               "What is wrong besides, for whom may read: an old certificate that is still in use, "
-               "an address where nobody can connect."})
+               "Other problems, for callers with read access, such as an old certificate that is "
+               "still in use or a closed address."})
 
 // Convert telemetry's records to the wire's.
 DriverInfo driver_info_of(const gpuyard::DriverInfo&);

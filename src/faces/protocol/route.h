@@ -31,11 +31,11 @@ BOOST_DESCRIBE_ENUM(TextFormat, json, csv)
 // contract fixed that.
 enum class ErrorShape { standard, detail };
 
-// Who writes the line of a change in the audit.
+// The writer of a change's line in the audit.
 enum class Audited : std::uint8_t {
-  router,   // the Router after each success, unless the handler says that nothing has changed
+  router,   // the Router after each success, unless the handler reports that nothing changed
   control,  // control, for each GPU, with the values before and after
-  books,    // no one: the books of leases and jobs have it already
+  books,    // none: the change is already in the records of leases and jobs
 };
 
 // A row of the one table of authority: what the route needs of its caller (scope), over what it may
@@ -67,8 +67,8 @@ struct RouteInfo {
   // Parameters of the query are no error though the route has none: a Prometheus job may have its
   // own for every target.
   bool ignores_query = false;
-  // For routes of the scope control or more that are no GET. Of the others, the handler says what
-  // is to be noted: what an administrator does to another user's lease.
+  // For routes other than GET with the scope control or a higher one. In other routes, the handler
+  // reports the changes that need a line: those by an administrator to another user's lease.
   Audited audit = Audited::router;
 
   bool is_audited() const {

@@ -84,7 +84,7 @@ GPUYARD_ABOUT(SlurmCheck, {"trouble",
                            "Left out: as it said last.",
                            0, kLongestNote})
 
-inline constexpr double kLastMinor = 1'048'575;  // of Linux
+inline constexpr double kLastMinor = 1'048'575;  // on Linux
 
 struct JobWish {
   std::uint32_t uid = 0;
@@ -129,13 +129,13 @@ inline constexpr Route<JobName, LeaseAnswer> kSlurmJob{
 
 inline constexpr Route<NoParams, SlurmNode> kForgetSlurm{
     {"DELETE", "/api/gpu/slurm", "Slurm", Scope::admin, Gpus::whole,
-     "gpuyard leases the GPUs again, until a hook of Slurm speaks. Refused while a job of Slurm "
-     "has "
-     "GPUs here, and where [lease] mode says that Slurm leases them. Jobs that are over are "
-     "forgotten; what they used stays in the books.",
+     "Leases the GPUs through gpuyard again, until the next request of a Slurm hook. Refused while "
+     "a Slurm job has GPUs here, and if [lease] mode is observe. Ended jobs are forgotten; their "
+     "usage records remain.",
      kForgets}};
 
-// A job as its hooks report it: its lease and what it used are in the books.
+// Routes through which hooks report a job. The records of leases and jobs have its lease and usage,
+// so the audit has no line.
 constexpr RouteInfo about_job(std::string_view method, std::string_view summary,
                               std::span<const Errc> failures) {
   RouteInfo route{method,  "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::admin, Gpus::whole, summary,

@@ -69,18 +69,19 @@ struct Token {
 BOOST_DESCRIBE_STRUCT(Token, (),
                       (id, name, uid, user, scope, gpus, state, made, made_by, expires, last_used,
                        last_from, in_clear, revoked, revoked_by, not_kept, user_gone))
-GPUYARD_ABOUT(Token, {"uid", "Whose it is; null: a service's."}, {"gpus", "UUIDs; none: all GPUs."},
-              {"state", "\"good\", \"expired\" or \"revoked\"."}, {"expires", "Null: never."},
-              {"last_used", "Known to the minute."},
-              {"last_from", "The address or user that showed it last."},
-              {"in_clear",
-               "When it was last sent without TLS, where others may have read it: make a new one."},
-              {"not_kept",
-               "True: its last change is not stored yet, and a restart now would undo it. gpuyard "
-               "keeps trying."},
-              {"user_gone",
-               "True: this machine has no user with that number. A new user with the number would "
-               "have the token."})
+GPUYARD_ABOUT(
+    Token, {"uid", "Whose it is; null: a service's."}, {"gpus", "UUIDs; none: all GPUs."},
+    {"state", "\"good\", \"expired\" or \"revoked\"."}, {"expires", "Null: never."},
+    {"last_used", "Known to the minute."},
+    {"last_from", "The address or user that showed it last."},
+    {"in_clear",
+     "When it was last sent without TLS, where others may have read it: make a new one."},
+    {"not_kept",
+     "True if its last change is not stored yet: a restart now would undo it. gpuyard "
+     "keeps retrying."},
+    {"user_gone",
+     "True if this machine has no user with the UID. A new user with the UID would own the "
+     "token."})
 
 struct Tokens {
   int schema = 1;

@@ -18,8 +18,8 @@ Reading if_plausible(Reading);
 // less often than the values.
 class OwnLimits {
  public:
-  // Removes each value that is grossly beyond the GPU's own limit. The catalog's bounds are checked
-  // where a value is recorded.
+  // Removes each value far beyond the GPU's own limit. The catalog's bounds are checked where a
+  // value is recorded.
   void apply(Sample&);
 
  private:

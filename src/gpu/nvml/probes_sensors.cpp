@@ -19,8 +19,8 @@ ReturnCode ask_memory(const Api& api, DeviceHandle device, MemoryV2& memory, boo
   return code;
 }
 
-// Boards with unified memory (GB10, GH200) have no reading of their own: without this the dash of a
-// working board looks like a fault.
+// Boards with unified memory (GB10, GH200) report no memory reading: without this reason a healthy
+// board looks faulty.
 Missing no_memory(ReturnCode code) {
   Missing why = missing_of(code);
   if (why.reason == MissingReason::not_supported) {

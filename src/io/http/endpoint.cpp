@@ -180,10 +180,10 @@ Error why_not(const Endpoint& endpoint) {
             "{} is in use by another program; choose another with --listen, or in gpuyard.toml",
             endpoint.text())};
   }
-  // An interface may still come up, and IPv6 be switched on.
+  // The interface may come up later, and IPv6 may be enabled later.
   if (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT) {
     return Error{Errc::unavailable,
-                 fmt::format("{} is no address of this machine", endpoint.address)};
+                 fmt::format("{} is not an address of this machine", endpoint.address)};
   }
   return system_error("listening on " + endpoint.text());
 }

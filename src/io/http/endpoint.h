@@ -70,7 +70,7 @@ std::optional<Endpoint> local_endpoint(const UniqueFd& socket);
 // Listening sockets, made so that no client ever sees a half-made one.
 
 // Non-blocking and closed on exec. Errc::conflict if the address is in use, unavailable if this
-// machine does not have it now, denied if the port is not ours to take.
+// machine does not have it now, denied if the port needs more privileges.
 Result<UniqueFd> listen_on_tcp(const Endpoint& endpoint);
 
 // The file of a listening Unix socket: removed with its owner, unless another file has taken its

@@ -106,7 +106,7 @@ TEST_F(TcpServer, RefusesANameAndAForeignAddress) {
     ASSERT_FALSE(bound) << address;
     EXPECT_EQ(bound.error().code, Errc::invalid);
   }
-  // An address that this machine may have later.
+  // A documentation address, which this machine does not have.
   const auto bound = server.listen_tcp("203.0.113.1", 0);
   ASSERT_FALSE(bound);
   EXPECT_EQ(bound.error().code, Errc::unavailable);

@@ -43,8 +43,9 @@ class TimerQueue {
 
 // Gives turns to connections that have much to write. In one turn of the loop all of them together
 // get a bounded time, so that a client that asks for little does not wait for a crowd; and the
-// parties take turns, so that many connections of one do not delay the few of another. Root has
-// every second turn: a user of this machine has many addresses, and each is a party.
+// parties take turns, so that many connections of one do not delay the few of another. Root gets
+// every second turn, because a local user can connect from many addresses, and each counts as a
+// party.
 
 class Turns {
  public:

@@ -66,7 +66,7 @@ struct Peer {
   std::vector<std::string> certificate_names = {};
   std::string certificate_fingerprint = {};
   std::optional<WallTime> certificate_ends = {};  // its notAfter
-  std::shared_ptr<const UniqueFd> process = {};   // null: not known; see peer.h
+  std::shared_ptr<const UniqueFd> process = {};   // null: unknown; see peer.h
   std::shared_ptr<Presence> presence = {};        // of the connection; set by its session
 
   bool in_group(gid_t) const;
@@ -106,7 +106,7 @@ struct Response {
 
 // {"error":{"code":"...","message":"..."}}
 Response error_response(int status, std::string_view code, std::string_view message);
-// Retry-After of every answer 503, which is about a state that passes.
+// Retry-After of every 503 response, which reports a temporary state.
 inline constexpr std::string_view kRetryAfterSeconds = "1";
 Response error_response(const Error&);
 

@@ -117,13 +117,13 @@ class Server {
   void share_by(std::function<uid_t(uid_t)> person,
                 std::function<bool(const Peer&)> privileged = nullptr);
 
-  // A literal address; port 0 picks a free one. Errc::conflict if another program has it,
-  // unavailable if this machine does not have it now.
+  // A literal address; port 0 picks a free port. Errc::conflict if another program uses it,
+  // unavailable if this machine does not have the address now.
   Result<Bound> listen_tcp(const std::string& address, std::uint16_t port);
 
-  // The same over TLS. `door` has an identity to show; it may show another at any time. Clients
-  // may name the server as its certificate does, besides allow_hosts(). One that speaks plain HTTP
-  // is told so.
+  // The same over TLS. `door` must have an identity and may replace it at any time. Clients may
+  // name the server as its certificate does, besides allow_hosts(). A client that speaks plain HTTP
+  // gets an error that says so.
   Result<Bound> listen_tls(const std::string& address, std::uint16_t port,
                            std::shared_ptr<const TlsDoor> door);
 

@@ -201,7 +201,7 @@ bool set_up_tickets(ServerIdentity& identity, const ServerIdentity* former, Wall
   SSL_CTX* context = identity.context.get();
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   ::SSL_CTX_set_num_tickets(context, 1);
-  // A clock that was set back makes them new, too.
+  // They are also replaced if the clock was set back.
   const bool fresh = former != nullptr && now >= former->tickets_since &&
                      now - former->tickets_since < kTicketKeyLife;
   if (fresh) {

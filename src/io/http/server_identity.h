@@ -23,30 +23,30 @@ struct ServerIdentity {
   bool asks_for_certificates = false;              // of clients
   std::shared_ptr<SSL_CTX> context;                // set up once, only read afterwards
   std::shared_ptr<const std::string> ticket_keys;  // of sessions that may be resumed; secret
-  WallTime tickets_since{};                        // when these keys were made
+  WallTime tickets_since{};                        // when these keys were created
 };
 
 struct IdentityFiles {
   std::string certificate;     // PEM: the server's, then those between it and a trusted root
   std::string key;             // PEM, without a passphrase, not readable by everybody
   std::string client_ca = {};  // PEM: whose certificates clients may show; "" asks for none
-  // Whether we made the certificate. Then it is used even before its time: a clock that was wrong
-  // for a moment has made it, or this machine's clock is wrong now.
+  // Whether gpuyard created the certificate. If so it is used even before its notBefore: this
+  // machine's clock was wrong then or is wrong now.
   bool is_ours = false;
 };
 
-// The keys of tickets are replaced after this time, so that a key that leaks decrypts no older
-// session. Tickets of the old key then lead to a full handshake.
+// Ticket keys are replaced after this time, so that a leaked key decrypts no older session. A
+// ticket of an old key then leads to a full handshake.
 inline constexpr std::chrono::hours kTicketKeyLife{24};
 
 // Blocks for the files. Errc::invalid names the file, what is wrong with it and what to do. With
-// the `former` identity, clients resume the sessions that began under it, for kTicketKeyLife.
+// the `former` identity, clients can resume its sessions for kTicketKeyLife.
 Result<std::shared_ptr<const ServerIdentity>> load_identity(
     const IdentityFiles&, WallTime now,
     const std::shared_ptr<const ServerIdentity>& former = nullptr);
 
-// Where new connections find the identity to show; null: there is none yet, and nobody may listen
-// for connections. Lives on the loop's thread.
+// Holds the identity for new connections; null: there is none yet, and no listener may be open.
+// Lives on the loop's thread.
 class TlsDoor {
  public:
   TlsDoor() = default;

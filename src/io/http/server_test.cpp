@@ -32,7 +32,7 @@ TEST_F(AnyServer, ServesSeveralDoorsAndTellsThemApart) {
   }
 }
 
-TEST_F(AnyServer, ACrowdOfOnePartysRequestsDelaysNoOther) {
+TEST_F(AnyServer, ManyRequestsOfOnePartyDelayNoOther) {
   std::vector<std::string> handled;
   Server server(loop_, [&](const Request& request, Reply reply) {
     handled.push_back(request.peer.party);

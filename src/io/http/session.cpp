@@ -81,9 +81,9 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     }
     if (step == Step::have_request) {
       enter(Phase::handling, site_->limits.handler);
-      // From here on a late answer to the last request is no answer to this one.
+      // From here on, a late response to the previous request is dropped.
       serial_ = site_->next_request++;
-      // A crowd of one party's requests delays the few of another by a turn, not by the crowd.
+      // Many requests of one party delay another party by one turn only.
       co_await site_->io.core().turns.next(party());
       if (gone_) co_return false;
       call_handler();

@@ -233,7 +233,7 @@ TEST_F(TlsServerTest, ResumesSessionsAfterANewCertificate) {
   }
 }
 
-TEST_F(TlsServerTest, GreetsInFullAfterItsTicketKeysWereReplaced) {
+TEST_F(TlsServerTest, FullHandshakeFollowsReplacedTicketKeys) {
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     ASSERT_TRUE(talks({.newest = version}));
     const ClientSession ticket = client_->session();

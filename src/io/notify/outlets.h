@@ -32,7 +32,7 @@ struct SinkFigures {
   std::uint64_t dead_letters_total = 0;
   std::optional<WallTime> failing_since;  // the first failure since the last success
   std::optional<std::string> last_error;
-  bool closed = false;  // see SinkConfig::trouble, which is the last error then
+  bool closed = false;  // the last error is then SinkConfig::trouble
 };
 
 // An alert that still fires, and the sinks that were told of it.

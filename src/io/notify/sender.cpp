@@ -24,7 +24,7 @@ MakeWorker worker_threads(Loop& loop) {
 
 namespace {
 
-// Fails each time, and says why.
+// The sender of a closed sink: always fails with the reason.
 class ClosedSender final : public Sender {
  public:
   ClosedSender(Loop& loop, std::string why) : loop_(loop), why_(std::move(why)) {}

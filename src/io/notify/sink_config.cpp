@@ -50,7 +50,7 @@ Error wrong(std::string what) {
   return {Errc::invalid, std::move(what)};
 }
 
-// Wrong is what a file holds, or that it cannot be read: see SinkConfig::trouble.
+// The file has invalid content or cannot be read: see SinkConfig::trouble.
 Error unusable(std::string what) {
   return {Errc::unavailable, std::move(what)};
 }
@@ -99,7 +99,7 @@ Result<void> set_rate(SinkDraft& draft, const Value& value) {
 }
 
 Result<void> take_url(SinkDraft& draft, const std::string& text) {
-  if (!draft.sink.url.origin.host.empty()) return wrong("there is a url already");
+  if (!draft.sink.url.origin.host.empty()) return wrong("a url is already set");
   auto url = parse_url(text);
   if (!url) return std::move(url).error();
   draft.sink.url = *std::move(url);
@@ -113,7 +113,7 @@ Result<void> set_url(SinkDraft& draft, const Value& value) {
 Result<void> set_url_file(SinkDraft& draft, const Value& value) {
   const auto text = read_secret(text_of(value));
   if (!text) return text.error();
-  if (!draft.sink.url.origin.host.empty()) return wrong("there is a url already");
+  if (!draft.sink.url.origin.host.empty()) return wrong("a url is already set");
   draft.url_of_file = true;
   const auto taken = take_url(draft, text->reveal());
   if (!taken) return unusable(fmt::format("{}: {}", text_of(value), taken.error().message));
@@ -143,7 +143,7 @@ Result<void> set_ca_file(SinkDraft& draft, const Value& value) {
   const auto text = read_file(draft.ca_file, kMostCaBytes);
   if (!text) return unusable(text.error().message);
   if (text->find("-----BEGIN ") != text->npos) return {};
-  return unusable(draft.ca_file + " holds no certificate in PEM form");
+  return unusable(draft.ca_file + " contains no PEM certificate");
 }
 
 Result<void> set_proxy(SinkDraft& draft, const Value& value) {
@@ -330,7 +330,7 @@ class SinkReader {
         return std::move(done).error();
       }
     }
-    // What is left to check needs the files.
+    // The remaining checks need the files.
     if (!draft.sink.trouble.empty()) return std::move(draft.sink);
     auto sink = finished(draft);
     if (sink) return sink;
@@ -412,7 +412,7 @@ std::string unused_proxy(const SinkConfig& sink) {
 std::string SinkConfig::where() const {
   if (kind == SinkKind::log) return "stderr";
   if (kind == SinkKind::command) return argv.front();
-  if (url.origin.host.empty()) return "unknown";  // what names it cannot be read
+  if (url.origin.host.empty()) return "unknown";  // the file with its URL cannot be read
   return url.origin.text();
 }
 

@@ -36,8 +36,8 @@ struct SinkConfig {
   Duration timeout = std::chrono::seconds(10);  // of one try
   unsigned rate_per_minute = 30;
   Duration resend = std::chrono::seconds(60);  // alertmanager
-  // Why it cannot be used now: "FILE:LINE: what is wrong with a file that it needs". Its alerts
-  // wait. "": it can.
+  // Why the sink cannot be used now, as "FILE:LINE: fault of a file that it needs"; its alerts wait
+  // until then. "": it can be used.
   std::string trouble;
 
   // Where it goes, for people: "hooks.slack.com", "/usr/bin/logger", "stderr". No secret.
@@ -53,9 +53,9 @@ struct SinkConfig {
 std::string unused_proxy(const SinkConfig&);
 
 // The sinks of one file, in the order of their names. The tables `[rule.NAME]` are read elsewhere;
-// anything else at the top is an error. Errc::invalid says "FILE:LINE: what, why, what to do", and
-// never a secret. The files that hold secrets are read here; one that is wrong is the trouble of
-// its sink alone, since it may be mended without a change of this text.
+// anything else at the top is an error. Errc::invalid has "FILE:LINE: what, why, what to do", and
+// never a secret. Secret files are read here; an unusable one closes only its own sink, because it
+// can be fixed without a change of this file.
 Result<std::vector<SinkConfig>> read_sinks(std::string_view toml, const std::string& file);
 
 }  // namespace gpuyard::notify

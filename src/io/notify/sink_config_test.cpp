@@ -31,7 +31,7 @@ std::string error_of(const std::string& toml) {
   return sinks ? "no error" : sinks.error().message;
 }
 
-// Why the only sink of a text is closed, or the error.
+// Returns why the only sink of a text is closed, or the error.
 std::string trouble_of(const std::string& toml) {
   const auto sinks = read_sinks(toml, "alerts.toml");
   if (!sinks) return "refused: " + sinks.error().message;
@@ -201,7 +201,7 @@ TEST_F(ReadSinks, RefusesASecretThatOthersCanRead) {
   EXPECT_EQ(trouble_of(toml), "");
 }
 
-TEST_F(ReadSinks, CloseOnlyTheSinkWhoseFileIsWrong) {
+TEST_F(ReadSinks, InvalidFileClosesOnlyItsOwnSink) {
   const std::string no_key = "[sink.p]\nkind = \"pagerduty\"\nrouting_key_file = \"/nowhere/x\"\n";
   const auto sinks =
       read_sinks(no_key + "[sink.w]\nkind = \"webhook\"\nurl = \"https://x\"\n", "alerts.toml");
@@ -213,7 +213,7 @@ TEST_F(ReadSinks, CloseOnlyTheSinkWhoseFileIsWrong) {
   EXPECT_EQ(sinks->back().trouble, "");
   const std::string webhook = "[sink.a]\nkind = \"webhook\"\nurl = \"https://x\"\nca_file = ";
   EXPECT_THAT(trouble_of(webhook + "\"/etc/hosts\"\n"),
-              EndsWith("sink.a.ca_file: /etc/hosts holds no certificate in PEM form"));
+              EndsWith("sink.a.ca_file: /etc/hosts contains no PEM certificate"));
   EXPECT_THAT(trouble_of(webhook + "\"/nowhere/x\"\n"), HasSubstr("opening /nowhere/x: No such"));
   const std::string plain = file("url", "http://hooks.slack.com/x");
   EXPECT_THAT(trouble_of("[sink.s]\nkind = \"slack\"\nurl_file = \"" + plain + "\"\n"),

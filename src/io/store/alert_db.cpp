@@ -27,7 +27,7 @@ constexpr auto kAlert = [](auto& row, auto& alert) {
   row.maybe(alert.acknowledged, 3, [](auto& columns, auto& by) { columns(by.by, by.note, by.at); });
   row(alert.told, alert.heard_by, alert.simulated);
 };
-// An alert that fires may withhold its GPU.
+// A firing alert may withhold its GPU.
 constexpr Rows kFiring{
     "alerts",
     "number",
@@ -52,7 +52,7 @@ Result<void> put_alerts(Database& database, const std::vector<Alert>& alerts) {
              andon::AlertArchive::kAlertsKept);
 }
 
-// A row that makes no sense is left out: it can only be put aside where the file is written.
+// An unreadable row is skipped: this connection is read-only and cannot put it aside.
 Result<std::vector<Alert>> alerts_in(Result<Statement> rows) {
   if (!rows) return std::move(rows).error();
   std::vector<Alert> alerts;
@@ -69,7 +69,7 @@ Result<std::vector<Alert>> alerts_in(Result<Statement> rows) {
 
 Result<andon::Kept> load_alerts(Database& database) {
   andon::Kept kept;
-  // With the number of an alert that cannot be read.
+  // Includes the numbers of unreadable alerts, so that none is reused.
   const auto last = database.number(
       "SELECT max(ifnull((SELECT max(number) FROM alerts), 0), ifnull((SELECT max(CAST(key AS "
       "INTEGER)) FROM unreadable_rows WHERE origin = 'alerts'), 0))");

@@ -46,14 +46,14 @@ CREATE TABLE alert_outbox(
   body TEXT NOT NULL) STRICT;
 )";
 
-// The indexes that find the alerts of one rule or of some GPUs.
+// Indexes for filtering alerts by rule or by GPU.
 inline constexpr const char* kAlertIndexes = R"(
 CREATE INDEX alerts_by_rule ON alerts(rule, number);
 CREATE INDEX alerts_by_gpu ON alerts(gpu, number);
 )";
 
 Result<andon::Kept> load_alerts(Database&);
-// Puts alerts aside that may fire and make no sense; load_alerts() does that, too.
+// Puts aside unreadable alerts that may be firing; load_alerts() does so, too.
 Result<void> put_bad_alerts_aside(Database&);
 Result<void> save_alerts(Database&, const andon::AlertEntry&);
 Result<std::vector<andon::Alert>> load_alert_history(Database&, const andon::HistoryQuestion&);

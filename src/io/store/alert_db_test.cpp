@@ -146,7 +146,7 @@ TEST_F(AlertDbTest, OldHistoryIsForgottenAndWhatFiresIsNot) {
   EXPECT_EQ(history({.before = 13}), (std::vector<std::uint64_t>{12, 11, 10, 1}));
 }
 
-TEST_F(AlertDbTest, HistoryIsFoundByGpuAndByRule) {
+TEST_F(AlertDbTest, HistoryIsFilteredByGpuAndRule) {
   std::vector<Alert> many;
   for (std::uint64_t number = 1; number <= 30; ++number) {
     many.push_back(resolved(alert(number)));
@@ -160,7 +160,7 @@ TEST_F(AlertDbTest, HistoryIsFoundByGpuAndByRule) {
             (std::vector<std::uint64_t>{22, 16, 10, 4}));
 }
 
-TEST_F(AlertDbTest, NothingToKeepWritesNothing) {
+TEST_F(AlertDbTest, EmptyChangeWritesNothing) {
   save({.alerts = {alert(1)}});
   const auto before = std::filesystem::file_size(directory_.in("state.db-wal"));
   save({});

@@ -108,12 +108,11 @@ Result<void> put_holding(Database& database, const Holding& holding) {
   return put ? put_claims(database, holding) : put;
 }
 
-// How many entries follow before all sources are brought down to what is kept of them: it takes
-// time.
+// The number of entries between two prunings of all sources: pruning is slow.
 constexpr std::int64_t kPruneEvery = 64;
 
-// Deletes what a source has above `kept`: again and again the oldest entry of the person with the
-// most.
+// Deletes the entries of a source above `kept`: repeatedly the oldest entry of the person with the
+// most entries.
 Result<void> level_audit(Database& database, AuditEntry::Source source, std::int64_t kept) {
   const auto count = database.number(
       fmt::format("SELECT COUNT(*) FROM control_audit WHERE source = '{}'", enum_name(source)));
@@ -137,8 +136,8 @@ Result<void> prune_administrators(Database& database, std::int64_t kept,
              kept, before_ms);
 }
 
-// The days are counted from the second newest with an entry: a clock that is wrong once deletes
-// nothing.
+// Age is counted from the second newest day with an entry, so that a clock that is wrong once
+// deletes nothing.
 Result<void> prune_administrators(Database& database) {
   using control::ControlArchive;
   constexpr const char* kDayBefore =
@@ -191,8 +190,8 @@ Result<void> put_audit(Database& database, const AuditEntry& entry) {
 
 }  // namespace
 
-// A setting whose row cannot be read stays as it is until it is set or reset: what it was
-// before is not known. A wish that cannot be read counts no more.
+// A setting with an unreadable row stays as it is until it is set or reset, because its baseline is
+// unknown. An unreadable request for a setting is dropped.
 Result<std::vector<Holding>> load_control(Database& database) {
   struct KeptClaim {
     DeviceId gpu;
@@ -266,7 +265,8 @@ bool ControlDb::save(control::ControlEntry entry, control::When when, Kept kept)
     loop_.post([kept = std::move(kept)] { kept({}); });
     return true;
   }
-  // A setting that was written must be noted: it takes no share of the user who asked for it.
+  // A setting that was written to the GPU must be recorded, so it does not count towards its user's
+  // share.
   const bool of_setting = entry.put || entry.removed;
   if (!room_.enter(of_setting ? Requester::daemon() : entry.requester)) return false;
   waiting_.push_back({std::move(entry), std::move(kept)});

@@ -54,12 +54,12 @@ UPDATE control_audit SET source = 'administrator' WHERE source = 'user' AND by =
 CREATE INDEX control_audit_by_source ON control_audit(source, number);
 )";
 
-// The index that finds the entries of some GPUs.
+// Index for filtering entries by GPU.
 inline constexpr const char* kAuditByGpu =
     "CREATE INDEX control_audit_by_gpu ON control_audit(gpu, number);";
 
-// The person whose share of its source an entry takes, as the entry's text names one, and a source
-// of its own for those who may only lease and for gpuyard itself.
+// Adds the person that an entry counts for, taken from the entry's text, and separate sources for
+// users who may only lease and for gpuyard itself.
 inline constexpr const char* kAuditPersons = R"(
 ALTER TABLE control_audit ADD COLUMN person TEXT NOT NULL DEFAULT '';
 UPDATE control_audit SET person = substr(by, 1, instr(by || ' under lease ', ' under lease ') - 1);
@@ -91,8 +91,8 @@ class ControlDb final : public control::ControlArchive {
              std::function<void(Result<std::vector<control::AuditEntry>>)> answered) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
-  // Of the entries that wait for their common write; see docs/fairness.md. Lines of the audit alone
-  // never take the places that settings need.
+  // Limits on entries queued for their batched write; see docs/fairness.md. Audit-only entries
+  // never take the places reserved for settings.
   static constexpr SharedRoom::Limits kRoom = {shares::kControlEntries, shares::kControlEntriesKept,
                                                shares::kControlEntriesOfOne};
 
@@ -108,7 +108,7 @@ class ControlDb final : public control::ControlArchive {
   Loop& loop_;
   StateStore& store_;
   std::vector<Waiting> waiting_;
-  SharedRoom room_{kRoom};  // of waiting_
+  SharedRoom room_{kRoom};  // for waiting_
   Subscription soon_;
 };
 

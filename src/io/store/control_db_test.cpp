@@ -88,7 +88,7 @@ class ControlDbTest : public ::testing::Test {
     return entries;
   }
 
-  // Adds `each` entries of 1970 of one person for each source.
+  // Adds `each` entries of one person to each source, dated 1970.
   void fill_audit(std::int64_t each) {
     const std::string fill = fmt::format(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) "
@@ -103,7 +103,7 @@ class ControlDbTest : public ::testing::Test {
         [](const Result<void>&) {}));
     worker_.run_all();
   }
-  // Saves the entry until entries above what is kept were deleted; returns how often.
+  // Saves the entry until the next pruning; returns how often.
   std::int64_t save_until_pruned(const AuditEntry& entry) {
     constexpr std::int64_t kPruneEvery = 64;
     std::int64_t saved = 0;
@@ -144,7 +144,7 @@ TEST_F(ControlDbTest, ALaterHoldingTakesThePlaceOfTheEarlierWithItsClaims) {
   EXPECT_TRUE(load()->empty());
 }
 
-TEST_F(ControlDbTest, ASettingThatMakesNoSenseIsPutAside) {
+TEST_F(ControlDbTest, UnreadableSettingIsPutAside) {
   save({limits(), {}, {}});
   save({clocks(), {}, {}});
   ASSERT_TRUE(store_.run(
@@ -201,9 +201,9 @@ TEST_F(ControlDbTest, EachSourceHasAShareOfTheAudit) {
   EXPECT_EQ(ask({"", 1, {}}).front().action, "new");
 }
 
-TEST_F(ControlDbTest, ThePersonWithMostEntriesLosesTheOldest) {
+TEST_F(ControlDbTest, PruningTakesTheOldestEntriesOfTheLargestUser) {
   using control::ControlArchive;
-  AuditEntry entry = audit("of few", "");
+  AuditEntry entry = audit("by the smaller user", "");
   entry.source = AuditEntry::Source::refused;
   entry.person = "uid 2";
   for (int i = 0; i < 3; ++i) save({{}, {}, entry});
@@ -212,12 +212,12 @@ TEST_F(ControlDbTest, ThePersonWithMostEntriesLosesTheOldest) {
   entry.person = "uid 3";
   save_until_pruned(entry);
   const auto all = ask({"", 100'000, {}});
-  EXPECT_EQ(std::ranges::count(all, "of few", &AuditEntry::action), 3);
+  EXPECT_EQ(std::ranges::count(all, "by the smaller user", &AuditEntry::action), 3);
   EXPECT_GT(std::ranges::count(all, "of a third", &AuditEntry::action), 0);
   EXPECT_EQ(kept_of(AuditEntry::Source::refused), ControlArchive::kRefusalsKept);
 }
 
-TEST_F(ControlDbTest, TwoWithMostEntriesAreLevelled) {
+TEST_F(ControlDbTest, PruningLevelsTheTwoLargestUsers) {
   using control::ControlArchive;
   AuditEntry entry = audit("more", "");
   entry.source = AuditEntry::Source::refused;
@@ -256,14 +256,14 @@ TEST_F(ControlDbTest, WhatAdministratorsDidIsKeptForATime) {
   EXPECT_EQ(kept_of(entry.source), ControlArchive::kAuditKept);
 }
 
-TEST(AuditPersons, AreTakenFromEarlierEntries) {
+TEST(AuditPersons, AreDerivedWhenAnOlderFileIsMigrated) {
   const ScratchDirectory directory;
   const auto commit = [&](StateDb::Layout layout, const StateDb::Work& work) {
     StateDb file(directory.in("state.db"), layout);
     const auto done = file.commit(std::span(&work, 1));
     EXPECT_TRUE(done) << done.error().message;
   };
-  constexpr std::size_t kBefore = 7;  // layouts without persons
+  constexpr std::size_t kBefore = 7;  // the layouts before persons were added
   commit(std::span(kStateLayout).first(kBefore), [](Database& database) {
     return database.execute(
         "INSERT INTO control_audit SELECT NULL,0,column1,'',column2,'',NULL,NULL,NULL,'',NULL,0,0,"
@@ -332,7 +332,7 @@ TEST_F(ControlDbTest, TheAuditThatIsAskedForIsWhole) {
   EXPECT_EQ(ask({"", 10, {}}).size(), 1U);
 }
 
-TEST_F(ControlDbTest, LinesOfTheAuditLeaveRoomForSettings) {
+TEST_F(ControlDbTest, AuditEntriesLeaveRoomForSettings) {
   const auto nobody = [](const Result<void>&) {};
   const auto line = [&](const std::string& party) {
     return db_.save({{}, {}, audit("refused", "GPU-0"), {party}}, When::soon, nobody);
@@ -350,7 +350,7 @@ TEST_F(ControlDbTest, LinesOfTheAuditLeaveRoomForSettings) {
   EXPECT_TRUE(line("uid 1001"));
 }
 
-TEST_F(ControlDbTest, TheAuditOfSomeGpusIsTheirsAlone) {
+TEST_F(ControlDbTest, AuditIsFilteredByGpu) {
   for (int i = 0; i < 300; ++i) {
     save({{}, {}, audit(fmt::format("change {}", i), fmt::format("GPU-{}", i % 3))});
   }

@@ -75,7 +75,7 @@ void LeaseDb::on_loaded(Result<LeaseBook> book, const Loaded& loaded) {
   // This is not the file that we wrote to.
   if (book->entries < told_.entries) return begin_anew(told_.all(), loaded);
   if (book->successor) {
-    // How far the corrupt file had counted is not known.
+    // The counter of the corrupt file is unknown.
     LeaseEntry entry;
     entry.last_fence = fence_of(loop_.wall());
     return begin_anew(std::move(entry), loaded);

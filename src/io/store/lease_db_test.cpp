@@ -291,7 +291,7 @@ TEST_F(LeaseDbTest, TheJournalIsBounded) {
   EXPECT_EQ(all[0].lease, "old");
 }
 
-TEST_F(LeaseDbTest, ALeaseThatMakesNoSenseFreesNoGpu) {
+TEST_F(LeaseDbTest, UnreadableLeaseFreesNoGpu) {
   ASSERT_TRUE(load());
   for (const char* const nonsense :
        {"state = 'lent'", "state = 'he1d'", "binding = 'married'", "ending = 'bored'", "uid = -1",
@@ -315,7 +315,7 @@ TEST_F(LeaseDbTest, ALeaseThatMakesNoSenseFreesNoGpu) {
   }
 }
 
-TEST_F(LeaseDbTest, ALeaseOfUnknownGpusWithholdsThemAll) {
+TEST_F(LeaseDbTest, UnreadableLeaseOfUnknownGpusWithholdsAllGpus) {
   ASSERT_TRUE(load());
   for (const char* const nonsense : {"gpus = 'GPU-0'", "gpus = '[1]'", "gpus = '[]', uid = -1"}) {
     SCOPED_TRACE(nonsense);
@@ -325,12 +325,12 @@ TEST_F(LeaseDbTest, ALeaseOfUnknownGpusWithholdsThemAll) {
     ASSERT_TRUE(loaded) << loaded.error().message;
     ASSERT_EQ(loaded->cordons.size(), 1U);
     EXPECT_EQ(loaded->cordons[0].gpu, lease::kEveryGpu);
-    EXPECT_THAT(loaded->cordons[0].reason, HasSubstr("may be of any GPU"));
+    EXPECT_THAT(loaded->cordons[0].reason, HasSubstr("could not be read and may be of any GPU"));
     execute("DELETE FROM lease_cordons");
   }
 }
 
-TEST_F(LeaseDbTest, AnAlertThatMakesNoSenseKeepsItsGpuBack) {
+TEST_F(LeaseDbTest, UnreadableAlertWithholdsItsGpu) {
   ASSERT_TRUE(load());
   const struct {
     const char* change;
@@ -361,7 +361,7 @@ TEST_F(LeaseDbTest, AnAlertThatMakesNoSenseKeepsItsGpuBack) {
   }
 }
 
-TEST_F(LeaseDbTest, ABoardThatMakesNoSenseKeepsItsGpuBack) {
+TEST_F(LeaseDbTest, UnreadableBoardWithholdsItsGpu) {
   ASSERT_TRUE(load());
   execute(
       "INSERT INTO machine_boards VALUES('this', 'GPU-0', 0, '', '', 1, 1, 1, 'b', 'agregate', 0, "
@@ -373,7 +373,7 @@ TEST_F(LeaseDbTest, ABoardThatMakesNoSenseKeepsItsGpuBack) {
   EXPECT_THAT(loaded->cordons[0].reason, HasSubstr("a record of this GPU could not be read"));
 }
 
-TEST_F(LeaseDbTest, ANewCordonOfEveryGpuHoldsForAll) {
+TEST_F(LeaseDbTest, NewCordonOfAllGpusReplacesEarlierUncordons) {
   ASSERT_TRUE(load());
   lease::LeaseEntry both = entry({held("a", 1, "GPU-0")});
   both.cordoned = {{lease::kEveryGpu, "gpuyard", "an earlier one", loop_.wall()},
@@ -384,7 +384,7 @@ TEST_F(LeaseDbTest, ANewCordonOfEveryGpuHoldsForAll) {
   EXPECT_EQ(load()->cordons.size(), 1U);
 }
 
-TEST_F(LeaseDbTest, AnEndedLeaseThatMakesNoSenseWithholdsNothing) {
+TEST_F(LeaseDbTest, UnreadableEndedLeaseWithholdsNothing) {
   ASSERT_TRUE(load());
   ASSERT_TRUE(save(entry({ended("a", 1, loop_.wall())})));
   execute("UPDATE leases SET ending = 'bored'");
@@ -394,7 +394,7 @@ TEST_F(LeaseDbTest, AnEndedLeaseThatMakesNoSenseWithholdsNothing) {
   EXPECT_THAT(loaded->cordons, IsEmpty());
 }
 
-TEST_F(LeaseDbTest, ACordonOfTheGpuKeepsItsReason) {
+TEST_F(LeaseDbTest, ExistingCordonKeepsItsReason) {
   ASSERT_TRUE(load());
   lease::LeaseEntry both = entry({held("a", 1, "GPU-0")});
   both.cordoned = {{"GPU-0", "uid 0", "new fan", loop_.wall()}};
@@ -403,7 +403,7 @@ TEST_F(LeaseDbTest, ACordonOfTheGpuKeepsItsReason) {
   EXPECT_THAT(load()->cordons.at(0).reason, HasSubstr("; and: new fan"));
 }
 
-TEST_F(LeaseDbTest, FencesRiseBeyondALeaseThatMakesNoSense) {
+TEST_F(LeaseDbTest, FencesRiseBeyondAnUnreadableLease) {
   ASSERT_TRUE(load());
   ASSERT_TRUE(save(entry({held("a", 1, "GPU-0"), held("b", 7, "GPU-1")})));
   execute("UPDATE leases SET uid = -1 WHERE id = 'b'");
@@ -411,7 +411,7 @@ TEST_F(LeaseDbTest, FencesRiseBeyondALeaseThatMakesNoSense) {
   EXPECT_EQ(load()->last_ticket, 7U);
 }
 
-TEST_F(LeaseDbTest, FencesRiseWithoutTheirCounter) {
+TEST_F(LeaseDbTest, FencesRiseIfTheirCounterIsUnreadable) {
   for (const char* const lost :
        {"UPDATE lease_counters SET name = 'last_fenge' WHERE name = 'last_fence'",
         "UPDATE lease_counters SET value = -5 WHERE name = 'last_fence'",

@@ -114,7 +114,7 @@ Result<void> put_cordons(Database& database, const LeaseEntry& entry) {
                       entry.cordoned, kCordon);
 }
 
-// Takes what can still be read of a lease that makes no sense.
+// Reads the ticket and the fence of an unreadable lease, if possible.
 Result<void> note_remains(Database& database, const std::string& id, LeaseBook& book) {
   auto row = prepare(database, "SELECT ticket, fence FROM leases WHERE id=?", id);
   if (!row) return std::move(row).error();
@@ -151,8 +151,8 @@ struct Counter {
   std::int64_t value = 0;
 };
 
-// A counter that cannot be read, or that is behind the leases, says nothing of the numbers that
-// were given out: no fence is further than one grant in each millisecond since 1970 would be.
+// If a counter is unreadable or behind the leases, the last fence issued is unknown. Fences then
+// continue at the number of milliseconds since 1970, which grants cannot have reached.
 Result<void> read_counters(Database& database, LeaseBook& book) {
   Kept& kept = book.kept;
   const Rows all{"lease_counters", "name", "name, value"};
@@ -164,7 +164,7 @@ Result<void> read_counters(Database& database, LeaseBook& book) {
   for (const Counter& one : counters) {
     const auto value = static_cast<std::uint64_t>(one.value);
     if (one.value < 0) {
-      bad.push_back({one.name, "less than nothing"});
+      bad.push_back({one.name, "a negative value"});
     } else if (one.name == kLastTicket) {
       kept.last_ticket = value;
     } else if (one.name == kLastFence) {
@@ -172,7 +172,7 @@ Result<void> read_counters(Database& database, LeaseBook& book) {
     } else if (one.name == kEntries) {
       book.entries = value;
     } else {
-      bad.push_back({one.name, "its name is not known here"});
+      bad.push_back({one.name, "an unknown name"});
     }
   }
   const bool behind =
@@ -181,9 +181,8 @@ Result<void> read_counters(Database& database, LeaseBook& book) {
   kept.last_ticket = std::max(kept.last_ticket, book.highest_ticket);
   kept.last_fence = std::max({kept.last_fence, book.highest_fence, fence_of(wall_now())});
   book.entries = std::max<std::uint64_t>(book.entries, 1);
-  database.remark(
-      fmt::format("{}: how many leases were granted could not be read; fences go on at {}",
-                  database.path(), kept.last_fence));
+  database.remark(fmt::format("{}: the lease counters could not be read; fences continue at {}",
+                              database.path(), kept.last_fence));
   auto done = put_aside(database, all, bad);
   if (done) done = raise_counter(database, kLastTicket, kept.last_ticket);
   if (done) done = raise_counter(database, kLastFence, kept.last_fence);
@@ -216,7 +215,7 @@ void LeaseBook::note(lease::Ticket ticket, lease::Fence fence) {
 
 Result<LeaseBook> load_leases(Database& database) {
   LeaseBook book;
-  // Alerts and boards withhold GPUs, too. They are read by themselves, and may be so later.
+  // Unreadable alerts and boards cordon GPUs, too. Their own tables may be read only later.
   auto read = put_bad_alerts_aside(database);
   if (read) read = put_bad_boards_aside(database);
   if (read) read = read_leases(database, book);

@@ -65,17 +65,17 @@ struct LeaseBook {
   lease::Kept kept;
   std::uint64_t entries = 0;  // how many were ever kept
   bool successor = false;     // nothing is kept in this file yet, and a corrupt one came before it
-  // Of the leases in it, also of those that make no sense.
+  // The highest among the leases, including unreadable ones.
   lease::Ticket highest_ticket = 0;
   lease::Fence highest_fence = 0;
 
   void note(lease::Ticket, lease::Fence);
 };
 
-// Returns a fence that is further than one grant in each millisecond until now could have come.
+// Returns a fence above any issued before `now`: at most one lease is granted a millisecond.
 lease::Fence fence_of(WallTime now);
-// Puts leases, alerts, boards and counters aside that make no sense: their GPUs are cordoned, and
-// fences go on rising.
+// Puts aside unreadable leases, alerts, boards and counters: their GPUs are cordoned, and fences
+// continue to rise.
 Result<LeaseBook> load_leases(Database&);
 Result<std::uint64_t> count_entries(Database&);
 // Saves it as the entry of that number.

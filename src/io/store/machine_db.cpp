@@ -35,7 +35,7 @@ constexpr auto kBoard = [](auto& row, auto& board) {
       errors.suspects);
 };
 
-// Which memory errors of the board are new is not known without its row.
+// Without its row, new memory errors of the board cannot be told from old ones.
 constexpr Rows boards_of(std::string_view rest) {
   return {"machine_boards",
           "machine || ' ' || uuid",

@@ -44,7 +44,7 @@ struct MachineChanges {
 };
 
 Result<std::vector<KnownBoard>> load_boards(Database&, const std::string& machine);
-// Puts boards of any machine aside that make no sense; load_boards() does that, too.
+// Puts aside unreadable boards of any machine; load_boards() does so, too.
 Result<void> put_bad_boards_aside(Database&);
 Result<void> save_boards(Database&, const MachineChanges&);
 

@@ -52,9 +52,9 @@ constexpr int kBusyMilliseconds = 500;
 
 constexpr int kJournalPages = 1000;  // SQLite's own default
 
-// SQLite's VFS by which connections of this process, and of no other, share a database, and have
-// the index of its journal in memory. Null where another VFS took the place of the usual one, as in
-// some tests: there a database has one connection.
+// The SQLite VFS with which only connections of this process share a database; the WAL index stays
+// in memory. Null if the default VFS was replaced, as in some tests: a database then has one
+// connection.
 const char* vfs_of_one_process() {
   const sqlite3_vfs* const usual = sqlite3_vfs_find(nullptr);
   return usual != nullptr && std::string_view(usual->zName) == "unix" ? "unix-excl" : nullptr;
@@ -168,15 +168,15 @@ Result<Database> Database::connect(const std::string& path, int flags, const cha
 }
 
 Result<Database> Database::open(const std::string& path, Durability durability, Beside beside) {
-  // SQLite itself would ask the umask, which is the whole process's. Only a new file is opened
-  // here: to close one that is open elsewhere in this process would drop its locks.
+  // SQLite itself would use the umask, which is process-wide. Only a new file is opened here:
+  // closing a file that is open elsewhere in this process would drop its POSIX locks.
   UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)).reset();
   const char* const shared = beside == Beside::readers ? vfs_of_one_process() : nullptr;
   auto opened = connect(path, SQLITE_OPEN_CREATE, shared);
   if (!opened) return opened;
   Database& database = *opened;
-  // Exclusive, by its mode or by its VFS: the journal's index stays in our memory instead of a file
-  // that others map.
+  // Exclusive by its locking mode or by its VFS: the WAL index stays in memory instead of in a file
+  // that other processes map.
   auto set = shared != nullptr ? Result<void>() : database.execute("PRAGMA locking_mode=EXCLUSIVE");
   if (set) set = database.execute("PRAGMA journal_mode=WAL");
   if (!set) return std::move(set).error();
@@ -187,7 +187,7 @@ Result<Database> Database::open(const std::string& path, Durability durability, 
   return opened;
 }
 
-// Leaves the journal to the one that writes it, also if this is closed last.
+// Leaves the checkpoint to the writer, even if this connection is closed last.
 Result<Database> Database::open_beside(const std::string& path) {
   auto opened = connect(path, 0, vfs_of_one_process());
   if (!opened) return opened;

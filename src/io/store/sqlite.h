@@ -91,12 +91,13 @@ enum class Durability { normal, full };
 // unavailable if the disk is full or fails; busy if another program has it open.
 class Database {
  public:
-  // Opens it in WAL mode, and creates it if need be, for this user alone. Keeps other programs out
-  // while it is open; `beside` says whether open_beside() of this program may open it as well.
+  // Opens the database in WAL mode, and creates it if needed, readable only by this user. Other
+  // programs are locked out while it is open; `beside` lets open_beside() of this program open it
+  // as well.
   enum class Beside { none, readers };
   static Result<Database> open(const std::string& path, Durability, Beside beside = Beside::none);
-  // Opens a database that open() has open for readers, on another thread. It can only be read, and
-  // delays no commit.
+  // Opens a second, read-only connection to a database that open() holds open, for another thread.
+  // Its reads do not delay commits.
   static Result<Database> open_beside(const std::string& path);
 
   // Sets the durability of the commits from now on; not inside a transaction. A full commit makes
@@ -111,7 +112,7 @@ class Database {
   void distrust();
 
   const std::string& path() const { return path_; }
-  // Sentences about what was found in it, until its owner takes them to say them.
+  // Findings about the file, until the owner takes and logs them.
   void remark(std::string sentence) { remarks_.push_back(std::move(sentence)); }
   std::vector<std::string> take_remarks() { return std::exchange(remarks_, {}); }
   // Several statements without parameters or rows.
@@ -176,7 +177,7 @@ inline TimePoint point_of(std::int64_t ns) {
   return TimePoint(Duration(ns));
 }
 
-// A list with commas as JSON, for json_each(): "a,b" is ["a","b"].
+// Turns a comma-separated list into JSON for json_each(): "a,b" becomes ["a","b"].
 std::string json_list(std::string_view with_commas);
 
 // A record as a row. The columns of a table are named once, for both directions, by a generic

@@ -120,7 +120,7 @@ TEST_F(SqliteTest, AnotherProgramIsKeptOut) {
   EXPECT_EQ(second.error().code, Errc::busy);
 }
 
-TEST_F(SqliteTest, AReaderBesideSeesWhatIsCommitted) {
+TEST_F(SqliteTest, SecondConnectionReadsCommittedData) {
   auto writer = Database::open(path(), Durability::full, Database::Beside::readers);
   ASSERT_TRUE(writer) << writer.error().message;
   ASSERT_TRUE(writer->execute("CREATE TABLE t(n INTEGER)"));
@@ -136,8 +136,8 @@ TEST_F(SqliteTest, AReaderBesideSeesWhatIsCommitted) {
   EXPECT_FALSE(reader->execute("INSERT INTO t VALUES(2)"));
 }
 
-// A lock of an open file conflicts with those of a process, its own included.
-TEST_F(SqliteTest, OtherProgramsAreKeptOutBesideAReader) {
+// An open file description lock conflicts with process locks, even with those of the same process.
+TEST_F(SqliteTest, DatabaseWithAReaderIsLockedForOtherPrograms) {
   const auto writer = Database::open(path(), Durability::full, Database::Beside::readers);
   ASSERT_TRUE(writer) << writer.error().message;
   const int file = ::open(path().c_str(), O_RDWR | O_CLOEXEC);

@@ -97,8 +97,8 @@ Result<void> StateDb::commit(std::span<const Work> works, Durability durability)
   });
   if (!done) {
     database_->distrust();
-    database_.reset();  // with its remarks, which did not come true
-    // Else the reader's connection would keep the index of the journal as it was.
+    database_.reset();  // with its remarks, which were rolled back
+    // Otherwise the reader's connection would keep an outdated WAL index.
     reader_->close();
   } else {
     hear(database_->take_remarks());
@@ -121,7 +121,7 @@ Result<void> StateDb::open() {
   return {};
 }
 
-// A file that is opened anew is found as it was.
+// Reopening the file finds the same content.
 void StateDb::hear(const std::vector<std::string>& remarks) {
   for (const std::string& one : remarks) {
     if (std::ranges::find(put_aside_, one) == put_aside_.end()) put_aside_.push_back(one);
@@ -293,7 +293,7 @@ void StateStore::on_committed(const Group& group, const Outcome& outcome) {
   }
   put_aside_ = outcome.put_aside;
   const auto trouble = outcome.result ? std::nullopt : std::optional<Error>(outcome.result.error());
-  // That nothing was to be written does not say that something can be.
+  // Work without a write does not prove that the disk works again.
   if (trouble || group.writes) note_trouble(trouble);
   if (!waiting_->works.empty()) hand_over();
   for (const Done& done : group.done) done(outcome.result);

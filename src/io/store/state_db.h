@@ -42,15 +42,15 @@ Result<void> check_local(const std::string& directory);
 // Stands between the name of a corrupt file and the time when it was put aside.
 inline constexpr std::string_view kPutAside = ".corrupt-";
 
-// The second connection to the file, which only reads: a long question delays no commit. Any thread
-// may call it; the mutex is held while a question is answered.
+// The second, read-only connection to the file, so that a long query delays no commit. Any thread
+// may call it; the mutex is held during a query.
 class StateReader {
  public:
   explicit StateReader(std::string path) : path_(std::move(path)) {}
   StateReader(const StateReader&) = delete;
   StateReader& operator=(const StateReader&) = delete;
 
-  // Errc::unavailable while the file has not been found sound.
+  // Errc::unavailable until the writer has checked the file.
   template <class Answer>
   Result<Answer> ask(const std::function<Result<Answer>(Database&)>& query) {
     const std::lock_guard lock(mutex_);
@@ -60,13 +60,13 @@ class StateReader {
     return answer;
   }
 
-  // The file at the path is sound, and its layout is the newest.
+  // Called once the file at the path is checked and has the newest layout.
   void allow();
-  // Closes the connection. What opens the file next reads its journal again.
+  // Closes the connection. The next open reads the journal again.
   void close();
-  // Closes it until the next allow(): another file takes the place of this one.
+  // Closes the connection until the next allow(), because the file is being replaced.
   void forbid();
-  // The same, but leaves a question that is being answered alone.
+  // The same, but does nothing while a query runs.
   void end();
 
  private:
@@ -80,8 +80,7 @@ class StateReader {
 
 class StateDb {
  public:
-  // Runs inside a transaction. Without a function there is nothing to do but to wait for what comes
-  // before.
+  // Runs inside a transaction. An empty function only waits for earlier work.
   using Work = std::function<Result<void>(Database&)>;
 
   // The steps of state_layout.h that lead to the tables in it; they outlive every StateDb.
@@ -105,13 +104,13 @@ class StateDb {
 
   // Runs all works in one transaction. The first error undoes them all and is returned. The
   // database is then closed and opened anew at the next call, because its content is no longer
-  // certain. Without any work the file is opened, and nothing is written.
+  // certain. Without any work, the file is opened and nothing is written.
   Result<void> commit(std::span<const Work> works, Durability = Durability::full);
 
-  // Reads what was committed.
+  // The connection that reads committed data.
   const std::shared_ptr<StateReader>& reader() const { return reader_; }
 
-  // Sentences that say where corrupt files were put, and which rows.
+  // Messages about corrupt files and unreadable rows that were put aside.
   const std::vector<std::string>& put_aside() const { return put_aside_; }
 
  private:
@@ -130,8 +129,8 @@ class StateDb {
 };
 
 // state.db, or usage.db, as the io thread sees it: waiting work is done together, in one
-// transaction and one sync of the disk (group commit). run() is the one way in, and asks whose
-// request it is: a flood of some users keeps no lease, setting or administrator from being kept.
+// transaction and one sync of the disk (group commit). All work enters through run(), which limits
+// each requester: a flood by some users does not block leases, settings or administrators.
 
 class StateStore {
  public:
@@ -141,7 +140,7 @@ class StateStore {
   static constexpr SharedRoom::Limits kRoom = {shares::kStateWork, shares::kStateWorkKept,
                                                shares::kStateWorkOfOne};
 
-  // `worker` writes, and `reads` answers questions; both outlive this.
+  // `worker` writes, and `reads` runs queries; both outlive this.
   StateStore(Worker& worker, Worker& reads, std::string path, StateDb::Layout,
              StateDb::Place place = &check_local);
   // Hands over what still waits; the worker does it before it ends.
@@ -149,17 +148,16 @@ class StateStore {
   StateStore(const StateStore&) = delete;
   StateStore& operator=(const StateStore&) = delete;
 
-  // `work` uses only what it owns; without a function, nothing is written. done() hears how the
-  // transaction ended, on the loop. False if too much waits already, of all or of this requester;
-  // nothing happens then. Work is done in the order in which it was asked for. With `normal`,
-  // done() may hear of it before it would survive a power cut; the next full commit makes it
-  // survive.
+  // `work` uses only what it owns; an empty one writes nothing. done() gets the result of the
+  // transaction, on the loop. Returns false, and does nothing, if the queue or this requester's
+  // share of it is full. Work runs in order. With `normal`, done() may run before the work would
+  // survive a power cut; the next full commit makes it durable.
   bool run(const Requester&, StateDb::Work work, Done done, Durability = Durability::full);
-  // Whether run() would take work of this requester now.
+  // Whether run() would accept work of this requester now.
   bool has_room(const Requester& requester) const { return waiting_->room.fits(requester); }
 
-  // Reads in order with the writes, on their thread: query(database) gives the answer. For what the
-  // daemon reads once, at its start.
+  // Reads in order with the writes, on their thread, and answers with query(database). For data
+  // that the daemon reads once, at its start.
   template <class Answer>
   bool ask(std::function<Result<Answer>(Database&)> query,
            std::function<void(Result<Answer>)> answered) {
@@ -178,7 +176,7 @@ class StateStore {
         });
   }
 
-  // Answers a client's question: on the thread for reads, from all that was given to run() before.
+  // Runs a client's query on the read thread. It sees all work passed to run() before.
   template <class Answer>
   bool read(std::function<Result<Answer>(Database&)> query,
             std::function<void(Result<Answer>)> answered) {
@@ -205,7 +203,7 @@ class StateStore {
     std::vector<std::string> put_aside;
   };
 
-  // A transaction that failed gives no reason to read nothing: the reader says what is wrong.
+  // A failed transaction does not prevent reads: the reader reports its own errors.
   template <class Answer>
   void look(const std::function<Result<Answer>(Database&)>& query,
             const std::function<void(Result<Answer>)>& answered) {
@@ -217,7 +215,7 @@ class StateStore {
         }));
     if (!posted) answered(Error{Errc::busy, "too much waits for the disk; ask again"});
   }
-  // Checks the file, which a reader found corrupt: the writer then puts it aside.
+  // Checks the file after a reader found it corrupt; the writer puts a corrupt one aside.
   void check_whole();
   void hand_over();
   void on_committed(const Group&, const Outcome&);

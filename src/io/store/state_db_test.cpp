@@ -81,7 +81,7 @@ TEST_F(StateDbTest, AnErrorUndoesTheWholeGroup) {
   EXPECT_EQ(count, 0);
 }
 
-TEST_F(StateDbTest, AReaderWaitsForNoCommit) {
+TEST_F(StateDbTest, ReadDoesNotWaitForACommit) {
   StateDb state(path(), kStateLayout);
   const std::function<Result<std::int64_t>(Database&)> counts = [](Database& database) {
     return database.number("SELECT count(*) FROM energy_accounts");
@@ -102,7 +102,7 @@ TEST_F(StateDbTest, AReaderWaitsForNoCommit) {
   EXPECT_EQ(counted, (std::vector<std::int64_t>{0, 1}));
 }
 
-TEST_F(StateDbTest, AnEndLeavesNoJournalBehindItsReader) {
+TEST_F(StateDbTest, ClosingRemovesTheJournalOfAReader) {
   {
     StateDb state(path(), kStateLayout);
     ASSERT_TRUE(commit(state, executes(kOneAccount)));
@@ -265,7 +265,7 @@ class StateStoreTest : public ::testing::Test {
         },
         [](const Result<void>&) {}));
   }
-  // The accounts that a reader counts.
+  // Returns the number of accounts that a reader sees.
   int read() {
     std::optional<Result<int>> count;
     EXPECT_TRUE(store_->read<int>(
@@ -330,7 +330,7 @@ TEST_F(StateStoreTest, WhatWaitsIsBounded) {
   EXPECT_FALSE(enter(Requester::daemon()));
 }
 
-TEST_F(StateStoreTest, OneUserHasAShareOfWhatWaits) {
+TEST_F(StateStoreTest, OneUserIsLimitedToItsShareOfTheQueue) {
   worker_.full = true;
   for (std::size_t i = 0; i < shares::kStateWorkOfOne; ++i) EXPECT_TRUE(enter({"uid 1001"}));
   EXPECT_FALSE(store_->has_room({"uid 1001"}));
@@ -339,7 +339,7 @@ TEST_F(StateStoreTest, OneUserHasAShareOfWhatWaits) {
   EXPECT_TRUE(enter({"uid 1001", true})) << "an administrator";
 }
 
-TEST_F(StateStoreTest, ManyUsersLeaveHalfForLeasesAndRoot) {
+TEST_F(StateStoreTest, HalfOfTheQueueIsReservedForLeasesAndRoot) {
   worker_.full = true;
   std::size_t entered = 0;
   for (int user = 0; user < 10'000; ++user) entered += enter({fmt::format("uid {}", user)});
@@ -347,7 +347,7 @@ TEST_F(StateStoreTest, ManyUsersLeaveHalfForLeasesAndRoot) {
   for (std::size_t i = 0; i < shares::kStateWorkKept; ++i) run(0);
 }
 
-TEST_F(StateStoreTest, AShareIsFreeAgainOnceItIsHandedOver) {
+TEST_F(StateStoreTest, ShareIsFreeOnceItsWorkIsDone) {
   run(1);
   for (std::size_t i = 0; i < shares::kStateWorkOfOne; ++i) EXPECT_TRUE(enter({"uid 1001"}));
   EXPECT_FALSE(enter({"uid 1001"}));
@@ -355,7 +355,7 @@ TEST_F(StateStoreTest, AShareIsFreeAgainOnceItIsHandedOver) {
   EXPECT_TRUE(enter({"uid 1001"}));
 }
 
-TEST_F(StateStoreTest, AReadSeesWhatWasGivenBefore) {
+TEST_F(StateStoreTest, ReadSeesEarlierWrites) {
   insert();
   EXPECT_EQ(read(), 1);
   insert();
@@ -363,7 +363,7 @@ TEST_F(StateStoreTest, AReadSeesWhatWasGivenBefore) {
   EXPECT_EQ(read(), 3);
 }
 
-TEST_F(StateStoreTest, NothingToWriteMendsNoTrouble) {
+TEST_F(StateStoreTest, EmptyWorkDoesNotEndAFailure) {
   outcome_ = Error{Errc::unavailable, "disk full"};
   run(1);
   worker_.run_all();
@@ -375,7 +375,7 @@ TEST_F(StateStoreTest, NothingToWriteMendsNoTrouble) {
   EXPECT_TRUE(store_->failing());
 }
 
-TEST_F(StateStoreTest, AfterAFailureReadsGoOn) {
+TEST_F(StateStoreTest, ReadsContinueAfterAFailedWrite) {
   insert();
   EXPECT_EQ(read(), 1);
   outcome_ = Error{Errc::unavailable, "disk full"};
@@ -386,7 +386,7 @@ TEST_F(StateStoreTest, AfterAFailureReadsGoOn) {
   EXPECT_EQ(read(), 2);
 }
 
-TEST_F(StateStoreTest, AReaderFollowsToTheNewFile) {
+TEST_F(StateStoreTest, ReaderOpensTheFileThatReplacedACorruptOne) {
   insert();
   EXPECT_EQ(read(), 1);
   outcome_ = Error{Errc::unavailable, "no"};
@@ -399,7 +399,7 @@ TEST_F(StateStoreTest, AReaderFollowsToTheNewFile) {
   EXPECT_THAT(store_->notes()[0], HasSubstr("was corrupt"));
 }
 
-TEST_F(StateStoreTest, ASoundFileIsNotPutAsideForAReader) {
+TEST_F(StateStoreTest, FailedReadDoesNotPutASoundFileAside) {
   insert();
   std::optional<Result<int>> heard;
   ASSERT_TRUE(

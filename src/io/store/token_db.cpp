@@ -19,7 +19,7 @@ constexpr auto kToken = [](auto& row, auto& token) {
 
 Result<std::vector<access::Token>> load_tokens(Database& database) {
   std::vector<access::Token> tokens;
-  // What such a token may do is not known: it is no token any more.
+  // The rights of an unreadable token are unknown, so it is no longer accepted.
   const Rows all{"tokens", "id",
                  "id, digest, name, uid, scope, gpus, made_ms, made_by, expires_ms, last_used_ms, "
                  "last_from, in_clear_ms, revoked_ms, revoked_by"};

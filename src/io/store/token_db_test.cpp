@@ -77,14 +77,14 @@ TEST_F(TokenDbTest, KeepsEveryFieldOfAToken) {
   EXPECT_EQ(tokens[1].made_by, "uid 7");
 }
 
-TEST_F(TokenDbTest, NothingToKeepWritesNothing) {
+TEST_F(TokenDbTest, EmptyChangeWritesNothing) {
   save({.put = {whole()}, .forget = {}});
   const auto before = std::filesystem::file_size(place_.path() + "/state.db-wal");
   save({});
   EXPECT_EQ(std::filesystem::file_size(place_.path() + "/state.db-wal"), before);
 }
 
-TEST_F(TokenDbTest, OneUserHasAShareOfWhatWaits) {
+TEST_F(TokenDbTest, OneUserIsLimitedToItsShareOfTheQueue) {
   worker_.full = true;
   access::TokenChanges changes{.put = {whole()}, .forget = {}, .requester = {"uid 1001"}};
   const auto nobody = [](const Result<void>&) {};

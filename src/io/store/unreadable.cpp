@@ -10,7 +10,8 @@
 namespace gpuyard::store {
 namespace {
 
-// More are forgotten, the oldest first: a file that is in ruins must not grow for ever.
+// The oldest above this number are deleted, so that a badly damaged file does not grow without
+// limit.
 constexpr std::int64_t kMostKept = 1000;
 
 // "quote(id) || ', ' || quote(uid)" for a table of these two columns.
@@ -25,7 +26,7 @@ Result<std::string> quoted_columns(Database& database, std::string_view table) {
   return text;
 }
 
-// Nothing: the row withholds no GPU.
+// Returns nothing if the row withholds no GPU.
 Result<std::optional<std::vector<DeviceId>>> withheld_by(Database& database, const Rows& of,
                                                          const std::string& key) {
   std::optional<std::vector<DeviceId>> gpus;
@@ -51,13 +52,14 @@ Result<void> withhold(Database& database, const Rows& of, const UnreadableRow& o
     const bool any = gpu == lease::kEveryGpu;
     const std::string reason = fmt::format(
         "{} {} ({}: {})", of.what,
-        any ? "could not be read, and may be of any GPU" : "of this GPU could not be read",
+        any ? "could not be read and may be of any GPU" : "of this GPU could not be read",
         printable(one.key), printable(one.error));
     auto done = run(database,
                     "INSERT INTO lease_cordons VALUES(?,?,?,?) ON CONFLICT(gpu) DO UPDATE SET "
                     "reason = excluded.reason || '; and: ' || reason",
                     gpu, std::string_view("gpuyard"), reason, wall_now());
-    // A GPU that was handed out again in spite of an earlier row may be this one's.
+    // Uncordons of an earlier unreadable row do not apply to this one, which may be of the same
+    // GPU.
     if (done && any) {
       done = run(database, "DELETE FROM lease_cordons WHERE gpu <> ?1 AND gpu LIKE ?1 || '%'",
                  std::string_view(lease::kEveryGpu));
@@ -85,12 +87,12 @@ Result<void> put_aside(Database& database, const Rows& of, const std::vector<Unr
     if (done) done = run(database, remove, one.key);
     if (!done) return done;
     if (i >= kMostSaid) continue;
-    database.remark(fmt::format("{}: the row {} of {} could not be read ({}), and was put aside",
+    database.remark(fmt::format("{}: the row {} of {} could not be read ({}) and was put aside",
                                 database.path(), printable(one.key), of.table,
                                 printable(one.error)));
   }
   if (bad.size() > kMostSaid) {
-    database.remark(fmt::format("{}: {} more rows of {} could not be read, and were put aside",
+    database.remark(fmt::format("{}: {} more rows of {} could not be read and were put aside",
                                 database.path(), bad.size() - kMostSaid, of.table));
   }
   return run(database,
@@ -108,9 +110,8 @@ Result<std::string> unreadable_note(Database& database) {
   if (!rows) return rows.error();
   if (*rows == 0) return std::string();
   return fmt::format(
-      "{} row{} that could not be read {} in the table unreadable_rows of {}; docs/recovery.md "
-      "says what to do",
-      *rows, *rows == 1 ? "" : "s", *rows == 1 ? "is" : "are", database.path());
+      "{} unreadable row{} {} in the table unreadable_rows of {}; see docs/recovery.md", *rows,
+      *rows == 1 ? "" : "s", *rows == 1 ? "is" : "are", database.path());
 }
 
 }  // namespace gpuyard::store

@@ -1,6 +1,6 @@
-// Rows of state.db that make no sense, as after a letter that a disk or a memory has changed. Each
-// is moved to a table of its own, and said: one of them does not close all that is kept. A GPU that
-// such a row may have kept from being leased is cordoned instead.
+// Unreadable rows of state.db, as after a bit flip on a disk or in memory. Each is logged and moved
+// to a table of its own, so that one row does not make the whole file unusable. A GPU that the row
+// may have withheld from leasing is cordoned instead.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace gpuyard::store {
 
-// `content` has the row's columns as SQL writes them, so that they can be inserted again.
+// `content` has the row's columns as SQL literals, so that it can be inserted again.
 inline constexpr const char* kUnreadableTables = R"(
 CREATE TABLE unreadable_rows(
   number INTEGER PRIMARY KEY,
@@ -26,16 +26,16 @@ CREATE TABLE unreadable_rows(
   content TEXT NOT NULL) STRICT;
 )";
 
-// Some rows of a table.
+// A selection of rows of a table.
 struct Rows {
   std::string_view table;
   std::string_view key;        // an expression that names one row
-  std::string_view columns;    // with ", " between them
+  std::string_view columns;    // separated by ", "
   std::string_view rest = {};  // "WHERE ... ORDER BY ..."
-  // Which GPUs are not leased while a row cannot be read: an expression that is NULL (none) or a
-  // JSON list; empty, or no such list: it may be any of them. "": the rows keep no GPU back.
+  // An expression for the GPUs that an unreadable row withholds: NULL for none, or a JSON list; an
+  // empty or invalid list stands for all GPUs. "": the rows withhold no GPU.
   std::string_view withholds = {};
-  std::string_view what = {};  // a row is, of a GPU: "a lease"
+  std::string_view what = {};  // the noun for a row: "a lease"
 };
 
 struct UnreadableRow {
@@ -43,14 +43,14 @@ struct UnreadableRow {
   std::string error;
 };
 
-// Moves these rows of the table out of it, and says so. Cordons the GPUs that they withhold until
-// an administrator says otherwise: what they said against a lease is not known any more.
+// Moves these rows out of the table and logs it. Cordons the GPUs that they withhold until an
+// administrator uncordons them, because the reason against leasing them is unknown.
 Result<void> put_aside(Database&, const Rows& of, const std::vector<UnreadableRow>&);
 
-// Returns a sentence about the rows that were put aside, also in earlier lives; "": none.
+// Returns a message about all rows put aside, including before restarts; "": none.
 Result<std::string> unreadable_note(Database&);
 
-// Adds a record for each row that makes sense, and returns the others.
+// Adds a record for each readable row, and returns the others.
 template <class Record, class Columns, class... Values>
 Result<std::vector<UnreadableRow>> read_unsound(std::vector<Record>& records, Database& database,
                                                 const Rows& of, const Columns& columns,
@@ -74,7 +74,7 @@ Result<std::vector<UnreadableRow>> read_unsound(std::vector<Record>& records, Da
   return bad;
 }
 
-// The same; the others are put aside.
+// The same, but puts the others aside.
 template <class Record, class Columns, class... Values>
 Result<std::vector<UnreadableRow>> read_sound(std::vector<Record>& records, Database& database,
                                               const Rows& of, const Columns& columns,

@@ -22,7 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// state.db with one sound row in each table, of which a test spoils one more.
+// A state.db in which each test corrupts a row.
 class UnreadableRows : public ::testing::Test {
  protected:
   template <class Answer>
@@ -73,7 +73,7 @@ class UnreadableRows : public ::testing::Test {
       std::make_unique<StateStore>(worker_, worker_, directory_.in("state.db"), kStateLayout);
 };
 
-TEST_F(UnreadableRows, ATokenOfUnknownRightsIsNoToken) {
+TEST_F(UnreadableRows, TokenWithUnreadableRightsIsDropped) {
   const access::Token good{.id = "good", .digest = "d", .name = "n", .made_by = "uid 7"};
   access::Token spoilt = good;
   spoilt.id = "spoilt";
@@ -94,7 +94,7 @@ TEST_F(UnreadableRows, ATokenOfUnknownRightsIsNoToken) {
   EXPECT_THAT(log_.lines(), Contains(HasSubstr("the row spoilt of tokens")));
 }
 
-TEST_F(UnreadableRows, WhatWasPutAsideCanBeInsertedAgain) {
+TEST_F(UnreadableRows, CanBeInsertedAgainFromTheirContent) {
   const access::Token token{.id = "one", .digest = "d", .name = "it's", .made_by = "uid 7"};
   run([&](Database& database) { return save_tokens(database, {.put = {token}, .forget = {}}); });
   execute("UPDATE tokens SET scope = 'reat'");
@@ -107,22 +107,21 @@ TEST_F(UnreadableRows, WhatWasPutAsideCanBeInsertedAgain) {
   EXPECT_EQ(tokens[0].name, "it's");
 }
 
-TEST_F(UnreadableRows, TheyAreSaidAfterARestart) {
+TEST_F(UnreadableRows, AreReportedAfterARestart) {
   const access::Token token{.id = "one", .digest = "d", .name = "n", .made_by = "uid 7"};
   run([&](Database& database) { return save_tokens(database, {.put = {token}, .forget = {}}); });
   execute("UPDATE tokens SET scope = 'reat'");
   ask<std::vector<access::Token>>(&load_tokens);
   restart();
   EXPECT_THAT(ask<std::vector<access::Token>>(&load_tokens), IsEmpty());
-  EXPECT_THAT(store_->notes(),
-              ElementsAre(HasSubstr("1 row that could not be read is in the table")));
+  EXPECT_THAT(store_->notes(), ElementsAre(HasSubstr("1 unreadable row is in the table")));
   execute("DELETE FROM unreadable_rows");
   restart();
   ask<std::vector<access::Token>>(&load_tokens);
   EXPECT_THAT(store_->notes(), IsEmpty());
 }
 
-TEST_F(UnreadableRows, AnAlertsNumberIsNotGivenAgain) {
+TEST_F(UnreadableRows, NumberOfAnAlertIsNotReused) {
   andon::Alert good;
   good.number = 7;
   good.rule = "thermal";
@@ -136,7 +135,7 @@ TEST_F(UnreadableRows, AnAlertsNumberIsNotGivenAgain) {
   EXPECT_EQ(ask<andon::Kept>(&load_alerts).last_number, 8U);
 }
 
-TEST_F(UnreadableRows, AnAlertThatIsOverIsLeftOutOfTheHistory) {
+TEST_F(UnreadableRows, ResolvedAlertIsLeftOutOfTheHistory) {
   andon::Alert good;
   good.number = 7;
   good.state = andon::State::resolved;
@@ -149,7 +148,7 @@ TEST_F(UnreadableRows, AnAlertThatIsOverIsLeftOutOfTheHistory) {
   EXPECT_THAT(history, ElementsAre(good));
 }
 
-TEST_F(UnreadableRows, AWishOfASettingCountsNoMore) {
+TEST_F(UnreadableRows, RequestForASettingIsDropped) {
   control::Holding holding;
   holding.gpu = "GPU-0";
   holding.kind = SettingKind::power_limit;
@@ -173,7 +172,7 @@ TEST_F(UnreadableRows, AWishOfASettingCountsNoMore) {
   EXPECT_EQ(kept().at(0).key, "GPU-0 power_limit 1");
 }
 
-TEST_F(UnreadableRows, ABoardIsForgottenAlone) {
+TEST_F(UnreadableRows, OnlyTheUnreadableBoardIsDropped) {
   KnownBoard good;
   good.uuid = "GPU-a";
   KnownBoard spoilt;
@@ -186,7 +185,7 @@ TEST_F(UnreadableRows, ABoardIsForgottenAlone) {
   EXPECT_EQ(kept().at(0).key, "this GPU-b");
 }
 
-TEST_F(UnreadableRows, AnEnergyWindowIsForgottenAlone) {
+TEST_F(UnreadableRows, OnlyTheUnreadableEnergyWindowIsDropped) {
   energy::Window window;
   window.gpus = {{"GPU-1", {}, 700'000}, {"GPU-0", {}, std::nullopt}};
   energy::Changes changes;
@@ -203,7 +202,7 @@ TEST_F(UnreadableRows, AnEnergyWindowIsForgottenAlone) {
   EXPECT_EQ(kept().at(0).key, "spoilt");
 }
 
-TEST_F(UnreadableRows, OneOfThemClosesNothingElse) {
+TEST_F(UnreadableRows, OtherTablesStayReadable) {
   const access::Token token{.id = "one", .digest = "d", .name = "n", .made_by = "uid 7"};
   run([&](Database& database) -> Result<void> {
     KnownBoard board;
