@@ -160,11 +160,12 @@ class CommandRun::Process : public std::enable_shared_from_this<Process> {
 };
 
 Result<void> CommandRun::Process::try_start(const CommandPlan& plan) {
-  if (plan.argv.empty()) return Error{Errc::invalid, "there is no command"};
+  if (plan.argv.empty()) return Error{Errc::invalid, "no command given"};
   if (Place::none_left()) {
-    return Error{Errc::busy, fmt::format("{} commands wait to be started; is their file system "
-                                         "there?",
-                                         kMostStarting)};
+    return Error{
+        Errc::busy,
+        fmt::format("{} commands are waiting to start; check that their file system is available",
+                    kMostStarting)};
   }
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("creating a pipe");
@@ -193,7 +194,7 @@ void CommandRun::Process::on_never_started() {
   leave_behind();
   if (pidfd_) ::kill(-pid_, SIGKILL);
   end({.end = CommandOutcome::End::not_started,
-       .why = "its file was not read in time; is its file system there?"});
+       .why = "its file could not be read in time; check that its file system is available"});
 }
 
 // The thread kills a child that starts after this; the caller kills one that has started already.
@@ -254,7 +255,7 @@ void CommandRun::Process::on_kill() {
   ::kill(-pid_, SIGKILL);
   timer_ = loop_.call_after(kKillPatience, [this] {
     leave_behind();
-    end({.end = CommandOutcome::End::timed_out, .why = "it does not end, even killed"});
+    end({.end = CommandOutcome::End::timed_out, .why = "it does not end, even after SIGKILL"});
   });
 }
 
@@ -310,9 +311,9 @@ std::string CommandOutcome::text() const {
     case End::exited:
       return fmt::format("exited with status {}", number);
     case End::signalled:
-      return fmt::format("was ended by signal {}", number);
+      return fmt::format("was killed by signal {}", number);
     case End::timed_out:
-      return fmt::format("was ended after {:.1f} s{}{}", seconds, why.empty() ? "" : ": ", why);
+      return fmt::format("was stopped after {:.1f} s{}{}", seconds, why.empty() ? "" : ": ", why);
     case End::not_started:
       break;
   }

@@ -97,7 +97,7 @@ TEST_F(CommandRunTest, ASignalHasItsNumber) {
   const auto outcome = outcome_of(shell("kill -SEGV $$"));
   EXPECT_FALSE(outcome.succeeded());
   EXPECT_EQ(outcome.end, End::signalled);
-  EXPECT_EQ(outcome.text(), "was ended by signal 11");
+  EXPECT_EQ(outcome.text(), "was killed by signal 11");
 }
 
 TEST_F(CommandRunTest, AProgramThatIsNotThereCouldNotBeStarted) {

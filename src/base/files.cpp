@@ -15,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+
 namespace gpuyard {
 namespace {
 
@@ -107,7 +109,7 @@ Result<void> check_private_directory(const std::string& path) {
   if (!S_ISDIR(info.st_mode)) return Error{Errc::denied, name + " is not a directory"};
   if (info.st_uid != ::geteuid()) return Error{Errc::denied, name + " belongs to another user"};
   if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return Error{Errc::denied, name + " can be written to by other users"};
+    return Error{Errc::denied, name + " is writable by other users"};
   }
   return {};
 }
@@ -198,20 +200,20 @@ std::optional<Fault> fault_of(const std::string& place, const struct stat& info)
   const std::string mode =
       fmt::format("{}mode {:04o}", file ? "" : fmt::format("a {}, ", kind_of(info.st_mode)),
                   info.st_mode & 07777U);
-  const auto mend = [&](std::string_view command, std::string_view does) {
-    return file ? fmt::format("`{} {}` {}", command, shell_word(place), does)
-                : std::string("keep it where only root may write");
+  const auto mend = [&](std::string_view command) {
+    return file ? fmt::format("fix this with `{} {}`", command, shell_word(place))
+                : std::string("keep it in a directory that only root can write to");
   };
   if (info.st_uid != 0) {
     return Fault{fmt::format("{} belongs to uid {} ({})", place, info.st_uid, mode),
-                 mend("chown root:root", "makes it root's")};
+                 mend("chown root:root")};
   }
   const bool link = S_ISLNK(info.st_mode);
   const bool owners_alone = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0;
   const bool by_group = info.st_gid != 0 && (info.st_mode & S_IWGRP) != 0;
   if (link || owners_alone || !(by_group || (info.st_mode & S_IWOTH) != 0)) return std::nullopt;
-  return Fault{fmt::format("others may write to {}, which is root's ({})", place, mode),
-               mend("chmod go-w", "ends that")};
+  return Fault{fmt::format("other users can write to {}, which belongs to root ({})", place, mode),
+               mend("chmod go-w")};
 }
 
 std::string step_into(const std::string& place, const std::string& step) {
@@ -237,7 +239,7 @@ Result<void> check_trusted_by_root(const std::string& path, std::string_view why
     struct stat info{};
     if (::lstat(next.c_str(), &info) != 0) return {};  // the code that reads the file reports it
     if (const auto fault = fault_of(next, info)) {
-      return Error{Errc::invalid, fmt::format("{}: {}, and {}; {}", path, why, fault->what,
+      return Error{Errc::invalid, fmt::format("{}: {}, but {}; {}", path, why, fault->what,
                                               mend.empty() ? fault->mend : mend)};
     }
     if (!S_ISLNK(info.st_mode)) {
@@ -249,15 +251,6 @@ Result<void> check_trusted_by_root(const std::string& path, std::string_view why
     }
   }
   return {};
-}
-
-std::string shell_word(std::string_view word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+=:,@%/";
-  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return std::string(word);
-  std::string quoted = "'";
-  for (const char c : word) c == '\'' ? quoted += "'\\''" : quoted += c;
-  return quoted + "'";
 }
 
 }  // namespace gpuyard

@@ -51,10 +51,7 @@ Result<UniqueFd> lock_file(const std::string& path);
 // `mend`, or a command, which is suggested only for the file itself. Succeeds if this program does
 // not run as root or the file does not exist.
 Result<void> check_trusted_by_root(const std::string& path,
-                                   std::string_view why = "it says what root runs",
+                                   std::string_view why = "it controls what root runs",
                                    std::string_view mend = {});
-
-// Quotes a word for a shell: in single quotes, unless it needs none.
-std::string shell_word(std::string_view word);
 
 }  // namespace gpuyard

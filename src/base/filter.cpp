@@ -56,7 +56,7 @@ Result<std::vector<Token>> tokens_of(std::string_view text) {
       continue;
     }
     const std::string_view word = rest.substr(0, rest.find_first_of(kNoWord));
-    if (word.empty()) return wrong(column, fmt::format("\"{}\" means nothing here", rest.front()));
+    if (word.empty()) return wrong(column, fmt::format("unexpected \"{}\"", rest.front()));
     tokens.push_back({{}, word, true, column});
     at += word.size();
   }
@@ -92,7 +92,7 @@ class Filter::Parser {
 
   Result<std::vector<Step>> whole() {
     if (auto done = any(); !done) return std::move(done).error();
-    if (now().sign != "end") return wrong(now().column, "\"&\" or \"|\" is missing");
+    if (now().sign != "end") return wrong(now().column, "missing \"&\" or \"|\"");
     return std::move(steps_);
   }
 
@@ -128,7 +128,7 @@ class Filter::Parser {
     }
     if (take("(")) {
       if (auto done = any(); !done) return done;
-      if (!take(")")) return wrong(now().column, "a \")\" is missing");
+      if (!take(")")) return wrong(now().column, "missing \")\"");
       return {};
     }
     return test();
@@ -138,8 +138,8 @@ class Filter::Parser {
     const Token word = now();
     if (!word.is_word) {
       return wrong(word.column, word.sign == "end"
-                                    ? "something is missing"
-                                    : fmt::format("\"{}\" needs something before it", word.sign));
+                                    ? "the filter ends too early"
+                                    : fmt::format("nothing before \"{}\"", word.sign));
     }
     ++next_;
     const auto found = std::ranges::find(fields_, word.word);
@@ -151,7 +151,7 @@ class Filter::Parser {
       return {};
     }
     if (found == fields_.end()) {
-      return wrong(word.column, fmt::format("there is no \"{}\"; there are {}", word.word,
+      return wrong(word.column, fmt::format("unknown field \"{}\"; fields are {}", word.word,
                                             fmt::join(fields_, ", ")));
     }
     const std::string_view sign = now().sign;
@@ -184,7 +184,7 @@ class Filter::Parser {
 
 Result<Filter> Filter::parse(std::string_view text, std::span<const std::string_view> fields) {
   if (text.size() > kLongest) {
-    return Error{Errc::invalid, fmt::format("a filter has at most {} bytes", kLongest)};
+    return Error{Errc::invalid, fmt::format("a filter must be at most {} bytes", kLongest)};
   }
   if (trimmed(text).empty()) return Filter();
   auto tokens = tokens_of(text);

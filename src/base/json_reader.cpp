@@ -115,7 +115,7 @@ void Reader::read_optional(const boost::json::value& from, const Shape& shape, v
 void Reader::read_list(const boost::json::value& from, const Shape& shape, void* to) {
   const auto* values = from.if_array();
   if (values == nullptr) return complain("must be an array");
-  if (shape.add == nullptr) throw std::logic_error("a list that is only written is read");
+  if (shape.add == nullptr) throw std::logic_error("this list is write-only");
   shape.clear(to);
   std::size_t index = 0;
   for (const auto& value : *values) {
@@ -223,7 +223,7 @@ void Reader::read(const boost::json::value& from, const Shape& shape, void* to) 
     case Kind::record:
       return read_record(from, shape, to);
     case Kind::own:
-      if (shape.read == nullptr) throw std::logic_error("a type that is only written is read");
+      if (shape.read == nullptr) throw std::logic_error("this type is write-only");
       return shape.read(from, to, path_, problems_);
   }
 }
@@ -277,9 +277,13 @@ Result<boost::json::value> parse(std::string_view text) {
 Result<void> read(std::string_view text, const Shape& shape, void* to, UnknownFields unknown) {
   boost::json::monotonic_resource memory;  // freed at once, not value by value
   const auto document = parse_in(&memory, text);
-  if (!document) return document.error();
+  return document ? read(*document, shape, to, unknown) : document.error();
+}
+
+Result<void> read(const boost::json::value& parsed, const Shape& shape, void* to,
+                  UnknownFields unknown) {
   Reader reader(unknown);
-  reader.read(*document, shape, to);
+  reader.read(parsed, shape, to);
   if (!reader.problems().empty()) return Error{Errc::invalid, reader.problems().text()};
   return {};
 }

@@ -38,6 +38,7 @@ Result<boost::json::value> parse(std::string_view text);
 
 // `to` points to a new value of the type that has this shape.
 Result<void> read(std::string_view text, const Shape&, void* to, UnknownFields);
+Result<void> read(const boost::json::value& parsed, const Shape&, void* to, UnknownFields);
 
 template <class T>
 Result<T> from_json(std::string_view text, UnknownFields unknown = UnknownFields::refuse) {

@@ -136,7 +136,7 @@ void put(std::string& out, const Shape& shape, const void* from) {
     case Kind::list:
     case Kind::map:
     case Kind::own:
-      if (shape.put == nullptr) throw std::logic_error("a type that is only read is written");
+      if (shape.put == nullptr) throw std::logic_error("this type is read-only");
       return shape.put(out, from);
   }
 }
@@ -226,7 +226,7 @@ boost::json::object schema(const Shape& shape, Use use) {
     case Kind::own:
       break;
   }
-  if (shape.describe == nullptr) throw std::logic_error("a type without a schema is described");
+  if (shape.describe == nullptr) throw std::logic_error("this type has no schema");
   boost::json::object own;
   shape.describe(own);
   return own;

@@ -71,12 +71,14 @@ Result<std::string> absolute_path(std::string_view path, std::string_view home) 
   if (path.starts_with('/')) return std::string(path);
   if (auto there = path_at_home(path, home)) return *std::move(there);
   if (path == "~" || path.starts_with("~/")) {
-    return Error{Errc::invalid, fmt::format("\"{}\": there is no home directory, because HOME is "
-                                            "not set; write the whole path",
-                                            printable(path))};
+    return Error{
+        Errc::invalid,
+        fmt::format("\"{}\": no home directory, because HOME is not set; use an absolute path",
+                    printable(path))};
   }
-  return Error{Errc::invalid,
-               fmt::format("\"{}\" is no absolute path; one begins with / or ~/", printable(path))};
+  return Error{
+      Errc::invalid,
+      fmt::format("\"{}\" is not an absolute path; it must begin with / or ~/", printable(path))};
 }
 
 std::vector<std::string> default_files(const Environment& environment) {

@@ -88,7 +88,7 @@ TEST(AbsolutePath, RelativePathIsRefused) {
   EXPECT_EQ(*absolute_path("/a", ""), "/a");
   EXPECT_EQ(*absolute_path("~/a", "/home/u"), "/home/u/a");
   EXPECT_EQ(absolute_path("a/b", "/home/u").error().message,
-            "\"a/b\" is no absolute path; one begins with / or ~/");
+            "\"a/b\" is not an absolute path; it must begin with / or ~/");
   EXPECT_FALSE(absolute_path("~bob/a", "/home/u"));
   const auto homeless = absolute_path("~/a", "");
   ASSERT_FALSE(homeless);

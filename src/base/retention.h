@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,13 @@ class Retention {
     ++size_;
   }
 
+  void remove(const std::set<std::string>& names) {
+    for (auto& [whose, all] : of_) {
+      size_ -= std::erase_if(all, [&](const One& one) { return names.contains(one.name); });
+    }
+    drop_empty_lines();
+  }
+
   // Forgets items that ended before `horizon` and items above `most`; returns their names.
   std::vector<std::string> take_old(Time horizon, std::size_t most) {
     std::vector<std::string> old;
@@ -29,7 +37,7 @@ class Retention {
       while (!all.empty() && all.front().ended < horizon) take_first(all, old);
     }
     while (size_ > most) take_first(of_most(), old);
-    std::erase_if(of_, [](const auto& one) { return one.second.empty(); });
+    drop_empty_lines();
     return old;
   }
 
@@ -43,6 +51,9 @@ class Retention {
   Line& of_most() {
     return std::ranges::max_element(of_, {}, [](const auto& one) { return one.second.size(); })
         ->second;
+  }
+  void drop_empty_lines() {
+    std::erase_if(of_, [](const auto& one) { return one.second.empty(); });
   }
   void take_first(Line& all, std::vector<std::string>& old) {
     old.push_back(std::move(all.front().name));

@@ -34,5 +34,15 @@ TEST(Retention, NobodyPushesOutWhatIsOthers) {
   EXPECT_EQ(past.take_old(0, 4), Names{"hers"}) << "who has most by now";
 }
 
+TEST(Retention, RemovedItemsAreNotCounted) {
+  Retention<int> past;
+  past.add(1, "a", 10);
+  past.add(1, "b", 11);
+  past.add(2, "c", 12);
+  past.remove({"a", "c", "unknown"});
+  EXPECT_EQ(past.take_old(0, 1), Names{});
+  EXPECT_EQ(past.take_old(20, 1), Names{"b"});
+}
+
 }  // namespace
 }  // namespace gpuyard

@@ -2,7 +2,6 @@
 // becomes the nearest limit, and NaN becomes 0.
 #pragma once
 
-#include <cmath>
 #include <concepts>
 #include <limits>
 

@@ -307,9 +307,9 @@ Result<std::string> run_within(SpawnPlan plan, Duration patience) {
   if (gone) ::waitpid(*child, &status, 0);
   text = trimmed(text);
   if (gone && WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
-  if (late) text += fmt::format(" (no answer for {:g} s)", to_seconds(patience));
+  if (late) text += fmt::format(" (no response for {:g} s)", to_seconds(patience));
   return Error{late ? Errc::timed_out : Errc::unavailable,
-               text.empty() ? "it failed and said nothing" : text};
+               text.empty() ? "it failed without a message" : text};
 }
 
 }  // namespace gpuyard

@@ -108,6 +108,9 @@ constexpr std::uint32_t utf8_code_point(std::string_view sequence) {
 // a line of the log.
 std::string printable(std::string_view text);
 
+// Quotes a word for a shell: in single quotes, unless it needs none.
+std::string shell_word(std::string_view word);
+
 // Suggests the word that the user may have meant.
 
 // Returns the candidate with the fewest letters to change, if they are few; otherwise empty.

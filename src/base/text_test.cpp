@@ -76,6 +76,14 @@ std::string linear(std::vector<double> values, double max) {
   return sparkline(values, max);
 }
 
+TEST(ShellWord, IsQuotedUnlessPlain) {
+  EXPECT_EQ(shell_word("/etc/gpuyard/x.toml"), "/etc/gpuyard/x.toml");
+  EXPECT_EQ(shell_word("a b"), "'a b'");
+  EXPECT_EQ(shell_word("$(id)"), "'$(id)'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
 TEST(Sparkline, PercentagesHaveEightBands) {
   RecordProperty("contract", "C11");
   EXPECT_EQ(percent({45, 67, 82, 91, 88, 75, 60}), "▃▅▆█▇▅▄");

@@ -44,7 +44,7 @@ class Backend {
   // tell events from before the first call. Errc::unsupported: this driver never tells events. Any
   // other error may be temporary and returns at once, so the caller pauses before it calls again.
   virtual Result<std::optional<DeviceEvent>> next_event(Duration /*at_most*/) {
-    return Error{Errc::unsupported, "this driver tells no events"};
+    return Error{Errc::unsupported, "this driver reports no events"};
   }
 
   // Tells whether this process may change anything; Errc::denied says what is missing and how to

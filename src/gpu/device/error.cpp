@@ -42,10 +42,9 @@ struct Advice {
 };
 
 constexpr std::string_view kFindTheLibrary =
-    "libnvidia-ml.so.1 comes with the NVIDIA driver (Debian: the package libnvidia-ml1); "
-    "`ldconfig -p | grep nvidia-ml` shows where the loader finds it.\n"
-    "In a container the runtime has to bring it in: NVIDIA's container toolkit, with "
-    "NVIDIA_DRIVER_CAPABILITIES=utility.";
+    "libnvidia-ml.so.1 is part of the NVIDIA driver (Debian package libnvidia-ml1); to see where "
+    "the loader finds it: ldconfig -p | grep nvidia-ml\nIn a container, the runtime must provide "
+    "it: use the NVIDIA Container Toolkit with NVIDIA_DRIVER_CAPABILITIES=utility.";
 
 constexpr std::array kAdvice = {
     Advice{"Shared Library Not Found", kFindTheLibrary},
@@ -53,13 +52,13 @@ constexpr std::array kAdvice = {
     Advice{"invalid ELF header", kFindTheLibrary},
     Advice{"wrong ELF class", kFindTheLibrary},
     Advice{"Driver Not Loaded",
-           "The library is here, but the kernel module is not: `modprobe nvidia` loads it, and "
-           "`dmesg | grep -i nvidia` says why it does not."},
+           "The library is installed, but the kernel module is not loaded. Load it with `modprobe "
+           "nvidia`; if that fails, see `dmesg | grep -i nvidia`."},
     Advice{"Insufficient Permissions",
-           "This user may not use the driver: `ls -l /dev/nvidiactl /dev/nvidia0` shows who may."},
+           "This user may not use the driver. To see who may: ls -l /dev/nvidiactl /dev/nvidia0"},
     Advice{"library version mismatch",
-           "The driver was upgraded and the old kernel module is still loaded: reload the module, "
-           "or restart the machine."},
+           "The driver was upgraded, but the old kernel module is still loaded. Reload the module "
+           "or reboot."},
 };
 
 }  // namespace
@@ -69,7 +68,8 @@ std::string advice_on_driver(std::string_view reason, std::string_view naming) {
       kAdvice, [&](const Advice& one) { return reason.find(one.part) != reason.npos; });
   if (known == kAdvice.end()) return "";
   if (known->text != kFindTheLibrary) return std::string(known->text);
-  return fmt::format("{}\nOne in an unusual place is named with {}.", kFindTheLibrary, naming);
+  return fmt::format("{}\nIf it is in another place, set its path with {}.", kFindTheLibrary,
+                     naming);
 }
 
 }  // namespace gpuyard

@@ -47,8 +47,8 @@ TEST(Advice, SaysHowToFindTheLibraryThatIsMissing) {
        {"NVML Shared Library Not Found",
         "/nowhere/lib.so: cannot open shared object file: No such file or directory"}) {
     const auto advice = advice_on_driver(reason, "--nvml PATH");
-    for (const char* way : {"libnvidia-ml.so.1 comes with the NVIDIA driver", "ldconfig -p",
-                            "container toolkit", "named with --nvml PATH"}) {
+    for (const char* way : {"libnvidia-ml.so.1 is part of the NVIDIA driver", "ldconfig -p",
+                            "NVIDIA Container Toolkit", "set its path with --nvml PATH"}) {
       EXPECT_NE(advice.find(way), std::string::npos) << reason << ": " << way;
     }
   }
@@ -59,7 +59,7 @@ TEST(Advice, DiffersByWhatIsWrong) {
   EXPECT_NE(advice_on_driver("Driver Not Loaded", "").find("modprobe"), std::string::npos);
   EXPECT_NE(advice_on_driver("Insufficient Permissions", "").find("/dev/nvidiactl"),
             std::string::npos);
-  EXPECT_NE(advice_on_driver("Driver/library version mismatch", "").find("restart"),
+  EXPECT_NE(advice_on_driver("Driver/library version mismatch", "").find("reboot"),
             std::string::npos);
 }
 

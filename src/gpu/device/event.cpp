@@ -33,7 +33,7 @@ std::vector<DeviceEvent> EventLimit::take_refused(EventSource source, TimePoint 
     const std::uint64_t count = std::exchange(bucket.refused, 0);
     DeviceEvent lost{lane.device, EventKind::events_lost, source, now, {}, {}, "", count};
     const std::string what = lane.xid ? fmt::format("with Xid {} ", *lane.xid) : "";
-    lost.text = fmt::format("{} more {} {}{} not passed on: too many at once", count,
+    lost.text = fmt::format("{} more {} {}{} dropped: too many at once", count,
                             count == 1 ? "event" : "events", what, count == 1 ? "was" : "were");
     told.push_back(std::move(lost));
   }

@@ -40,7 +40,7 @@ TEST(EventLimit, WhatWasRefusedIsToldOnceWhenTheFloodEbbs) {
   EXPECT_EQ(told[0].device, "GPU-a");
   EXPECT_EQ(told[0].kind, EventKind::events_lost);
   EXPECT_EQ(told[0].lost, 90U);
-  EXPECT_EQ(told[0].text, "90 more events were not passed on: too many at once");
+  EXPECT_EQ(told[0].text, "90 more events were dropped: too many at once");
   EXPECT_FALSE(limit.holds_back());
   EXPECT_TRUE(limit.take_refused(EventSource::driver, kNow + seconds(2)).empty());
 }
@@ -64,7 +64,7 @@ TEST(EventLimit, AFloodOfOneFatalXidDropsNoOther) {
   EXPECT_TRUE(limit.admit(xid("GPU-a", 79), kNow));
   const auto told = limit.take_refused(EventSource::kernel_log, kNow + seconds(1));
   ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].text, "2990 more events with Xid 119 were not passed on: too many at once");
+  EXPECT_EQ(told[0].text, "2990 more events with Xid 119 were dropped: too many at once");
 }
 
 }  // namespace

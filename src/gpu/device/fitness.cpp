@@ -46,7 +46,7 @@ class Unknowns {
     for (const Group& group : all_) {
       texts.push_back(fmt::format("{} ({})", fmt::join(group.names, ", "), group.reason));
     }
-    return fmt::format("not known: {}", fmt::join(texts, "; "));
+    return fmt::format("unknown: {}", fmt::join(texts, "; "));
   }
 
  private:
@@ -88,7 +88,7 @@ Fitness fitness_of(const DeviceState& device) {
   using enum Verdict;
   if (is_lost(device)) return {bad, "lost", "lost: " + device.why};
   if (device.condition != DeviceCondition::responsive) {
-    return {bad, "unresponsive", "cannot be used now: " + device.why};
+    return {bad, "unresponsive", "not usable now: " + device.why};
   }
   // Unhealthy whatever the cause, its temperature included: that is what the word means.
   if (device.health.verdict == Health::unhealthy) {
@@ -96,7 +96,7 @@ Fitness fitness_of(const DeviceState& device) {
   }
   const std::int64_t* const mig = device.sample.number(Metric::mig_mode);
   if (mig != nullptr && *mig != 0) {
-    return {bad, "mig_enabled", "in MIG mode: it is split into instances, which are not leased"};
+    return {bad, "mig_enabled", "in MIG mode: its instances are not leased"};
   }
   const Unknowns unknowns = unknowns_of(device, is_unknown);
   return unknowns.none() ? Fitness{good} : Fitness{unknown, "unknown", unknowns.text()};

@@ -59,7 +59,7 @@ TEST(Fitness, AReadingTheBoardLacksTakesNothingAway) {
 TEST(Fitness, AFailedProcessListMakesItUnknown) {
   DeviceState device = well_known_gpu();
   device.sample.set(ProcessList{kFitnessTime, kReadFails});
-  EXPECT_EQ(fitness_of(device).why, "not known: processes (Unknown Error)");
+  EXPECT_EQ(fitness_of(device).why, "unknown: processes (Unknown Error)");
 }
 
 TEST(Fitness, AReadingNeverTakenMakesItUnknown) {
@@ -70,7 +70,7 @@ TEST(Fitness, ReadingsThatFailForOneReasonAreNamedTogether) {
   DeviceState device = well_known_gpu();
   put(device, Metric::temperature_core, kReadFails);
   put(device, Metric::mig_mode, kReadFails);
-  EXPECT_EQ(fitness_of(device).why, "not known: temperature, MIG mode (Unknown Error)");
+  EXPECT_EQ(fitness_of(device).why, "unknown: temperature, MIG mode (Unknown Error)");
 }
 
 TEST(Fitness, AnUnhealthyGpuIsBadWhateverIsUnknown) {

@@ -20,7 +20,7 @@ class Findings {
     report_.reasons.push_back(std::move(why));
   }
   void unknown(std::string_view what, const Missing& why) {
-    unknown_.push_back(fmt::format("{} not known: {}", what, describe(why)));
+    unknown_.push_back(fmt::format("{} unknown: {}", what, describe(why)));
   }
 
   HealthReport report() && {
@@ -53,7 +53,7 @@ void look_at_memory_errors(const HealthFacts& facts, Findings& all) {
                                              facts.new_ecc_errors == 1 ? "error" : "errors"));
   }
   if (facts.contained > 0) {
-    all.found(Health::degraded, fmt::format("a contained ECC error (Xid 94) until {} {}",
+    all.found(Health::degraded, fmt::format("contained ECC error (Xid 94), until {} {}",
                                             facts.contained == 1 ? "its process" : "its processes",
                                             facts.contained == 1 ? "ends" : "end"));
   }

@@ -54,7 +54,7 @@ TEST_F(HealthTest, IsOnlyDegradedByAContainedError) {
   facts.contained = 1;
   EXPECT_EQ(
       judged(facts),
-      (HealthReport{Health::degraded, {"a contained ECC error (Xid 94) until its process ends"}}));
+      (HealthReport{Health::degraded, {"contained ECC error (Xid 94), until its process ends"}}));
 }
 
 TEST_F(HealthTest, IsBadWhenTheGpuIsGone) {
@@ -74,9 +74,9 @@ TEST_F(HealthTest, IsTheWorstFindingWithAllOfThemAsReasons) {
 TEST_F(HealthTest, WithoutATemperatureIsNeitherAnAlarmNorGood) {
   HealthFacts facts = at(0);
   facts.temperature = kNotSupported;
-  EXPECT_EQ(judged(facts), (HealthReport{std::nullopt,
-                                         {"temperature not known: not supported by this GPU or "
-                                          "driver"}}));
+  EXPECT_EQ(
+      judged(facts),
+      (HealthReport{std::nullopt, {"temperature unknown: not supported by this GPU or driver"}}));
 }
 
 TEST_F(HealthTest, WithoutATemperatureStillTellsWhatIsBad) {
@@ -95,13 +95,13 @@ TEST_F(HealthTest, AGpuThatHasNoEccMissesNothing) {
 TEST_F(HealthTest, AnEccCounterThatCannotBeReadIsNotGood) {
   HealthFacts facts = at(40);
   facts.ecc_errors = Missing{MissingReason::failed, "Unknown Error"};
-  EXPECT_EQ(judged(facts), (HealthReport{std::nullopt, {"ECC errors not known: Unknown Error"}}));
+  EXPECT_EQ(judged(facts), (HealthReport{std::nullopt, {"ECC errors unknown: Unknown Error"}}));
 }
 
 TEST_F(HealthTest, WhatNobodyLookedAtIsNotGood) {
   EXPECT_EQ(judged({}).verdict, std::nullopt);
   EXPECT_EQ(judged({}).reasons,
-            (Reasons{"temperature not known: not read yet", "ECC errors not known: not read yet"}));
+            (Reasons{"temperature unknown: not read yet", "ECC errors unknown: not read yet"}));
 }
 
 TEST_F(HealthTest, ThresholdsMayBeOfOneGpuByAnyOfItsNames) {
@@ -284,7 +284,7 @@ TEST_F(HealthWatchTest, AGpuThatDoesNotAnswerIsNotJudgedByWhatItSaidLast) {
   state.why = "the driver has not answered for 1.0 s";
   EXPECT_EQ(judge(state).verdict, std::nullopt);
   EXPECT_EQ(judge(state).reasons.front(),
-            "temperature not known: the driver has not answered for 1.0 s");
+            "temperature unknown: the driver has not answered for 1.0 s");
 }
 
 TEST_F(HealthWatchTest, ErrorsStayNewWhileTheGpuDoesNotAnswer) {

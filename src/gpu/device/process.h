@@ -79,7 +79,7 @@ struct ProcessFacts {
   std::uint32_t uid = 0;  // the effective one
   std::uint32_t real_uid = 0;
   std::string command;  // the kernel's name for it, which it may change: at most 15 bytes
-  Result<std::string> user = Error{Errc::unavailable, "its name was not looked up yet"};
+  Result<std::string> user = Error{Errc::unavailable, "its name has not been looked up yet"};
   // Shown to administrators, and to the process's user if the real and effective user are the same.
   Result<std::vector<std::string>> arguments = Error{Errc::unavailable, "not read yet"};
   Result<Placement> placement = Error{Errc::unavailable, "not read yet"};

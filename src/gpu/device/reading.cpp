@@ -68,7 +68,7 @@ std::string v0::describe(const Missing& missing) {
                                    "no permission",
                                    "the GPU is lost",
                                    "the driver was unloaded or replaced",
-                                   "the driver did not answer in time",
+                                   "the driver did not respond in time",
                                    "not read yet"};
   const auto reason = static_cast<std::size_t>(missing.reason);
   return reason < kReasons.size() ? kReasons[reason] : "the driver call failed";

@@ -33,7 +33,7 @@ TEST(Reading, IsMissingUntilSomebodyKnowsBetter) {
 
 TEST(Missing, TheDriversWordsGoBeforeOurs) {
   EXPECT_EQ(describe({MissingReason::failed, "Unknown Error"}), "Unknown Error");
-  EXPECT_EQ(describe({MissingReason::timed_out, ""}), "the driver did not answer in time");
+  EXPECT_EQ(describe({MissingReason::timed_out, ""}), "the driver did not respond in time");
 }
 
 TEST(Missing, EveryReasonHasWordsOfItsOwn) {

@@ -59,19 +59,19 @@ Result<void> check_form(const Setting& setting) {
       if (lowest < 0) return refuse("cannot be negative");
       if (lowest > highest) {
         return refuse(
-            fmt::format("have a lowest of {} MHz above their highest of {} MHz", lowest, highest));
+            fmt::format("have a minimum of {} MHz above their maximum of {} MHz", lowest, highest));
       }
       return {};
     case SettingKind::persistence:
     case SettingKind::ecc:
-      return lowest == 0 || lowest == 1 ? Result<void>() : refuse("can be on or off");
+      return lowest == 0 || lowest == 1 ? Result<void>() : refuse("must be on or off");
     case SettingKind::compute_mode:
       break;
   }
   const bool known =
       lowest == 0 || lowest == kComputeModeProhibited || lowest == kComputeModeExclusiveProcess;
   return known ? Result<void>()
-               : refuse("can be default, prohibited or exclusive process (0, 2 or 3)");
+               : refuse("must be default, prohibited or exclusive process (0, 2 or 3)");
 }
 
 // Checks a value for which no driver reports a range; the driver's numbers have 32 bits.

@@ -40,7 +40,7 @@ TEST(DeviceState, AGpuThatAnswersIsResponsive) {
 TEST(DeviceState, AGpuThatDoesNotAnswerIsUnresponsiveWithEveryReadingTimedOut) {
   const DeviceState state = device_state(one_gpu(), std::nullopt, kProbes, kTaken);
   EXPECT_EQ(state.condition, DeviceCondition::unresponsive);
-  EXPECT_EQ(state.why, "the driver did not answer in time");
+  EXPECT_EQ(state.why, "the driver did not respond in time");
   EXPECT_EQ(state.sample, missing_sample(kProbes, {MissingReason::timed_out, ""}, kTaken));
 }
 

@@ -10,28 +10,26 @@ namespace gpuyard {
 namespace {
 
 // Engines of a GPU, of which a GPU has several, and each its own number.
-constexpr std::string_view kCopy =
-    "A copy engine had an error: its program should be started again.";
-constexpr std::string_view kVideo =
-    "A video engine had an error: its program should be started again.";
+constexpr std::string_view kCopy = "A copy engine had an error: its program should be restarted.";
+constexpr std::string_view kVideo = "A video engine had an error: its program should be restarted.";
 constexpr std::string_view kFlow =
-    "The optical flow engine had an error: its program should be started again.";
+    "The optical flow engine had an error: its program should be restarted.";
 
 // From NVIDIA's Xid catalog. An Xid that calls for a reset stops work; one that calls for the
 // program to be started again, or for nothing, is a note.
 constexpr std::array kTable = {
-    XidRow{13, Severity::note, "A program made the GPU do something illegal."},
-    XidRow{31, Severity::note, "A program used GPU memory at an address that is not mapped."},
-    XidRow{32, Severity::note, "The commands of a program reached the GPU damaged."},
-    XidRow{43, Severity::note, "A program was stopped after a fault of its own; the GPU goes on."},
-    XidRow{45, Severity::note, "Work was cleared away early, as when its program ends."},
+    XidRow{13, Severity::note, "A program performed an illegal operation on the GPU."},
+    XidRow{31, Severity::note, "A program accessed an unmapped GPU memory address."},
+    XidRow{32, Severity::note, "The commands of a program reached the GPU corrupted."},
+    XidRow{43, Severity::note, "A program was stopped after its own fault; the GPU keeps working."},
+    XidRow{45, Severity::note, "Work was removed early, as when its program ends."},
     XidRow{46, Severity::stop, "The GPU has stopped processing."},
-    XidRow{48, Severity::stop, "A memory error of two bits, which cannot be corrected."},
-    XidRow{54, Severity::stop, "The board gets no auxiliary power."},
+    XidRow{48, Severity::stop, "An uncorrectable double-bit memory error."},
+    XidRow{54, Severity::stop, "The board has no auxiliary power."},
     XidRow{60, Severity::note, kVideo},
     XidRow{62, Severity::stop, "A microcontroller inside the GPU has halted."},
-    XidRow{63, Severity::note, "A failing row of memory will be replaced at the next reset."},
-    XidRow{64, Severity::stop, "A failing row of memory could not be marked for replacement."},
+    XidRow{63, Severity::note, "A failing memory row will be remapped at the next reset."},
+    XidRow{64, Severity::stop, "A failing memory row could not be marked for remapping."},
     XidRow{66, Severity::note, "The driver made an illegal access to the GPU."},
     XidRow{67, Severity::note, "The driver made an illegal access to the GPU."},
     XidRow{68, Severity::note, kVideo},
@@ -45,7 +43,7 @@ constexpr std::array kTable = {
     XidRow{77, Severity::note, kCopy},
     XidRow{78, Severity::note, "A virtual GPU did not start."},
     XidRow{79, Severity::stop, "The GPU has fallen off the bus."},
-    XidRow{80, Severity::note, "Data that was sent to the GPU arrived damaged."},
+    XidRow{80, Severity::note, "Data sent to the GPU arrived corrupted."},
     XidRow{82, Severity::note, kVideo},
     XidRow{83, Severity::note, kVideo},
     XidRow{84, Severity::note, kVideo},
@@ -53,12 +51,11 @@ constexpr std::array kTable = {
     XidRow{86, Severity::note, kFlow},
     XidRow{88, Severity::note, kVideo},
     XidRow{89, Severity::note, kVideo},
-    XidRow{92, Severity::note, "Corrected memory errors come unusually often."},
-    XidRow{93, Severity::note,
-           "The infoROM was not written, because its limit of writes is reached."},
+    XidRow{92, Severity::note, "Corrected memory errors are unusually frequent."},
+    XidRow{93, Severity::note, "The infoROM was not written because its write limit is reached."},
     XidRow{94, Severity::warn,
-           "An uncorrectable memory error was contained: it costs one program, which should be "
-           "started again."},
+           "An uncorrectable memory error was contained: one program is affected and should be "
+           "restarted."},
     XidRow{95, Severity::stop,
            "An uncorrectable memory error was not contained: any program on this GPU may have "
            "wrong data."},
@@ -74,7 +71,7 @@ constexpr std::array kTable = {
     XidRow{105, Severity::note, kVideo},
     XidRow{109, Severity::stop, "The GPU did not switch between programs in time."},
     XidRow{110, Severity::stop, "The GPU reported a security fault."},
-    XidRow{119, Severity::stop, "The GPU's system processor (GSP) did not answer in time."},
+    XidRow{119, Severity::stop, "The GPU's system processor (GSP) did not respond in time."},
     XidRow{120, Severity::stop, "The GPU's system processor (GSP) has failed."},
     XidRow{121, Severity::note, "An error on the link between CPU and GPU was corrected."},
     XidRow{125, Severity::warn, "The file system of the infoROM has an error."},
@@ -95,48 +92,48 @@ constexpr std::array kTable = {
     XidRow{141, Severity::note, "The fast path of CUDA had an error."},
     XidRow{142, Severity::note, kVideo},
     XidRow{143, Severity::stop, "The GPU could not be initialised."},
-    XidRow{144, Severity::warn, "An error of an NVLink, in its SAW unit.", XidLine::fatal},
-    XidRow{145, Severity::warn, "An error of an NVLink, in its RLW unit.", XidLine::fatal},
-    XidRow{146, Severity::warn, "An error of an NVLink, in its TLW unit.", XidLine::fatal},
-    XidRow{147, Severity::warn, "An error of an NVLink, in its TREX unit.", XidLine::fatal},
-    XidRow{148, Severity::warn, "An error of an NVLink, in its power control (NVLPW).",
+    XidRow{144, Severity::warn, "An NVLink error in the SAW unit.", XidLine::fatal},
+    XidRow{145, Severity::warn, "An NVLink error in the RLW unit.", XidLine::fatal},
+    XidRow{146, Severity::warn, "An NVLink error in the TLW unit.", XidLine::fatal},
+    XidRow{147, Severity::warn, "An NVLink error in the TREX unit.", XidLine::fatal},
+    XidRow{148, Severity::warn, "An NVLink error in the power control (NVLPW).", XidLine::fatal},
+    XidRow{149, Severity::warn, "An NVLink error in the network interface (NETIR).",
            XidLine::fatal},
-    XidRow{149, Severity::warn, "An error of an NVLink, in its network interface (NETIR).",
-           XidLine::fatal},
-    XidRow{150, Severity::warn, "An error of an NVLink, in its management engine (MSE).",
-           XidLine::fatal},
+    XidRow{150, Severity::warn, "An NVLink error in the management engine (MSE).", XidLine::fatal},
     XidRow{151, Severity::stop,
-           "A key of confidential computing could not be renewed: the virtual machine has to start "
-           "again."},
+           "A confidential computing key could not be renewed: the virtual machine must be "
+           "restarted."},
     XidRow{152, Severity::note,
-           "The deep-learning accelerator (DLA) used memory that it may not use."},
-    XidRow{153, Severity::note, "The deep-learning accelerator (DLA) did not answer in time."},
-    XidRow{154, Severity::warn, "What would bring the GPU back to order has changed.",
+           "The deep-learning accelerator (DLA) made an illegal memory access."},
+    XidRow{153, Severity::note, "The deep-learning accelerator (DLA) did not respond in time."},
+    XidRow{154, Severity::warn, "The recommended recovery action for the GPU has changed.",
            XidLine::recovery},
-    XidRow{155, Severity::warn, "An NVLink went down by its software, perhaps on purpose."},
+    XidRow{155, Severity::warn, "An NVLink was taken down by software, perhaps on purpose."},
     XidRow{156, Severity::warn, "A failing part of the GPU will be retired at the next reset."},
     XidRow{157, Severity::warn,
-           "A failing part of the GPU could not be retired: there is no spare left."},
+           "A failing part of the GPU could not be retired: no spare is left."},
     XidRow{158, Severity::stop, "A fatal timeout of the GPU."},
     XidRow{159, Severity::warn, "An error on the link between CPU and GPU, not in data."},
-    XidRow{160, Severity::note, "A failing channel of memory was retired."},
-    XidRow{161, Severity::warn, "A failing channel of memory could not be retired."},
+    XidRow{160, Severity::note, "A failing memory channel was retired."},
+    XidRow{161, Severity::warn, "A failing memory channel could not be retired."},
     XidRow{162, Severity::note, "The circuit that smooths the GPU's power draw works again."},
-    XidRow{163, Severity::warn, "The circuit that smooths the GPU's power draw was switched off."},
+    XidRow{163, Severity::warn, "The circuit that smooths the GPU's power draw was disabled."},
     XidRow{164, Severity::warn,
            "The circuit that smooths the GPU's power draw is near the end of its life."},
     XidRow{165, Severity::warn,
            "The circuit that smooths the GPU's power draw is at the end of its life."},
     XidRow{166, Severity::warn, "An NVLink carried data before its encryption was set up."},
-    XidRow{167, Severity::stop, "The PCIe link of the GPU did not answer in time."},
+    XidRow{167, Severity::stop, "The PCIe link of the GPU did not respond in time."},
     XidRow{168, Severity::warn,
            "The GPU has less memory than it should, because a protected region has errors."},
     XidRow{169, Severity::stop, "The security processor of the GPU (SEC2) has halted."},
-    XidRow{170, Severity::warn, "An NVLink had an error while it was encrypted."},
+    XidRow{170, Severity::warn, "An NVLink had an error while encrypted."},
     XidRow{171, Severity::warn,
-           "An uncorrectable memory error was in the GPU's DRAM; another Xid says what it costs."},
+           "An uncorrectable memory error occurred in the GPU's DRAM; another Xid reports the "
+           "consequences."},
     XidRow{172, Severity::warn,
-           "An uncorrectable memory error was in the GPU's SRAM; another Xid says what it costs."},
+           "An uncorrectable memory error occurred in the GPU's SRAM; another Xid reports the "
+           "consequences."},
 };
 static_assert(std::ranges::is_sorted(kTable, {}, &XidRow::number));
 
@@ -172,7 +169,7 @@ std::span<const XidRow> xid_table() {
 XidRow xid_row(std::uint32_t number) {
   const auto row = std::ranges::lower_bound(kTable, number, {}, &XidRow::number);
   if (row != kTable.end() && row->number == number) return *row;
-  return {number, Severity::note, "What it means is not known here."};
+  return {number, Severity::note, "Its meaning is not known to gpuyard."};
 }
 
 Severity xid_severity(std::uint32_t number, std::string_view line) {

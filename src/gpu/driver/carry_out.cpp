@@ -18,10 +18,11 @@ bool is_expected(const Apply& apply, const SettingState& before) {
 
 Error unexpected(const Apply& apply, const SettingState& before) {
   const SettingKind kind = apply.setting.kind;
-  const std::string now = before.now ? text_of({kind, before.now}) : "not known";
-  return {Errc::conflict, fmt::format("the {} is {}, which is not what it was expected to be; "
-                                      "somebody else has set it",
-                                      words_of(kind), now)};
+  const std::string now = before.now ? text_of({kind, before.now}) : "unknown";
+  return {
+      Errc::conflict,
+      fmt::format("the {} is {}, which is not the expected value; it was changed outside gpuyard",
+                  words_of(kind), now)};
 }
 
 Result<void> check_before(Backend& backend, const DeviceId& device, const Apply& apply,

@@ -84,9 +84,9 @@ TEST_F(CarryOut, OnlyWhatIsStillAsExpectedIsWrittenOver) {
   EXPECT_FALSE(carry_out(Apply{power_limit(250'000), ours}).failure);
   const CommandReply drifted = carry_out(Apply{power_limit(300'000), ours});
   EXPECT_EQ(drifted.failure->code, Errc::conflict);
-  EXPECT_EQ(drifted.failure->message,
-            "the power limit is 250 W, which is not what it was expected to be; somebody else has "
-            "set it");
+  EXPECT_EQ(
+      drifted.failure->message,
+      "the power limit is 250 W, which is not the expected value; it was changed outside gpuyard");
   EXPECT_EQ(drifted.before->now, (SettingValue{250'000, 250'000}));
   EXPECT_FALSE(drifted.called);
   EXPECT_EQ(fleet_.writes().size(), 1U);

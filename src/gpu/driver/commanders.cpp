@@ -40,11 +40,12 @@ class Commanders::Worker {
       const std::lock_guard lock(mutex_);
       if (closing_) {
         return Error{Errc::unavailable,
-                     fmt::format("GPU {} takes no more commands: shutting down", index_)};
+                     fmt::format("GPU {} accepts no more commands: shutting down", index_)};
       }
       if (queue_.size() >= kMaxQueued) {
-        return Error{Errc::busy, fmt::format("{} commands wait for GPU {} already; try again later",
-                                             kMaxQueued, index_)};
+        return Error{Errc::busy,
+                     fmt::format("{} commands are already queued for GPU {}; try again later",
+                                 kMaxQueued, index_)};
       }
       queue_.push_back(std::move(request));
     }

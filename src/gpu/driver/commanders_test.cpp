@@ -94,7 +94,7 @@ TEST_F(CommandersTest, AFullQueueIsBusyAndNothingIsQueued) {
   Result<void> refused;
   while ((refused = commanders->send(0, limit(0, accepted))).ok()) ++accepted;
   EXPECT_EQ(refused.error().code, Errc::busy);
-  EXPECT_EQ(refused.error().message, "64 commands wait for GPU 0 already; try again later");
+  EXPECT_EQ(refused.error().message, "64 commands are already queued for GPU 0; try again later");
   EXPECT_GE(accepted, Commanders::kMaxQueued);
   EXPECT_LE(accepted, Commanders::kMaxQueued + 1);  // one may already be inside the call
   EXPECT_TRUE(commanders->send(1, limit(1, 99)).ok()) << "its neighbours are not";
@@ -116,7 +116,7 @@ TEST_F(CommandersTest, AClosedQueueIsAnError) {
   const auto commanders = make();
   commanders->close();
   EXPECT_EQ(commanders->send(1, limit(1, 1)).error(),
-            (Error{Errc::unavailable, "GPU 1 takes no more commands: shutting down"}));
+            (Error{Errc::unavailable, "GPU 1 accepts no more commands: shutting down"}));
   EXPECT_TRUE(answers_.so_far().empty());
 }
 

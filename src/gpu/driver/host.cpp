@@ -71,7 +71,8 @@ class Host {
  private:
   void handle(const ReadRequest& request) {
     if (readers_.read(request)) return;
-    const Missing why{MissingReason::failed, "the driver-host has no such GPU or is too busy"};
+    const Missing why{MissingReason::failed,
+                      "the driver-host does not have this GPU, or is too busy"};
     say(ReadReply{request.id, request.device,
                   missing_sample(request.probes, why, BootClock::now())});
   }
@@ -144,7 +145,7 @@ void run_host_process(const MakeBackend& make_backend) {
   ::signal(SIGHUP, SIG_IGN);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::fcntl(kHostSocket, F_SETFD, FD_CLOEXEC) != 0) {
-    log::error("driver-host is started by `gpuyard serve`, not by hand");
+    log::error("driver-host is started by `gpuyard serve` and must not be run by hand");
     ::_exit(2);
   }
   serve_host(UniqueFd(kHostSocket), make_backend);

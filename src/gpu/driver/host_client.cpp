@@ -29,12 +29,13 @@ void HostClient::start() {
   if (paused_) return;
   if (departing_.size() >= kMaxDeparting) {
     listener_.on_host_down(
-        "earlier driver-hosts are stuck inside the driver; starting another when one has gone");
+        "earlier driver-hosts are stuck inside the driver; another one starts when one of them "
+        "exits");
     return start_later(kLongestDelay);
   }
   auto process = spawn_();
   if (!process) {
-    listener_.on_host_down(process.error().message + "; trying again");
+    listener_.on_host_down(process.error().message + "; retrying");
     return start_later(kLongestDelay);
   }
   process_ = *std::move(process);
@@ -74,7 +75,7 @@ void HostClient::handle(const DeviceEvent& event) {
 
 void HostClient::check_silence() {
   if (questions_ > 0 && loop_.now() - last_heard_ >= kSilence) {
-    return give_up("driver-host has answered nothing for 30 s");
+    return give_up("driver-host has not responded for 30 s");
   }
   silence_timer_ = loop_.call_after(kSilence / 6, [this] { check_silence(); });
 }
@@ -89,7 +90,7 @@ void HostClient::on_readable() {
     } else if (message.error().code == Errc::busy) {
       return;
     } else {
-      return give_up(message.error().code == Errc::unavailable ? "driver-host ended"
+      return give_up(message.error().code == Errc::unavailable ? "driver-host exited"
                                                                : message.error().message);
     }
   }
@@ -140,12 +141,12 @@ void HostClient::reap(pid_t pid) {
 }
 
 void HostClient::pause(std::function<void(Result<void>)> ended) {
-  tell_ended(Error{Errc::unavailable, "the driver is to be closed anew"});
+  tell_ended(Error{Errc::unavailable, "the driver is about to be closed again"});
   ended_ = std::move(ended);
   restart_timer_.reset();
   if (!std::exchange(paused_, true)) {
     end_process();
-    listener_.on_host_down("the driver is closed on purpose, and will be opened again");
+    listener_.on_host_down("the driver is closed on purpose and will be reopened");
   }
   if (departing_.empty()) {
     end_timer_ = loop_.call_after(Duration(0), [this] { tell_ended({}); });
@@ -154,14 +155,14 @@ void HostClient::pause(std::function<void(Result<void>)> ended) {
   end_timer_ = loop_.call_after(kEndDeadline, [this] {
     tell_ended(
         Error{Errc::timed_out,
-              fmt::format("the driver has not let go of its process within {} s",
+              fmt::format("the driver did not release its process within {} s",
                           std::chrono::duration_cast<std::chrono::seconds>(kEndDeadline).count())});
   });
 }
 
 void HostClient::resume() {
   if (!std::exchange(paused_, false)) return;
-  tell_ended(Error{Errc::unavailable, "the driver is opened again already"});
+  tell_ended(Error{Errc::unavailable, "the driver has already been reopened"});
   delay_ = kFirstDelay;
   start();
 }

@@ -114,7 +114,7 @@ TEST_F(HostClientTest, AHostThatEndsIsReplacedAndThatIsTold) {
   client_.start();
   say(hello_with_gpus(1));
   hang_up();
-  EXPECT_EQ(heard_.downs, std::vector<std::string>{"driver-host ended; starting another"});
+  EXPECT_EQ(heard_.downs, std::vector<std::string>{"driver-host exited; starting another"});
   EXPECT_FALSE(client_.read({1, "GPU-0", {Probe::power}}));
   loop_.advance(HostClient::kFirstDelay);
   EXPECT_EQ(spawned_, 2);
@@ -187,8 +187,8 @@ TEST_F(HostClientTest, AHostThatAnswersNothingIsReplaced) {
   say(hello_with_gpus(2));
   ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
   loop_.advance(HostClient::kSilence + HostClient::kSilence / 6);
-  EXPECT_EQ(heard_.downs, std::vector<std::string>{
-                              "driver-host has answered nothing for 30 s; starting another"});
+  EXPECT_EQ(heard_.downs,
+            std::vector<std::string>{"driver-host has not responded for 30 s; starting another"});
 }
 
 TEST_F(HostClientTest, AHostThatIsAskedNothingMaySayNothing) {
@@ -340,7 +340,7 @@ TEST_F(HostClientTest, GarbageFromTheHostIsTheEndOfThatHost) {
 TEST_F(HostClientTest, AHostThatCannotBeStartedIsTriedAgain) {
   refuse_to_spawn_ = true;
   client_.start();
-  EXPECT_EQ(heard_.downs, std::vector<std::string>{"no more processes; trying again"});
+  EXPECT_EQ(heard_.downs, std::vector<std::string>{"no more processes; retrying"});
   refuse_to_spawn_ = false;
   loop_.advance(HostClient::kLongestDelay);
   say(hello_with_gpus(1));

@@ -28,7 +28,7 @@ class Readers::Worker {
     DeviceInfo unknown;
     unknown.id = fmt::format("index:{}", index_);
     unknown.index = index_;
-    unknown.fault = Missing{MissingReason::timed_out, "the driver has not opened this GPU in time"};
+    unknown.fault = Missing{MissingReason::timed_out, "the driver did not open this GPU in time"};
     awaited_too_long_ = true;
     return unknown;
   }

@@ -36,11 +36,10 @@ std::string with(std::string_view what, std::string_view why) {
 void put_condition(std::vector<Event>& out, const DeviceId& id, const Gpu& gpu) {
   switch (gpu.condition) {
     case DeviceCondition::responsive:
-      return out.push_back(
-          about(id, gpu, "gpu_responsive", Severity::note, "answers the driver again"));
+      return out.push_back(about(id, gpu, "gpu_responsive", Severity::note, "responds again"));
     case DeviceCondition::unresponsive:
-      return out.push_back(about(id, gpu, "gpu_unresponsive", Severity::warn,
-                                 with("does not answer the driver", gpu.why)));
+      return out.push_back(
+          about(id, gpu, "gpu_unresponsive", Severity::warn, with("does not respond", gpu.why)));
     case DeviceCondition::unavailable:
       return out.push_back(
           about(id, gpu, "gpu_unavailable", Severity::stop, with("is not available", gpu.why)));
@@ -103,13 +102,13 @@ void put_gpus(std::vector<Event>& out, const FleetState& before, const FleetStat
   for (const auto& [id, gpu] : before.gpus) {
     if (after.gpus.contains(id)) continue;
     out.push_back(
-        about(id, gpu, "gpu_disappeared", Severity::stop, "is not among the driver's any more"));
+        about(id, gpu, "gpu_disappeared", Severity::stop, "is no longer listed by the driver"));
   }
   for (const auto& [id, gpu] : after.gpus) {
     const auto known = before.gpus.find(id);
     const bool is_new = known == before.gpus.end();
     if (is_new) {
-      out.push_back(about(id, gpu, "gpu_appeared", Severity::note, with("is there", gpu.name)));
+      out.push_back(about(id, gpu, "gpu_appeared", Severity::note, with("was detected", gpu.name)));
     }
     const auto condition = is_new ? DeviceCondition::responsive : known->second.condition;
     if (gpu.condition != condition) put_condition(out, id, gpu);

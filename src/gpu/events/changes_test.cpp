@@ -91,15 +91,16 @@ TEST_F(Changes, TellWhenAGpuFallsSilentAndWhenItIsBack) {
   look();
   now_.devices[1].condition = DeviceCondition::unresponsive;
   now_.devices[1].why = "a driver call takes too long";
-  EXPECT_THAT(look(), ElementsAre("gpu_unresponsive: GPU 1 does not answer the driver: a driver "
-                                  "call takes too long"));
+  EXPECT_THAT(
+      look(),
+      ElementsAre("gpu_unresponsive: GPU 1 does not respond: a driver call takes too long"));
   EXPECT_EQ(last_.device, "GPU-1");
   EXPECT_EQ(last_.index, 1U);
   EXPECT_EQ(last_.severity, Severity::warn);
   EXPECT_THAT(look(), IsEmpty());
   now_.devices[1].condition = DeviceCondition::responsive;
   now_.devices[1].why = "";
-  EXPECT_THAT(look(), ElementsAre("gpu_responsive: GPU 1 answers the driver again"));
+  EXPECT_THAT(look(), ElementsAre("gpu_responsive: GPU 1 responds again"));
 }
 
 TEST_F(Changes, TellWhenAGpuIsLost) {
@@ -114,8 +115,8 @@ TEST_F(Changes, TellWhichGpusAppearAndDisappear) {
   look();
   now_.devices.erase(now_.devices.begin());
   now_.devices.push_back(gpu(5));
-  EXPECT_THAT(look(), ElementsAre("gpu_disappeared: GPU 0 is not among the driver's any more",
-                                  "gpu_appeared: GPU 5 is there: H100"));
+  EXPECT_THAT(look(), ElementsAre("gpu_disappeared: GPU 0 is no longer listed by the driver",
+                                  "gpu_appeared: GPU 5 was detected: H100"));
 }
 
 TEST_F(Changes, KnowAGpuByItsIdAndNotByItsIndex) {
@@ -126,9 +127,9 @@ TEST_F(Changes, KnowAGpuByItsIdAndNotByItsIndex) {
 
 TEST_F(Changes, AreOneEventWhenTheDriverGoesAndOneWhenItComesBack) {
   look();
-  lose_driver("the driver-host ended");
+  lose_driver("the driver-host exited");
   for (DeviceState& device : now_.devices) device.condition = DeviceCondition::unresponsive;
-  EXPECT_THAT(look(), ElementsAre("driver_down: the driver is down: the driver-host ended"));
+  EXPECT_THAT(look(), ElementsAre("driver_down: the driver is down: the driver-host exited"));
   EXPECT_EQ(last_.device, "");
   now_.devices.clear();
   EXPECT_THAT(look(), IsEmpty());
@@ -144,7 +145,7 @@ TEST_F(Changes, TellWhatADriverCameBackWithout) {
   find_driver();
   now_.devices.pop_back();
   EXPECT_THAT(look(), ElementsAre("driver_up: the driver 535.1 is up, with 1 GPU(s)",
-                                  "gpu_disappeared: GPU 1 is not among the driver's any more"));
+                                  "gpu_disappeared: GPU 1 is no longer listed by the driver"));
 }
 
 TEST_F(Changes, SayThatADriverCameUpButNotThatEachOfItsGpusDid) {

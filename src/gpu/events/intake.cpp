@@ -28,10 +28,10 @@ constexpr std::array kKinds = {
     KindRow{EventKind::xid, ""},
     KindRow{EventKind::ecc_corrected, "A memory error was corrected."},
     KindRow{EventKind::ecc_uncorrected, "A memory error could not be corrected."},
-    KindRow{EventKind::poison, "Poisoned data was met and stopped."},
-    KindRow{EventKind::fatal_poison, "Poisoned data was met and could not be stopped."},
+    KindRow{EventKind::poison, "Poisoned data was detected and contained."},
+    KindRow{EventKind::fatal_poison, "Poisoned data was detected and could not be contained."},
     KindRow{EventKind::unavailable, "The GPU is not available."},
-    KindRow{EventKind::recovery_action, "What would bring the GPU back to order has changed."},
+    KindRow{EventKind::recovery_action, "The recommended recovery action for the GPU has changed."},
     KindRow{EventKind::events_lost, ""},
 };
 

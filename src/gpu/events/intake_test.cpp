@@ -68,7 +68,7 @@ TEST_F(IntakeTest, ALineOfTheKernelFindsItsGpuByItsAddress) {
   ASSERT_EQ(kept().size(), 1U);
   EXPECT_EQ(kept()[0].device, "GPU-b");
   EXPECT_EQ(kept()[0].text,
-            "Xid 31: A program used GPU memory at an address that is not mapped. (MMU Fault)");
+            "Xid 31: A program accessed an unmapped GPU memory address. (MMU Fault)");
   EXPECT_EQ(events_[0].pid, 4711U);
 }
 
@@ -120,7 +120,7 @@ TEST_F(IntakeTest, AFloodIsBoundedAndWhatWasLeftOutIsCounted) {
   loop_.advance(seconds(2));
   ASSERT_EQ(kept().size(), burst + 2);
   EXPECT_EQ(kept().back().kind, "events_lost");
-  EXPECT_EQ(kept().back().text, "9872 more events were not passed on: too many at once");
+  EXPECT_EQ(kept().back().text, "9872 more events were dropped: too many at once");
   EXPECT_EQ(kept().back().index, 0U);
   EXPECT_EQ(loop_.timers(), 0U);
 }
@@ -153,8 +153,8 @@ TEST_F(IntakeTest, ALineThatIsWorseThanTheDriversEventIsRecorded) {
   EXPECT_EQ(kept()[0].severity, Severity::warn);
   EXPECT_EQ(kept()[1].severity, Severity::stop);
   EXPECT_EQ(kept()[1].text,
-            "Xid 149: An error of an NVLink, in its network interface (NETIR). "
-            "(NETIR_LINK_DOWN Fatal XC0 i0 Link 14)");
+            "Xid 149: An NVLink error in the network interface (NETIR). (NETIR_LINK_DOWN Fatal XC0 "
+            "i0 Link 14)");
   EXPECT_EQ(events_.size(), 1U);
   ASSERT_EQ(echoes_.size(), 1U);
 }

@@ -74,7 +74,7 @@ bool KernelLog::read_once() {
     take_lines({bytes.data(), static_cast<std::size_t>(got)});
     return true;
   }
-  if (got == 0) return end("it has ended"), false;
+  if (got == 0) return end("end of file"), false;
   switch (errno) {
     case EINTR:
       return true;
@@ -92,7 +92,7 @@ bool KernelLog::read_once() {
 }
 
 void KernelLog::end(const std::string& why) {
-  log::warning("the kernel's log is not followed any more: {}", why);
+  log::warning("no longer reading the kernel log: {}", why);
   readable_.reset();
   fd_.reset();
 }

@@ -201,9 +201,9 @@ Result<void> apply_to(const Api& api, DeviceHandle device, const Setting& settin
 
 Result<void> clear_ecc_of(const Api& api, DeviceHandle device, EccCounter counter) {
   const bool lifetime = counter == EccCounter::lifetime;
-  return outcome(api.clear_ecc_counts(device, lifetime ? kEccAggregate : kEccVolatile),
-                 lifetime ? "clearing the ECC errors of the GPU's life"
-                          : "clearing the ECC errors since the driver was loaded");
+  return outcome(
+      api.clear_ecc_counts(device, lifetime ? kEccAggregate : kEccVolatile),
+      lifetime ? "clearing the aggregate ECC errors" : "clearing the volatile ECC errors");
 }
 
 Result<std::int64_t> total_energy_of(const Api& api, DeviceHandle device) {

@@ -117,8 +117,7 @@ TEST_F(NvmlControl, AFailureSaysWhatWasTriedInNvmlsWords) {
   EXPECT_EQ(look(SettingKind::persistence).error(),
             (Error{Errc::device_lost, "reading the persistence mode: GPU is lost"}));
   EXPECT_EQ(clear_ecc_of(api_, device_, EccCounter::lifetime).error(),
-            (Error{Errc::conflict,
-                   "clearing the ECC errors of the GPU's life: In use by another client"}));
+            (Error{Errc::conflict, "clearing the aggregate ECC errors: In use by another client"}));
 }
 
 // Gives the same answer to every call.

@@ -76,7 +76,7 @@ void EventWatch::enrol(const DeviceId& id, DeviceHandle device) {
 Result<std::optional<DeviceEvent>> EventWatch::next(const std::map<DeviceId, DeviceHandle>& open,
                                                     Duration at_most) {
   if (const ReturnCode code = make_set(); code != kSuccess)
-    return event_error("making a set", code);
+    return event_error("creating an event set", code);
   for (const auto& [id, device] : open) enrol(id, device);
   if (!found_.empty()) {
     DeviceEvent event = std::move(found_.front());
@@ -85,7 +85,7 @@ Result<std::optional<DeviceEvent>> EventWatch::next(const std::map<DeviceId, Dev
   }
   const auto takes_part = [](const auto& one) { return one.second.code == kSuccess; };
   if (!std::ranges::any_of(members_, takes_part)) {
-    return Error{Errc::unavailable, "no GPU takes part"};
+    return Error{Errc::unavailable, "no GPU reports events"};
   }
   EventData data;
   const ReturnCode code = api_.event_set_wait(set_, &data, milliseconds_of(at_most));

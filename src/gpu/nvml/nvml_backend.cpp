@@ -57,7 +57,7 @@ DeviceInfo describe_device(const Api& api, unsigned index, DeviceHandle handle) 
     return closed_device(index, missing_of(code));
   }
   if (uuid.front() == '\0') {
-    return closed_device(index, {MissingReason::failed, "the driver gives it no UUID"});
+    return closed_device(index, {MissingReason::failed, "the driver reports no UUID for it"});
   }
   DeviceInfo info;
   info.id = info.uuid = uuid.data();

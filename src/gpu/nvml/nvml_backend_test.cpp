@@ -133,7 +133,7 @@ TEST_F(NvmlBackendTest, AGpuWithoutAUuidIsListedWithItsReason) {
   api.uuid = {
       [](DeviceHandle, char* out, unsigned size) { return put_text("uuid", "", out, size); }};
   NvmlBackend backend({api, ""});
-  EXPECT_EQ(enumerate(backend)->devices[0].fault->detail, "the driver gives it no UUID");
+  EXPECT_EQ(enumerate(backend)->devices[0].fault->detail, "the driver reports no UUID for it");
 }
 
 TEST_F(NvmlBackendTest, AGpuThatWouldNotOpenMayOpenLater) {

@@ -124,7 +124,7 @@ void sum_memory(const Processes& processes, Recorder& record) {
     if (!process.memory_bytes) {
       return record.missing(
           Metric::processes_memory,
-          {MissingReason::not_supported, "the driver does not tell the memory of every process"});
+          {MissingReason::not_supported, "the driver does not report the memory of every process"});
     }
     sum = std::min(sum + *process.memory_bytes, kLargestSum);
   }

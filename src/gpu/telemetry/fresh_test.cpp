@@ -122,7 +122,7 @@ TEST_F(FreshTest, AHostThatDiesDuringAFreshReadAnswersItWithTheReason) {
   start(1);
   loop_.advance(milliseconds(500));
   ask_fresh();
-  telemetry_.on_host_down("driver-host ended");
+  telemetry_.on_host_down("driver-host exited");
   ASSERT_EQ(results_.size(), 1U);
   EXPECT_EQ(memory(0, 0).missing()->reason, MissingReason::failed);
 }

@@ -22,7 +22,7 @@ constexpr auto kRareEvery = static_cast<std::uint64_t>(kRarePeriod / kFastPeriod
 
 Telemetry::Telemetry(Loop& loop, Reader& reader, HealthPolicy policy)
     : loop_(loop), reader_(reader), health_(std::move(policy)) {
-  driver_.why = "the driver has not been asked yet";
+  driver_.why = "the driver has not been read yet";
   auto nothing = std::make_shared<Snapshot>(assemble());
   nothing->generation = 0;
   latest_ = std::move(nothing);
@@ -254,10 +254,10 @@ Missing why_not(const DeviceState& device, const Snapshot& snapshot) {
   if (device.info.fault) return *device.info.fault;
   if (!snapshot.driver.initialised) return {MissingReason::failed, snapshot.driver.why};
   if (device.condition == DeviceCondition::unresponsive) {
-    return {MissingReason::timed_out, "the driver has stopped answering for this GPU"};
+    return {MissingReason::timed_out, "the driver has stopped responding for this GPU"};
   }
   return {MissingReason::timed_out,
-          fmt::format("the driver did not answer within {} ms", to_milliseconds(kFreshDeadline))};
+          fmt::format("the driver did not respond within {} ms", to_milliseconds(kFreshDeadline))};
 }
 
 }  // namespace

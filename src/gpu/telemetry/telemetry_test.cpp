@@ -80,7 +80,7 @@ TEST_F(TelemetryTest, AStuckGpuIsAskedOnceAndRecoversByItself) {
   start(2);
   stuck_ = "GPU-1";
   pass(std::chrono::seconds(5));
-  EXPECT_EQ(asked_.size(), 1U) << "more than one question out to a GPU that does not answer";
+  EXPECT_EQ(asked_.size(), 1U) << "more than one question out to a GPU that does not respond";
   stuck_.clear();
   pass(std::chrono::seconds(2));
   EXPECT_EQ(latest().devices[1].condition, DeviceCondition::responsive);
@@ -122,10 +122,10 @@ TEST_F(TelemetryTest, ALostGpuIsUnhealthyAndOneWhoseHostIsDownIsNotJudged) {
   pass(std::chrono::seconds(2));
   EXPECT_EQ(latest().devices[0].health, (HealthReport{Health::unhealthy, {"GPU is lost"}}));
   EXPECT_EQ(latest().devices[1].health.verdict, Health::healthy);
-  telemetry_.on_host_down("the driver-host ended");
+  telemetry_.on_host_down("the driver-host exited");
   EXPECT_EQ(latest().devices[1].health.verdict, std::nullopt);
   EXPECT_EQ(latest().devices[1].health.reasons.front(),
-            "temperature not known: the driver-host ended");
+            "temperature unknown: the driver-host exited");
 }
 
 TEST_F(TelemetryTest, AStuckGpuIsLoggedOnceAndCounted) {
@@ -134,7 +134,7 @@ TEST_F(TelemetryTest, AStuckGpuIsLoggedOnceAndCounted) {
   stuck_ = "GPU-0";
   pass(std::chrono::seconds(10));
   EXPECT_EQ(std::count(log_.lines().begin(), log_.lines().end(),
-                       "ERROR Error querying GPU device 0: the driver did not answer in time"),
+                       "ERROR Error querying GPU device 0: the driver did not respond in time"),
             1);
   EXPECT_GT(latest().devices[0].query_errors, 5U);
 }
@@ -157,7 +157,7 @@ TEST_F(TelemetryTest, AGpuThatOpensLaterJoinsWithoutDisturbingTheOthers) {
 TEST_F(TelemetryTest, AfterAHostRestartTheSlowTierIsReadAtOnce) {
   start(1);
   pass(kFastPeriod);
-  telemetry_.on_host_down("driver-host ended");
+  telemetry_.on_host_down("driver-host exited");
   value_ = 43;
   start(1);
   EXPECT_EQ(*latest().devices[0].sample.number(Metric::power_limit), 43);
@@ -172,7 +172,7 @@ TEST_F(TelemetryTest, ALostGpuIsUnavailableWithinASecondAndAHalf) {
 
 TEST_F(TelemetryTest, WhenTheHostGoesDownReadingsStayWithTheirAgeAndTheReason) {
   start(1);
-  telemetry_.on_host_down("driver-host ended");
+  telemetry_.on_host_down("driver-host exited");
   ASSERT_EQ(latest().devices.size(), 1U);
   EXPECT_EQ(latest().devices[0].condition, DeviceCondition::unresponsive);
   EXPECT_EQ(*latest().devices[0].sample.number(Metric::power_draw), 42);
@@ -184,13 +184,13 @@ TEST_F(TelemetryTest, WhenTheHostGoesDownReadingsStayWithTheirAgeAndTheReason) {
 
 TEST_F(TelemetryTest, AHostThatStaysDownForOneReasonIsLoggedOnce) {
   start(1);
-  for (int i = 0; i < 3; ++i) telemetry_.on_host_down("driver-host ended");
-  EXPECT_EQ(std::count(log_.lines().begin(), log_.lines().end(), "WARNING driver-host ended"), 1);
+  for (int i = 0; i < 3; ++i) telemetry_.on_host_down("driver-host exited");
+  EXPECT_EQ(std::count(log_.lines().begin(), log_.lines().end(), "WARNING driver-host exited"), 1);
 }
 
 TEST_F(TelemetryTest, WhileTheHostIsDownSnapshotsGoOnAndReadingsAge) {
   start(1);
-  telemetry_.on_host_down("driver-host ended");
+  telemetry_.on_host_down("driver-host exited");
   accepting_ = false;
   const auto before = latest();
   pass(std::chrono::seconds(40));
@@ -227,7 +227,7 @@ TEST_F(TelemetryTest, XidsAreCountedForEachGpu) {
 TEST_F(TelemetryTest, XidsAreStillCountedAfterTheDriverCameBack) {
   start(1);
   telemetry_.on_event(xid_event("GPU-0", 13, loop_.now()));
-  telemetry_.on_host_down("driver-host ended; starting another");
+  telemetry_.on_host_down("driver-host exited; starting another");
   telemetry_.on_event(xid_event("GPU-0", 13, loop_.now()));  // the kernel's log goes on
   start(1);
   const auto& counts = latest().devices[0].xid_errors;
@@ -261,13 +261,13 @@ TEST_F(TelemetryTest, AContainedErrorDegradesUntilItsProcessIsGone) {
 TEST_F(TelemetryTest, AMissingBoardIsUnhealthyUntilItIsTakenOut) {
   RecordProperty("contract", "A10");
   start(2);
-  telemetry_.on_host_down("driver-host ended; starting another");
+  telemetry_.on_host_down("driver-host exited; starting another");
   start(1);
   ASSERT_EQ(latest().devices.size(), 2U);
   const DeviceState& gone = latest().devices[1];
   EXPECT_EQ(gone.info.uuid, "GPU-1");
   EXPECT_EQ(gone.condition, DeviceCondition::unavailable);
-  EXPECT_TRUE(gone.why.starts_with("no longer there since ")) << gone.why;
+  EXPECT_TRUE(gone.why.starts_with("not present since ")) << gone.why;
   EXPECT_EQ(gone.health, (HealthReport{Health::unhealthy, {gone.why}}));
   EXPECT_TRUE(std::ranges::none_of(asked_, [](const auto& one) { return one.device == "GPU-1"; }));
   EXPECT_TRUE(is_missing(gone.info));

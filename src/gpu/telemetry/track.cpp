@@ -55,7 +55,7 @@ std::optional<Sample> Track::answered(std::uint64_t id, const Sample& answer, Ti
   if (!question_ || question_->id != id) return std::nullopt;
   const Question question = *std::exchange(question_, std::nullopt);
   Sample accepted = missing_sample(question.probes,
-                                   {MissingReason::failed, "the driver-host left this out"}, now);
+                                   {MissingReason::failed, "not reported by the driver-host"}, now);
   for (Reading reading : answer.readings()) {
     if (accepted.all(reading.metric).empty() || !makes_sense(reading)) continue;
     reading.taken = std::clamp(reading.taken, question.asked, now);
@@ -99,9 +99,8 @@ DeviceState Track::state(TimePoint now) const {
   const auto& gone = info_.fault ? info_.fault : gone_;
   if (unresponsive(now)) {
     state.condition = DeviceCondition::unresponsive;
-    state.why =
-        fmt::format("the driver has not answered for {:.1f} s; readings are the last that came",
-                    std::chrono::duration<double>(now - question_->asked).count());
+    state.why = fmt::format("the driver has not responded for {:.1f} s; showing the last readings",
+                            std::chrono::duration<double>(now - question_->asked).count());
   } else if (gone) {
     state.condition = DeviceCondition::unavailable;
     state.why = describe(*gone);
@@ -109,7 +108,7 @@ DeviceState Track::state(TimePoint now) const {
     const Missing* const why = unreadable(sample_);
     if (why == nullptr) return state;
     state.condition = DeviceCondition::unavailable;
-    state.why = fmt::format("nothing of it can be read: {}", describe(*why));
+    state.why = fmt::format("all of its readings fail: {}", describe(*why));
   }
   return state;
 }
@@ -198,7 +197,7 @@ void Roster::note_gone(const DeviceInfo& info, WallTime last_seen) {
   gone.info.former_index = info.index;
   gone.info.fault =
       Missing{MissingReason::device_lost,
-              "no longer there since " + to_rfc3339(last_seen) + ": the driver does not list it"};
+              "not present since " + to_rfc3339(last_seen) + ": the driver does not list it"};
   if (gone_.size() == kMostGone) gone_.erase(gone_.begin());
   gone_.push_back(std::move(gone));
 }

@@ -81,7 +81,7 @@ TEST(Track, AGpuWithoutAnyReadingForHalfAMinuteIsUnavailable) {
     EXPECT_EQ(track.state(now).condition == DeviceCondition::unavailable, sick) << second;
   }
   const DeviceState state = track.state(kNow + std::chrono::seconds(30));
-  EXPECT_EQ(state.why, "nothing of it can be read: Unknown Error");
+  EXPECT_EQ(state.why, "all of its readings fail: Unknown Error");
   EXPECT_EQ(state.vitals_at, kNow);
 }
 
@@ -231,7 +231,8 @@ class RosterTest : public ::testing::Test {
     std::string text;
     for (const DeviceInfo& info : roster_.list()) {
       text += (text.empty() ? "" : ", ") + std::to_string(info.index) + " " + info.id;
-      if (info.fault) text += info.fault->detail.starts_with("no longer") ? " (gone)" : " (faulty)";
+      if (info.fault)
+        text += info.fault->detail.starts_with("not present since") ? " (gone)" : " (faulty)";
     }
     return text;
   }
@@ -250,8 +251,7 @@ TEST_F(RosterTest, OneThatIsNotCountedAnyMoreIsStillListedWithSinceWhen) {
   EXPECT_EQ(list(), "0 GPU-a, 1 GPU-b (gone)");
   EXPECT_EQ(roster_.list()[1].fault,
             (Missing{MissingReason::device_lost,
-                     "no longer there since 2023-11-14T22:13:20.000Z: the driver does not list "
-                     "it"}));
+                     "not present since 2023-11-14T22:13:20.000Z: the driver does not list it"}));
 }
 
 TEST_F(RosterTest, AnIndexIsNeverTwoGpus) {
@@ -296,9 +296,9 @@ TEST_F(RosterTest, ARestoredBoardIsMissingSinceLastSeen) {
   arrive({gpu(0, "GPU-b")});
   EXPECT_EQ(list(), "0 GPU-b, 2 GPU-c (gone), 3 GPU-a (gone)");
   const DeviceInfo a = roster_.list()[2];
-  EXPECT_EQ(a.fault->detail,
-            "no longer there since 2023-11-14T21:13:20.000Z: the driver does not list it; it was "
-            "GPU 0");
+  EXPECT_EQ(
+      a.fault->detail,
+      "not present since 2023-11-14T21:13:20.000Z: the driver does not list it; it was GPU 0");
   EXPECT_EQ(a.former_index, 0U);
   EXPECT_EQ(own_index(a), std::nullopt);
   EXPECT_EQ(label_of(a), "GPU-a");
