@@ -136,8 +136,9 @@ void restart(Gpu& gpu) {
 
 Result<void> reset_gpu(Gpu& gpu) {
   if (!gpu.processes.list().empty()) {
-    return Error{Errc::conflict, std::to_string(gpu.processes.list().size()) +
-                                     " processes use this GPU; a reset waits until they end"};
+    return Error{Errc::conflict,
+                 std::to_string(gpu.processes.list().size()) +
+                     " processes are using this GPU; a reset must wait until they exit"};
   }
   restart(gpu);
   gpu.fault.lost = gpu.fault.reset_required = 0;

@@ -20,15 +20,15 @@ bool is_setter(Call call) {
 
 Result<void> check_call(const CallFault& call) {
   if (static_cast<std::size_t>(call.call) >= kCallCount) {
-    return Error{Errc::invalid, "there is no driver call of this number"};
+    return Error{Errc::invalid, "unknown driver call number"};
   }
   if ((call.code < nvml::kSuccess || call.code > nvml::kResetTypeNotSupported) &&
       call.code != nvml::kUnknown) {
-    return Error{Errc::invalid, std::to_string(call.code) +
-                                    " is no return code of NVML: those are 1 to 30, and 999"};
+    return Error{Errc::invalid,
+                 std::to_string(call.code) + " is not an NVML return code: use 1 to 30, or 999"};
   }
   if (call.code == nvml::kSuccess && call.latency_ms == 0) {
-    return Error{Errc::invalid, "a driver call that works and takes no time is no fault"};
+    return Error{Errc::invalid, "a driver call that succeeds without delay is not a fault"};
   }
   return {};
 }
@@ -64,11 +64,12 @@ std::optional<std::size_t> fault_of(const CallFaults& calls, Call call) {
 
 Result<void> check_fault(const Fault& fault) {
   for (const auto state : kStates) {
-    if (fault.*state > 1) return Error{Errc::invalid, "a GPU is in a state or not"};
+    if (fault.*state > 1) return Error{Errc::invalid, "a state must be on or off"};
   }
-  if (fault.fan_percent > 100) return Error{Errc::invalid, "a fan runs at 0 to 100 percent"};
+  if (fault.fan_percent > 100)
+    return Error{Errc::invalid, "the fan speed must be 0 to 100 percent"};
   if (!is_lane_count(fault.pcie_width)) {
-    return Error{Errc::invalid, "a PCIe link has 1, 2, 4, 8 or 16 lanes"};
+    return Error{Errc::invalid, "the PCIe width must be 1, 2, 4, 8 or 16 lanes"};
   }
   for (const CallFault& call : fault.calls) {
     if (call.call == Call::none) continue;
@@ -88,7 +89,7 @@ Result<void> check_fault_on(const Model& model, const Fault& fault) {
   }
   if (fault.pcie_generation > model.pcie.max_generation ||
       fault.pcie_width > model.pcie.max_width) {
-    return lacks(" has no PCIe link as good as that");
+    return lacks(" does not support such a PCIe link");
   }
   if (fault.nvlinks_down > model.nvlink.links) {
     return lacks(fmt::format(" has {} NVLinks", model.nvlink.links).c_str());
@@ -110,9 +111,9 @@ Result<void> add_fault(Fault& fault, const Fault& more) {
       place = std::ranges::find(sum.calls, Call::none, &CallFault::call);
     }
     if (place == sum.calls.end()) {
-      return Error{Errc::conflict, std::to_string(kMaxCallFaults) +
-                                       " driver calls of this GPU are broken already; that is all "
-                                       "there is room for"};
+      return Error{Errc::conflict,
+                   std::to_string(kMaxCallFaults) +
+                       " driver calls of this GPU already have faults, the maximum"};
     }
     *place = added;
   }

@@ -19,7 +19,7 @@ constexpr double kMostExtraHeat = 100.0;
 
 Result<void> set_heat(double& heat, double degrees) {
   if (!(degrees >= 0.0 && degrees <= kMostExtraHeat)) {
-    return Error{Errc::invalid, "extra heat is from 0 to 100 degrees"};
+    return Error{Errc::invalid, "extra heat must be 0 to 100 degrees"};
   }
   heat = degrees;
   return {};
@@ -27,7 +27,8 @@ Result<void> set_heat(double& heat, double degrees) {
 
 Result<void> set_memory_heat(Gpu& gpu, double degrees) {
   if (!gpu.model->has_memory_temperature) {
-    return Error{Errc::unsupported, fmt::format("{} has no sensor at its memory", gpu.model->name)};
+    return Error{Errc::unsupported,
+                 fmt::format("{} has no memory temperature sensor", gpu.model->name)};
   }
   return set_heat(gpu.extra_memory_heat, degrees);
 }
@@ -73,7 +74,7 @@ Result<void> inject(Gpu& gpu, Fault fault, std::uint64_t& made) {
   if (auto plausible = check_fault(fault); !plausible) return plausible;
   if (auto possible = check_fault_on(*gpu.model, fault); !possible) return possible;
   if (std::ranges::find(fault.calls, Call::driver, &CallFault::call) != fault.calls.end()) {
-    return Error{Errc::invalid, "calls of the driver itself fail for all GPUs: --gpu all"};
+    return Error{Errc::invalid, "calls of the driver itself fail for all GPUs; use --gpu all"};
   }
   number_calls(fault, made);
   return add_fault(gpu.fault, fault);
@@ -110,8 +111,9 @@ Result<int> gpu_named(const std::string& directory, std::string_view name) {
   if (!world) return world.error();
   const auto driver = world->driver();
   if (!driver) {
-    return Error{Errc::unavailable, fmt::format("the keeper of {} (pid {}) is dead or stopped",
-                                                directory, world->keeper_pid())};
+    return Error{Errc::unavailable,
+                 fmt::format("the simulator process of {} (pid {}) is dead or stopped", directory,
+                             world->keeper_pid())};
   }
   const auto gpus = std::min(driver->gpu_count, world->gpu_count());
   for (std::uint32_t index = 0; index < gpus; ++index) {
@@ -122,7 +124,8 @@ Result<int> gpu_named(const std::string& directory, std::string_view name) {
   }
   return Error{
       Errc::not_found,
-      fmt::format("the world has no GPU \"{}\"; name one by index, UUID or PCI address", name)};
+      fmt::format("the simulated world has no GPU \"{}\"; use an index, UUID or PCI address",
+                  name)};
 }
 
 namespace {
@@ -144,7 +147,7 @@ Result<void> check_driver_version(std::string_view version) {
       std::isdigit(static_cast<unsigned char>(version.front()));
   if (plausible) return {};
   return Error{Errc::invalid,
-               fmt::format("\"{}\" is no driver version such as {}", version, kUsualDriver)};
+               fmt::format("\"{}\" is not a driver version such as {}", version, kUsualDriver)};
 }
 
 Result<void> unload_driver(World& world) {
@@ -155,7 +158,7 @@ Result<void> unload_driver(World& world) {
 }
 
 Result<void> load_driver(World& world, const std::string& version) {
-  if (world.driver.loaded) return Error{Errc::conflict, "the driver is loaded already"};
+  if (world.driver.loaded) return Error{Errc::conflict, "the driver is already loaded"};
   if (!version.empty()) {
     if (auto good = check_driver_version(version); !good) return good;
     world.driver.version = version;
@@ -170,7 +173,7 @@ Result<void> load_driver(World& world, const std::string& version) {
 Result<void> reload_driver(World& world, std::chrono::milliseconds away,
                            const std::string& version) {
   if (away < std::chrono::milliseconds{0} || away > kLongestReload) {
-    return Error{Errc::invalid, "a driver is away for up to an hour"};
+    return Error{Errc::invalid, "the driver can be unloaded for up to an hour"};
   }
   if (!version.empty()) {
     if (auto good = check_driver_version(version); !good) return good;
@@ -196,14 +199,14 @@ void unplug(World& world, std::uint32_t place) {
 
 Result<void> plug(World& world, std::string_view uuid, std::optional<std::uint32_t> index) {
   if (index && *index > world.order.size()) {
-    return Error{Errc::invalid, fmt::format("it can get an index from 0 to {}, not {}",
-                                            world.order.size(), *index)};
+    return Error{Errc::invalid,
+                 fmt::format("the index must be 0 to {}, not {}", world.order.size(), *index)};
   }
   std::optional<std::uint32_t> found;
   for (std::uint32_t place = 0; place < world.gpus.size(); ++place) {
     const Gpu& gpu = world.gpus[place];
     if (gpu.plugged || !std::string_view(gpu.identity.uuid).starts_with(uuid)) continue;
-    if (found) return Error{Errc::not_found, "several GPUs are unplugged; say --uuid of one"};
+    if (found) return Error{Errc::not_found, "several GPUs are unplugged; select one with --uuid"};
     found = place;
   }
   if (!found) return Error{Errc::not_found, "no such GPU is unplugged"};
@@ -259,7 +262,7 @@ std::optional<EccLocation> ecc_location_from_name(std::string_view name) {
 Result<void> add_memory_errors(Gpu& gpu, const MemoryErrors& errors) {
   const auto place = static_cast<std::size_t>(errors.location);
   if (place >= kEccLocations || errors.count < 1 || errors.count > kMostErrorsAtOnce) {
-    return Error{Errc::invalid, "not memory errors"};
+    return Error{Errc::invalid, "invalid memory errors"};
   }
   if (!gpu.model->has_ecc) {
     return Error{Errc::unsupported, std::string(gpu.model->name) + " has no ECC memory"};

@@ -50,7 +50,7 @@ Result<void> write_library_without(const std::vector<std::string>& functions,
   if (!content) return std::move(content).error();
   for (const std::string& function : functions) {
     if (!function.starts_with("nvml") || !rename(*content, function)) {
-      return Error{Errc::invalid, "NVML has no function \"" + function + "\" here to leave out"};
+      return Error{Errc::invalid, "unknown NVML function \"" + function + "\""};
     }
   }
   return write_file(copy, *content);

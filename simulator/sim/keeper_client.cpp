@@ -28,11 +28,11 @@ constexpr std::chrono::seconds kPatience{2};
 constexpr std::uint64_t kStepsAtOnce = 1'000;  // leaves the keeper time for its other clients
 
 Error no_keeper(const std::string& directory) {
-  return Error{Errc::not_found, "no keeper runs in " + directory};
+  return Error{Errc::not_found, "no simulated world is running in " + directory};
 }
 
 Error silent(const std::string& directory) {
-  return Error{Errc::unavailable, "the keeper of " + directory + " does not answer"};
+  return Error{Errc::unavailable, "the simulator process of " + directory + " does not respond"};
 }
 
 // The socket's own timeouts bound connecting and each transfer.
@@ -46,7 +46,7 @@ Result<UniqueFd> connect_to(const std::string& directory) {
   if (::connect(fd.get(), address->get(), address->size()) == 0) return fd;
   if (errno == ENOENT || errno == ECONNREFUSED) return no_keeper(directory);
   if (errno == EAGAIN) return silent(directory);
-  return system_error("connecting to the keeper of " + directory);
+  return system_error("connecting to the simulator process of " + directory);
 }
 
 Result<void> ask(const std::string& directory, const Command& command) {
@@ -84,7 +84,7 @@ bool ended_within(const UniqueFd& process, Duration patience) {
 Result<void> kill_process(const UniqueFd& process, const std::string& directory) {
   if (::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) != 0) {
     if (errno == ESRCH) return {};
-    return system_error("killing the keeper of " + directory);
+    return system_error("killing the simulator process of " + directory);
   }
   return ended_within(process, kPatience) ? Result<void>() : silent(directory);
 }
@@ -103,7 +103,7 @@ Command command_for(Verb verb, int gpu, std::string_view text = {}) {
 
 Result<ProcessRecord> record_of(const ProcessDemand& demand) {
   if (!(demand.load >= 0.0 && demand.load <= 1.0)) {
-    return Error{Errc::invalid, "a load is from 0 to 1"};
+    return Error{Errc::invalid, "the load must be 0 to 1"};
   }
   constexpr double kMemoryShare = 0.6;
   const double permille = demand.load * 1000.0;
@@ -189,7 +189,8 @@ Result<void> plug_gpu(const std::string& directory, const std::string& uuid,
 }
 
 Result<void> step_world(const std::string& directory, std::chrono::milliseconds duration) {
-  if (duration < kStep) return Error{Errc::invalid, "a world takes at least one step, of 10ms"};
+  if (duration < kStep)
+    return Error{Errc::invalid, "the time to advance must be at least one step of 10ms"};
   Command command = command_for(Verb::step, 0);
   for (auto left = duration / kStep; left > 0;) {
     command.count = std::min<std::uint64_t>(static_cast<std::uint64_t>(left), kStepsAtOnce);
@@ -202,7 +203,7 @@ Result<void> step_world(const std::string& directory, std::chrono::milliseconds 
 Result<void> attach_process(const std::string& directory, int gpu, pid_t pid,
                             const ProcessDemand& demand) {
   const auto start_time = process_start_time(pid);
-  if (!start_time) return Error{Errc::not_found, fmt::format("there is no process {}", pid)};
+  if (!start_time) return Error{Errc::not_found, fmt::format("process {} not found", pid)};
   auto process = record_of(demand);
   if (!process) return std::move(process).error();
   Command command = command_for(Verb::attach, gpu);

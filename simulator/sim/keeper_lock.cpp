@@ -38,7 +38,8 @@ Error already_kept(const std::string& directory) {
   const auto lock = KeeperLock::open(directory);
   const auto keeper = lock ? lock->keeper() : std::nullopt;
   const std::string who = keeper ? fmt::format(" (pid {})", keeper->pid) : "";
-  return Error{Errc::conflict, fmt::format("a keeper{} already runs in {}", who, directory)};
+  return Error{Errc::conflict,
+               fmt::format("a simulated world{} is already running in {}", who, directory)};
 }
 
 }  // namespace

@@ -74,7 +74,8 @@ Result<std::string> read_ready(const UniqueFd& ready) {
     const auto left = std::max<std::int64_t>(0, to_milliseconds(deadline - BootClock::now()));
     const int polled = ::poll(&waiting, 1, static_cast<int>(left));
     if (polled < 0 && errno == EINTR) continue;
-    if (polled <= 0) return Error{Errc::timed_out, "the keeper was not ready within 5 s"};
+    if (polled <= 0)
+      return Error{Errc::timed_out, "the simulator process was not ready within 5 s"};
     const ssize_t got = ::read(ready.get(), chunk.data(), chunk.size());
     if (got <= 0) break;
     text.append(chunk.data(), static_cast<std::size_t>(got));
@@ -86,7 +87,7 @@ Result<void> parse_ready(std::string_view text) {
   if (text == "ready") return {};
   const auto code = take_number<std::uint32_t>(text);
   if (!code || text.empty()) {
-    return Error{Errc::internal, "the keeper ended before it was ready"};
+    return Error{Errc::internal, "the simulator process exited before it was ready"};
   }
   return Error{errc_from_number(*code), std::string(text.substr(1))};
 }
@@ -181,7 +182,7 @@ Result<void> take(KeeperOptions& options, const std::string& name, const std::st
     if (name == "--private") options.world.private_directory = *number != 0;
   } else if (name == "--setters") {
     const auto setters = setters_from_name(value);
-    if (!setters) return Error{Errc::invalid, fmt::format("setters for \"{}\"", value)};
+    if (!setters) return Error{Errc::invalid, fmt::format("unknown setters \"{}\"", value)};
     options.world.setters = *setters;
   } else if (name == "--load") {
     auto load = parse_workload(value);

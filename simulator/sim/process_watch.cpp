@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMaxAtOnce = 64;
 
 Error no_process(const ProcessKey& key) {
-  return Error{Errc::not_found, fmt::format("there is no process {}", key.pid)};
+  return Error{Errc::not_found, fmt::format("process {} not found", key.pid)};
 }
 
 // Uses the system call: glibc has the wrapper only from 2.36.
@@ -27,7 +27,8 @@ Result<UniqueFd> open_process(const ProcessKey& key) {
   const auto pid = static_cast<pid_t>(key.pid);
   UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!process && (errno == EMFILE || errno == ENFILE)) {
-    return Error{Errc::busy, "the keeper has no descriptor left to watch one more process"};
+    return Error{Errc::busy,
+                 "the simulator process has no file descriptor left to watch another process"};
   }
   // Opened first, checked second: from here on the pid cannot become another process.
   if (!process || process_start_time(pid) != key.start_time) return no_process(key);

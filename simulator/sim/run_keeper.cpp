@@ -73,15 +73,15 @@ UniqueFd every(std::chrono::milliseconds period) {
 
 Result<void> check(const WorldOptions& options) {
   if (!(options.speed >= kLeastSpeed && options.speed <= kMostSpeed)) {
-    return Error{Errc::invalid, fmt::format("time goes at {} to {} times its speed, not {}",
-                                            kLeastSpeed, kMostSpeed, options.speed)};
+    return Error{Errc::invalid, fmt::format("the speed must be {} to {}, not {}", kLeastSpeed,
+                                            kMostSpeed, options.speed)};
   }
   if (options.stepped && options.speed != 1.0) {
-    return Error{Errc::invalid, "a stepped world has no speed of its own"};
+    return Error{Errc::invalid, "a stepped world cannot have a speed"};
   }
   const std::uint32_t entry = options.process_entry_bytes;
   if (entry != 16 && entry != 24 && entry != 32) {
-    return Error{Errc::invalid, "a driver's process entry is of 16, 24 or 32 bytes"};
+    return Error{Errc::invalid, "the process entry size must be 16, 24 or 32 bytes"};
   }
   return {};
 }

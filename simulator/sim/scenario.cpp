@@ -81,7 +81,7 @@ class ScenarioFile {
     }
     if (const auto bytes = world.integer("process_entries", 16, 32)) {
       options.process_entry_bytes = static_cast<std::uint32_t>(*bytes);
-      if (*bytes % 8 != 0) world.wrong("process_entries", "is 16, 24 or 32 bytes");
+      if (*bytes % 8 != 0) world.wrong("process_entries", "must be 16, 24 or 32 bytes");
     }
   }
 
@@ -89,9 +89,9 @@ class ScenarioFile {
     const auto speed = world.number("speed", kLeastSpeed, kMostSpeed);
     options.speed = speed.value_or(1.0);
     options.stepped = world.flag("stepped");
-    if (speed && options.stepped) world.wrong("speed", "a stepped world has none");
+    if (speed && options.stepped) world.wrong("speed", "not allowed in a stepped world");
     scenario_.warm_up = world.parsed("warm_up", parse_time).value_or(scenario_.warm_up);
-    if (scenario_.warm_up > kLongestWarmUp) world.wrong("warm_up", "is at most 10m");
+    if (scenario_.warm_up > kLongestWarmUp) world.wrong("warm_up", "must be at most 10m");
   }
 
   // Reads the tables of a list, up to the first error.
@@ -137,7 +137,7 @@ class ScenarioFile {
     for (const Command& command : commands_of(entry, fleet_, fixed_places)) {
       if (at) timeline.push_back({*at, timeline.size(), command});
     }
-    if (timeline.size() > kMostTimelineEntries) entry.wrong("is one too many of what happens");
+    if (timeline.size() > kMostTimelineEntries) entry.wrong("exceeds the maximum number of events");
   }
 
   static constexpr std::chrono::minutes kLongestWarmUp{10};

@@ -56,12 +56,12 @@ void put_call(ScenarioTable& entry, CallFault& fault) {
   const auto times = entry.integer("times", 1, kMostTimes);
   const bool never = entry.flag("never_returns");
   if (!name) {
-    if (code || latency || times || never) entry.wrong("needs a call = \"...\" for that");
+    if (code || latency || times || never) entry.wrong("needs call = \"...\" for that");
     return;
   }
   const auto call = call_from_name(*name);
   if (!call) {
-    entry.wrong("call", fmt::format("there is no \"{}\"; there are {}", *name, call_names()));
+    entry.wrong("call", fmt::format("unknown \"{}\"; use one of {}", *name, call_names()));
     return;
   }
   fault = {.call = *call,
@@ -69,7 +69,7 @@ void put_call(ScenarioTable& entry, CallFault& fault) {
            .latency_ms = never ? kNeverReturns : small(latency),
            .times = small(times)};
   if (!code && !latency && !never) {
-    entry.wrong("call", "say what is wrong: code, latency_ms or never_returns");
+    entry.wrong("call", "missing fault: code, latency_ms or never_returns");
   }
 }
 
@@ -87,7 +87,7 @@ void add_memory_errors(ScenarioTable& entry, std::vector<Command>& out) {
   const auto uncorrected = entry.integer("ecc_uncorrected", 1, kMostErrorsAtOnce);
   const auto where = entry.text("ecc_location");
   const auto location = ecc_location_from_name(where.value_or("device_memory"));
-  if (!location) entry.wrong("ecc_location", fmt::format("no memory is called \"{}\"", *where));
+  if (!location) entry.wrong("ecc_location", fmt::format("unknown memory location \"{}\"", *where));
   const auto add = [&](std::optional<std::int64_t> count, std::uint32_t is_uncorrected) {
     if (!count || !location) return;
     Command command = command_of(Verb::add_ecc_errors);
@@ -139,9 +139,9 @@ void add_driver(ScenarioTable& entry, std::vector<Command>& out) {
     const auto good = check_driver_version(*version);
     if (!good) entry.wrong("driver_version", good.error().message);
   }
-  if (away && what != "reload") entry.wrong("away", "goes with driver = \"reload\"");
+  if (away && what != "reload") entry.wrong("away", "only allowed with driver = \"reload\"");
   if (version && (!what || what == "unload")) {
-    entry.wrong("driver_version", "goes with driver = \"reload\" or \"load\"");
+    entry.wrong("driver_version", "only allowed with driver = \"reload\" or \"load\"");
   }
   if (!what) return;
   Command command = command_of(what == "unload" ? Verb::unload_driver
@@ -156,7 +156,7 @@ void add_plug(ScenarioTable& entry, const Fleet& fleet, std::vector<Command>& ou
   const auto last = static_cast<std::int64_t>(fleet.size()) - 1;
   const auto which = entry.integer("plug", 0, last);
   const auto index = entry.integer("index", 0, last);
-  if (index && !which) entry.wrong("index", "goes with plug = N");
+  if (index && !which) entry.wrong("index", "only allowed with plug = N");
   if (!which) return;
   Command command = command_of(Verb::plug);
   command.gpu = index ? small(index) : kEveryGpu;
@@ -198,7 +198,8 @@ std::vector<std::uint32_t> gpus_named(ScenarioTable& table, std::size_t gpus) {
                         ? add(*named)
                         : !list->empty() && std::all_of(list->begin(), list->end(), add);
   if (good) return out;
-  table.wrong("gpu", fmt::format("is an index from 0 to {}, a list of them, or \"all\"", last));
+  table.wrong("gpu",
+              fmt::format("must be an index from 0 to {}, a list of indexes, or \"all\"", last));
   return {};
 }
 
@@ -209,8 +210,8 @@ std::vector<Command> commands_of(ScenarioTable& entry, const Fleet& fleet, bool 
   const std::vector<Command> each = commands_on_gpus(entry);
   const auto gpus = gpus_named(entry, fleet.size());
   if (!each.empty() && !entry.has("gpu")) entry.wrong("needs gpu = N for that");
-  if (each.empty() && entry.has("gpu")) entry.wrong("names a GPU and not what happens to it");
-  if (each.empty() && out.empty() && !entry.has("gpu")) entry.wrong("says not what happens");
+  if (each.empty() && entry.has("gpu")) entry.wrong("names a GPU but no event");
+  if (each.empty() && out.empty() && !entry.has("gpu")) entry.wrong("has no event");
   for (const std::uint32_t gpu : gpus) {
     for (Command command : each) {
       command.gpu = gpu;

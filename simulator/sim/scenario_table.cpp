@@ -24,7 +24,7 @@ std::optional<std::string> ScenarioTable::text(std::string_view key) {
   const toml::node* value = node(key);
   if (value == nullptr) return std::nullopt;
   if (const auto* said = value->as_string()) return said->get();
-  wrong(key, "must be a text in quotes");
+  wrong(key, "must be a string");
   return std::nullopt;
 }
 
@@ -34,7 +34,7 @@ std::optional<std::string> ScenarioTable::text_or_number(std::string_view key) {
   if (const auto* said = value->as_string()) return said->get();
   if (const auto* said = value->as_integer()) return fmt::to_string(said->get());
   if (const auto* said = value->as_floating_point()) return fmt::to_string(said->get());
-  wrong(key, "must be a text in quotes or a number");
+  wrong(key, "must be a string or a number");
   return std::nullopt;
 }
 
@@ -42,7 +42,7 @@ std::optional<std::string> ScenarioTable::one_of(std::string_view key,
                                                  std::vector<std::string_view> words) {
   auto said = text(key);
   if (said && std::ranges::find(words, *said) == words.end()) {
-    wrong(key, fmt::format("\"{}\" is none of {}", *said, fmt::join(words, ", ")));
+    wrong(key, fmt::format("\"{}\" is not one of {}", *said, fmt::join(words, ", ")));
     said.reset();
   }
   return said;
@@ -54,7 +54,7 @@ std::optional<std::int64_t> ScenarioTable::integer(std::string_view key, std::in
   if (value == nullptr) return std::nullopt;
   const auto* said = value->as_integer();
   if (said != nullptr && said->get() >= least && said->get() <= most) return said->get();
-  wrong(key, fmt::format("must be a whole number from {} to {}", least, most));
+  wrong(key, fmt::format("must be an integer from {} to {}", least, most));
   return std::nullopt;
 }
 
@@ -77,7 +77,7 @@ std::optional<bool> ScenarioTable::boolean(std::string_view key) {
 
 bool ScenarioTable::flag(std::string_view key) {
   const auto said = boolean(key);
-  if (said && !*said) wrong(key, "can only be true; leave it out otherwise");
+  if (said && !*said) wrong(key, "can only be true; omit it otherwise");
   return said.value_or(false);
 }
 
@@ -85,7 +85,7 @@ std::vector<std::string> ScenarioTable::texts(std::string_view key) {
   const toml::node* value = node(key);
   if (value == nullptr) return {};
   auto said = toml_as<std::vector<std::string>>(*value);
-  if (!said) wrong(key, "must be a list of texts: [\"...\"]");
+  if (!said) wrong(key, "must be a list of strings: [\"...\"]");
   return said.value_or(std::vector<std::string>());
 }
 
@@ -110,8 +110,8 @@ void ScenarioTable::find_unknown() {
   std::ranges::sort(known_);
   for (const auto& [key, value] : table_) {
     if (std::ranges::binary_search(known_, key.str())) continue;
-    complain(key.source(),
-             fmt::format("has no key \"{}\"; there are {}", key.str(), fmt::join(known_, ", ")));
+    complain(key.source(), fmt::format("has an unknown key \"{}\"; known keys: {}", key.str(),
+                                       fmt::join(known_, ", ")));
   }
 }
 
@@ -144,12 +144,13 @@ Result<std::chrono::milliseconds> parse_time(std::string_view text) {
   if (!(ms >= 0.0 && ms <= longest)) {
     return Error{
         Errc::invalid,
-        fmt::format("\"{}\" is no time such as 500ms, 10s, 2m or 1h, of at most 168h", text)};
+        fmt::format("\"{}\" is not a duration such as 500ms, 10s, 2m or 1h, of at most 168h",
+                    text)};
   }
   const std::chrono::milliseconds time(std::llround(ms));
   if (time % kStep != time.zero()) {
-    return Error{Errc::invalid, fmt::format("\"{}\": a world moves by {} ms; say a multiple", text,
-                                            kStep.count())};
+    return Error{Errc::invalid,
+                 fmt::format("\"{}\": must be a multiple of {} ms", text, kStep.count())};
   }
   return time;
 }

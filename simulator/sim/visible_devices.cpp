@@ -49,7 +49,7 @@ Result<std::string> cuda_visible_devices_of(pid_t pid) {
   const std::string path = fmt::format("/proc/{}/environ", pid);
   auto environment = read_file(path, kMaxEnvironment);
   if (!environment && environment.error().code == Errc::not_found) {
-    return Error{Errc::not_found, fmt::format("there is no process {}", pid)};
+    return Error{Errc::not_found, fmt::format("process {} not found", pid)};
   }
   if (!environment) return std::move(environment).error();
   std::string_view rest = *environment;
@@ -59,7 +59,7 @@ Result<std::string> cuda_visible_devices_of(pid_t pid) {
   }
   return Error{
       Errc::not_found,
-      fmt::format("process {} was started without CUDA_VISIBLE_DEVICES: say --gpu N", pid)};
+      fmt::format("process {} was started without CUDA_VISIBLE_DEVICES; use --gpu N", pid)};
 }
 
 }  // namespace gpuyard::sim

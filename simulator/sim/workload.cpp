@@ -129,19 +129,20 @@ Result<void> take_detail(Workload& workload, std::string_view text) {
   if (workload.kind == WorkloadKind::leak) {
     const auto bytes = parse_bytes(text);
     if (!bytes || *bytes == 0) {
-      return Error{Errc::invalid,
-                   fmt::format("\"{}\" is no memory that leaks in a second, such as 64M", text)};
+      return Error{
+          Errc::invalid,
+          fmt::format("\"{}\" is not an amount of memory to leak per second, such as 64M", text)};
     }
     workload.leaked_per_s = *bytes;
     return {};
   }
   if (!has_period(workload.kind)) {
     return Error{Errc::invalid,
-                 fmt::format("\"{}\": {} has no more to say", text, name_of(workload.kind))};
+                 fmt::format("\"{}\": {} takes no further values", text, name_of(workload.kind))};
   }
   const auto period = parse_time(text);
   if (!period) return period.error();
-  if (*period < kShortestPeriod) return Error{Errc::invalid, "a period is 100ms or longer"};
+  if (*period < kShortestPeriod) return Error{Errc::invalid, "a period must be 100ms or longer"};
   workload.period = *period;
   return {};
 }
@@ -193,14 +194,14 @@ Result<Workload> parse_workload(std::string_view text) {
   if (!kind) {
     return Error{
         Errc::invalid,
-        fmt::format("\"{}\" is not a workload: idle, steady, training, bursty, mixed, leak, "
+        fmt::format("\"{}\" is not a workload; use idle, steady, training, bursty, mixed, leak, "
                     "starved or waiting, then :load (0 to 1) and :vram (such as 40G)",
                     text)};
   }
   Workload workload{.kind = *kind};
   if (const auto part = take_until(':', rest); !part.empty()) {
     const auto load = parse_load(part);
-    if (!load) return Error{Errc::invalid, fmt::format("load \"{}\" is not from 0 to 1", part)};
+    if (!load) return Error{Errc::invalid, fmt::format("load \"{}\" is not between 0 and 1", part)};
     workload.load = *load;
   }
   if (const auto part = take_until(':', rest); !part.empty()) {

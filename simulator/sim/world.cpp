@@ -263,8 +263,7 @@ std::string known_models() {
 }
 
 Error bad_count(std::string_view text) {
-  return Error{Errc::invalid,
-               fmt::format("\"{}\": a count is a number from 1 to {}", text, kMostGpus)};
+  return Error{Errc::invalid, fmt::format("\"{}\": the count must be 1 to {}", text, kMostGpus)};
 }
 
 Result<Part> parse_part(std::string_view text) {
@@ -272,8 +271,8 @@ Result<Part> parse_part(std::string_view text) {
   const std::string_view key = text.substr(0, colon);
   Part part{.model = find_model(key), .count = std::nullopt};
   if (part.model == nullptr) {
-    return Error{Errc::invalid,
-                 fmt::format("no GPU model is called \"{}\"; there are {}", key, known_models())};
+    return Error{Errc::invalid, fmt::format("unknown GPU model \"{}\"; available models: {}", key,
+                                            known_models())};
   }
   if (colon == std::string_view::npos) return part;
   part.count = number_in<int>(text.substr(colon + 1));
@@ -298,7 +297,8 @@ Result<std::vector<Part>> parse_parts(std::string_view text) {
 }
 
 Error bad_size(int gpus) {
-  return Error{Errc::invalid, fmt::format("a world has 1 to {} GPUs, not {}", kMostGpus, gpus)};
+  return Error{Errc::invalid,
+               fmt::format("the number of GPUs must be 1 to {}, not {}", kMostGpus, gpus)};
 }
 
 }  // namespace

@@ -73,8 +73,9 @@ void WorldKeeper::do_what_is_due() {
 
 Result<void> WorldKeeper::take_steps(std::uint64_t count) {
   if (world_.time.mode != TimeMode::stepped) {
-    return Error{Errc::conflict,
-                 "this world's time goes by itself; `sim start --stepped` makes one that waits"};
+    return Error{
+        Errc::conflict,
+        "this world's time runs by itself; for a stepped world, use `sim start --stepped`"};
   }
   if (count > kMaxStepsAsked) return Error{Errc::invalid, "too many steps at once"};
   move_on(count);
@@ -83,7 +84,7 @@ Result<void> WorldKeeper::take_steps(std::uint64_t count) {
 
 Reply WorldKeeper::execute(const Command& command, const Peer& peer) {
   if (command.verb != Verb::set && !peer.is_owner) {
-    return reply_of(Error{Errc::denied, "another user's keeper"});
+    return reply_of(Error{Errc::denied, "this simulated world belongs to another user"});
   }
   asking_ = peer;
   const Reply reply = command.verb == Verb::set ? set(command) : reply_of(obey(command));
@@ -109,7 +110,7 @@ Result<void> WorldKeeper::obey(const Command& command) {
   }
   if (command.gpu == kEveryGpu) return change_each(command);
   if (command.gpu >= world_.order.size()) {
-    return Error{Errc::not_found, fmt::format("the world has no GPU {}", command.gpu)};
+    return Error{Errc::not_found, fmt::format("the simulated world has no GPU {}", command.gpu)};
   }
   return change(world_.order[command.gpu], command);
 }
@@ -121,7 +122,7 @@ Result<void> WorldKeeper::change_world(const Command& command) {
   if (command.verb == Verb::load_driver) done = load_driver(world_, text);
   if (command.verb == Verb::reload_driver) {
     if (!(command.load >= 0.0) || command.load > 1e6) {
-      return Error{Errc::invalid, "no time that a driver can be away"};
+      return Error{Errc::invalid, "invalid time for the driver to stay unloaded"};
     }
     done =
         reload_driver(world_, std::chrono::milliseconds(std::llround(command.load * 1000.0)), text);
@@ -225,7 +226,7 @@ Result<void> admits(const Gpu& gpu, std::size_t processes_after) {
     return Error{Errc::conflict, "the compute mode of this GPU prohibits processes"};
   }
   if (mode == kExclusiveProcess && processes_after > 1) {
-    return Error{Errc::conflict, "the compute mode of this GPU admits one process"};
+    return Error{Errc::conflict, "the compute mode of this GPU allows only one process"};
   }
   return {};
 }
@@ -252,7 +253,8 @@ Result<void> WorldKeeper::attach(Gpu& gpu, const ProcessRecord& asked) {
 
 Result<void> WorldKeeper::set_synthetic(Gpu& gpu, std::uint64_t count, const ProcessRecord& each) {
   if (count > kMaxProcesses) {
-    return Error{Errc::invalid, fmt::format("a world has room for {} processes", kMaxProcesses)};
+    return Error{Errc::invalid,
+                 fmt::format("a simulated world holds at most {} processes", kMaxProcesses)};
   }
   std::vector<ProcessRecord> after = gpu.processes.list();
   std::erase_if(after, is_synthetic);
@@ -273,11 +275,12 @@ Result<void> WorldKeeper::put_processes(Gpu& gpu, std::vector<ProcessRecord> lis
     if (&other != &gpu) total += other.processes.list().size();
   }
   if (total > kMaxProcesses) {
-    return Error{Errc::busy, fmt::format("a world has room for {} processes", kMaxProcesses)};
+    return Error{Errc::busy,
+                 fmt::format("a simulated world holds at most {} processes", kMaxProcesses)};
   }
   if (auto admitted = admits(gpu, list.size()); !admitted) return admitted;
   Processes after(std::move(list));
-  if (after.most_asked() > kWhole) return Error{Errc::invalid, "a load is from 0 to 1"};
+  if (after.most_asked() > kWhole) return Error{Errc::invalid, "the load must be 0 to 1"};
   if (!after.memory_bytes() || *after.memory_bytes() > usable_memory(*gpu.model)) {
     return Error{Errc::conflict, "out of memory: the processes would use more than this GPU has"};
   }

@@ -76,12 +76,14 @@ Reply WorldKeeper::set(const Command& command) {
 Result<void> WorldKeeper::check_reset_of_driver() const {
   if (!world_.driver.loaded) return Error{Errc::unavailable, "the driver is not loaded"};
   if (!may_set()) {
-    return Error{Errc::denied, fmt::format("this world's setters are for {}, and a reset as well",
-                                           name_of(world_.setters))};
+    return Error{Errc::denied,
+                 fmt::format("in this world, settings and resets are allowed for {} only",
+                             name_of(world_.setters))};
   }
   if (!writer_.driver_is_open()) return {};
-  return Error{Errc::conflict,
-               "a program has the driver open; a reset waits until all have shut NVML down"};
+  return Error{
+      Errc::conflict,
+      "a program has the driver open; a reset must wait until all programs have closed NVML"};
 }
 
 Result<void> WorldKeeper::reset(std::uint32_t place, bool as_driver) {

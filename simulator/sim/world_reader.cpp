@@ -77,9 +77,9 @@ Result<WorldReader> WorldReader::open(const std::string& directory, Opens opens)
     return invalid(path, "not a regular file");
   }
   if (info.st_uid != 0 && info.st_uid != ::geteuid()) {
-    return Error{Errc::denied, path + ": it belongs to uid " + std::to_string(info.st_uid) +
-                                   ", who could end everybody who reads it; worlds are root's or "
-                                   "one's own"};
+    return Error{Errc::denied,
+                 path + ": it belongs to uid " + std::to_string(info.st_uid) +
+                     ", who could crash every reader; a world must belong to root or to you"};
   }
   if (static_cast<std::uint64_t>(info.st_size) < sizeof(WorldHeader)) {
     return invalid(path, "truncated: no complete header");

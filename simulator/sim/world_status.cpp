@@ -182,8 +182,8 @@ DriverStatus status_of(const DriverRecord& driver) {
 }
 
 Error keeper_is_dead(const std::string& directory, pid_t keeper) {
-  return {Errc::unavailable,
-          fmt::format("the keeper of {} (pid {}) is dead or stopped", directory, keeper)};
+  return {Errc::unavailable, fmt::format("the simulator process of {} (pid {}) is dead or stopped",
+                                         directory, keeper)};
 }
 
 // Sorts by index, with unplugged GPUs last.

@@ -44,8 +44,8 @@ TEST(Fleet, NonsenseIsRefusedAndNamed) {
   refused("h100:40,a100:40", std::nullopt, "not 80");
   refused("h100:2,t4", 4, "is 3 GPUs, not 4");
   refused("h9000", 1, "rtx4090");
-  refused("", 1, "no GPU model is called \"\"");
-  refused("h100,", std::nullopt, "no GPU model is called \"\"");
+  refused("", 1, "unknown GPU model \"\"");
+  refused("h100,", std::nullopt, "unknown GPU model \"\"");
   refused("t4,h100,t4", std::nullopt, "t4 is named twice");
 }
 

@@ -62,10 +62,10 @@ Result<TokenText> TokenText::draw() {
 Result<TokenText> TokenText::parse(std::string_view text) {
   constexpr std::size_t kLength = kPrefix.size() + kIdLength + kSecretLength + kChecksumLength;
   if (!text.starts_with(kPrefix)) {
-    return Error{Errc::invalid, "this is no token of gpuyard's: those begin with \"gpy_\""};
+    return Error{Errc::invalid, "not a gpuyard token: tokens begin with \"gpy_\""};
   }
   if (text.size() != kLength) {
-    return Error{Errc::invalid, fmt::format("a token has {} characters and this has {}: part of it "
+    return Error{Errc::invalid, fmt::format("expected a token of {} characters, got {}: part of it "
                                             "is missing, or something was added",
                                             kLength, text.size())};
   }
@@ -74,7 +74,7 @@ Result<TokenText> TokenText::parse(std::string_view text) {
   const std::string_view secret = summed.substr(kPrefix.size() + kIdLength);
   const bool good_letters = is_of(id, kBase32) && is_of(secret, kBase62);
   if (!good_letters || text.substr(summed.size()) != checksum_of(summed)) {
-    return Error{Errc::invalid, "the token was mistyped: its last letters do not fit the others"};
+    return Error{Errc::invalid, "mistyped token: its checksum does not match"};
   }
   return TokenText{std::string(id), std::string(secret)};
 }

@@ -87,7 +87,7 @@ TEST(TokenText, SaysWhatIsWrong) {
   };
   EXPECT_NE(why("").find("gpy_"), std::string::npos);
   EXPECT_NE(why("ghp_abcdef").find("gpy_"), std::string::npos);
-  EXPECT_NE(why(text.substr(0, 60)).find("has 61 characters and this has 60"), std::string::npos);
+  EXPECT_NE(why(text.substr(0, 60)).find("61 characters, got 60"), std::string::npos);
   EXPECT_NE(why(text + "\n").find("62"), std::string::npos);
   std::string wrong = text;
   wrong[30] = wrong[30] == 'a' ? 'b' : 'a';

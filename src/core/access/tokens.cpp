@@ -16,7 +16,7 @@ namespace {
 constexpr Duration kLoadAgain = std::chrono::seconds(5);
 
 Error no_room_on_disk() {
-  return {Errc::busy, "too much waits for the disk already; ask again"};
+  return {Errc::busy, "the disk queue is full; try again"};
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ void Tokens::try_load() {
   const auto again = [this] { again_ = loop_.call_after(kLoadAgain, [this] { try_load(); }); };
   const bool asked = archive_.load(here_.guard([this, again](Result<std::vector<Token>> all) {
     if (!all) {
-      log::error("tokens are refused until they can be read: {}", all.error().message);
+      log::error("tokens are refused until the stored tokens can be read: {}", all.error().message);
       return again();
     }
     for (Token& token : *all) tokens_.emplace(token.id, std::move(token));
@@ -50,7 +50,7 @@ std::optional<Duration> Tokens::count_change(const Requester& requester) {
 }
 
 Result<void> Tokens::check_wish(const TokenWish& wish) const {
-  if (!loaded_) return Error{Errc::unavailable, "the tokens are still being read; ask again"};
+  if (!loaded_) return Error{Errc::unavailable, "tokens are still being loaded; try again"};
   if (wish.lasts && (*wish.lasts < kShortestLife || *wish.lasts > kLongestLife)) {
     return Error{Errc::invalid, fmt::format("a token is valid for {} to {} seconds",
                                             kShortestLife.count(), kLongestLife.count())};
@@ -59,8 +59,8 @@ Result<void> Tokens::check_wish(const TokenWish& wish) const {
   for (const auto& [id, token] : tokens_) {
     if (token.uid != wish.uid || token.name != wish.name || !token.live(now)) continue;
     return Error{Errc::conflict,
-                 fmt::format("there is a token \"{}\" already, {}; give this one another name, or "
-                             "revoke that one: `gpuyard token revoke {}`",
+                 fmt::format("a token named \"{}\" already exists, {}; choose another name, or "
+                             "revoke it: `gpuyard token revoke {}`",
                              wish.name, token.id, token.id)};
   }
   return check_room(wish);
@@ -78,14 +78,17 @@ Result<void> Tokens::check_room(const TokenWish& wish) const {
     if (token.uid == wish.uid) ++own;
   }
   if (!wish.by_admin && own >= kMostOfOne) {
-    return Error{Errc::busy, fmt::format("you have {} tokens, the most that one may have; revoke "
-                                         "those that nobody uses: `gpuyard token list`",
-                                         own)};
+    return Error{
+        Errc::busy,
+        fmt::format(
+            "you have {} tokens, the maximum per user; revoke unused ones: `gpuyard token list`",
+            own)};
   }
   if (good >= (wish.by_admin ? kMost : kMost - kKeptForAdmins)) {
-    return Error{Errc::busy, fmt::format("there are {} tokens on this machine, the most there may "
-                                         "be; an administrator can revoke some",
-                                         good)};
+    return Error{
+        Errc::busy,
+        fmt::format("this machine has {} tokens, the maximum; an administrator can revoke some",
+                    good)};
   }
   return {};
 }
@@ -223,7 +226,7 @@ std::vector<std::string> Tokens::revoke(const std::vector<std::string>& ids, con
     }
     if (owed_.contains(id)) changes.put.push_back(token);
   }
-  tell_ended();
+  ends_.tell_ended();
   if (changes.put.empty()) {
     loop_.post([done = std::move(done)] { done({}); });
     return changed;
@@ -232,10 +235,9 @@ std::vector<std::string> Tokens::revoke(const std::vector<std::string>& ids, con
   forget_oldest_ended(changes);
   save(std::move(changes), [done = std::move(done)](const Result<void>& kept) {
     if (kept) return done(kept);
-    done(
-        Error{kept.error().code, fmt::format("refused from now on, but not stored yet: {}; gpuyard "
-                                             "keeps trying, and a restart before then undoes it",
-                                             kept.error().message)});
+    done(Error{kept.error().code, fmt::format("revoked, but not stored yet: {}; gpuyard retries, "
+                                              "and a restart before then undoes the revocation",
+                                              kept.error().message)});
   });
   return changed;
 }
@@ -243,25 +245,24 @@ std::vector<std::string> Tokens::revoke(const std::vector<std::string>& ids, con
 Result<const Token*> Tokens::check(std::string_view text) const {
   const auto presented = TokenText::parse(text);
   if (!presented) return Error{Errc::denied, presented.error().message};
-  if (!loaded_) return Error{Errc::unavailable, "the tokens are still being read; ask again"};
+  if (!loaded_) return Error{Errc::unavailable, "tokens are still being loaded; try again"};
   // A token that does not exist takes as long as one whose secret is wrong.
   static const Token nobody{.id = {}, .digest = std::string(64, '0'), .name = {}, .made_by = {}};
   const auto found = tokens_.find(presented->id);
   const Token& token = found == tokens_.end() ? nobody : found->second;
   if (!same_digest(presented->digest(), token.digest)) {
     return Error{Errc::denied,
-                 "no such token is known here; it may be another machine's, or have ended long "
-                 "ago. `gpuyard token list` shows yours, on the machine itself"};
+                 "unknown token; it may belong to another machine, or have expired long ago. List "
+                 "yours with `gpuyard token list` on the machine itself"};
   }
   if (token.revoked) {
-    return Error{Errc::denied, fmt::format("the token {} was revoked at {} by {}", token.id,
+    return Error{Errc::denied, fmt::format("token {} was revoked at {} by {}", token.id,
                                            to_rfc3339(*token.revoked), token.revoked_by)};
   }
   if (!token.live(loop_.wall())) {
-    return Error{Errc::denied,
-                 fmt::format("the token {} expired at {}; make a new one with `gpuyard token "
-                             "create`, on the machine itself",
-                             token.id, to_rfc3339(*token.expires))};
+    return Error{Errc::denied, fmt::format("token {} expired at {}; create a new one with `gpuyard "
+                                           "token create` on the machine itself",
+                                           token.id, to_rfc3339(*token.expires))};
   }
   return &token;
 }
@@ -323,31 +324,6 @@ std::optional<WallTime> Tokens::first_end(Duration life) const {
     first = std::min(first.value_or(*token.expires), *token.expires);
   }
   return first;
-}
-
-Subscription Tokens::on_end(const std::string& id, std::function<void()> ended) {
-  const std::uint64_t number = ++next_watcher_;
-  watchers_.emplace(number, std::pair(id, std::move(ended)));
-  if (!look_) look_ = loop_.call_after(kLook, [this] { look(); });
-  return Subscription(here_.guard([this, number] { watchers_.erase(number); }));
-}
-
-void Tokens::look() {
-  look_.reset();
-  tell_ended();
-  if (!watchers_.empty()) look_ = loop_.call_after(kLook, [this] { look(); });
-}
-
-void Tokens::tell_ended() {
-  const WallTime now = loop_.wall();
-  std::vector<std::function<void()>> told;
-  std::erase_if(watchers_, [&](auto& one) {
-    const Token* token = find(one.second.first);
-    if (token != nullptr && token->live(now)) return false;
-    told.push_back(std::move(one.second.second));
-    return true;
-  });
-  for (const auto& ended : told) ended();
 }
 
 }  // namespace gpuyard::access

@@ -11,6 +11,7 @@
 
 #include "access/token.h"
 #include "base/clock.h"
+#include "base/end_watch.h"
 #include "base/loop.h"
 #include "base/requester.h"
 #include "base/result.h"
@@ -58,7 +59,6 @@ class Tokens {
   static constexpr std::size_t kMostEnded = 256;
   static constexpr std::size_t kLongestName = 64;
   static constexpr Duration kUseKept = std::chrono::minutes(1);
-  static constexpr Duration kLook = std::chrono::milliseconds(250);
   // An unsaved revocation is retried after this time.
   static constexpr Duration kKeepAgain = std::chrono::seconds(5);
   // An expired token is forgotten only if every check of the clock found it expired for
@@ -113,13 +113,13 @@ class Tokens {
   // When the first of the good tokens ends that were made to last for `life` or more.
   std::optional<WallTime> first_end(Duration life) const;
 
-  // Calls `ended` once when this token is no longer good: at once when it is revoked, within kLook
-  // when it expires, also if the clock jumps.
-  Subscription on_end(const std::string& id, std::function<void()> ended);
+  // Calls `ended` once when this token is no longer good: at once when it is revoked, within
+  // EndWatch::kLook when it expires, also if the clock jumps.
+  Subscription on_end(const std::string& id, std::function<void()> ended) {
+    return ends_.on_end(id, std::move(ended));
+  }
 
  private:
-  using Watchers = std::map<std::uint64_t, std::pair<std::string, std::function<void()>>>;
-
   Result<void> check_wish(const TokenWish&) const;
   Result<void> check_room(const TokenWish&) const;
   bool may_forget(const Token&) const;
@@ -127,8 +127,6 @@ class Tokens {
   void look_at_clock();
   void save(TokenChanges, Done);
   void keep_owed();
-  void look();
-  void tell_ended();
   void keep_use();
   void try_load();
 
@@ -140,9 +138,10 @@ class Tokens {
   std::set<std::string> owed_;                      // their revocation is not stored yet
   std::map<std::string, TimePoint> expired_since_;  // found expired at every check since then
   RateOfEach<std::string> changes_of_{shares::kTokenChangesAMinute};  // by party
-  Watchers watchers_;
-  std::uint64_t next_watcher_ = 0;
-  Subscription look_;
+  EndWatch<std::string> ends_{loop_, [this](const std::string& id) {
+                                const Token* const token = find(id);
+                                return token != nullptr && token->live(loop_.wall());
+                              }};
   Subscription keep_;
   Subscription again_;
   Subscription keep_again_;  // runs only after a failure

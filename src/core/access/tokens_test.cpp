@@ -126,7 +126,7 @@ TEST_F(TokensTest, UnsavedRevocationTakesEffectAndIsRetried) {
   archive_.full = true;
   const auto done = revoke({made->token.id});
   ASSERT_FALSE(done);
-  EXPECT_THAT(done.error().message, HasSubstr("gpuyard keeps trying"));
+  EXPECT_THAT(done.error().message, HasSubstr("gpuyard retries"));
   EXPECT_THAT(refusal(made->text), HasSubstr("was revoked"));
   EXPECT_TRUE(tokens_.owes(made->token.id));
 }

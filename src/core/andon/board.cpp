@@ -137,8 +137,8 @@ void Board::acknowledge(std::uint64_t number, Acknowledgement by, const Answer& 
     const bool was = number != 0 && number <= engine_.last_number();
     const Error error{
         was ? Errc::conflict : Errc::not_found,
-        was ? fmt::format("alert {} is over; there is nothing to acknowledge", number)
-            : fmt::format("there is no alert {}; `gpuyard alerts` lists them", number)};
+        was ? fmt::format("alert {} is already resolved; there is nothing to acknowledge", number)
+            : fmt::format("alert {} not found; list alerts with `gpuyard alerts`", number)};
     return loop_.post([answer, error] { answer(error); });
   }
   if (!archive_.has_room(requester)) return loop_.post([answer] { answer(no_room()); });
@@ -176,9 +176,8 @@ void Board::unsilence(const std::string& id, const Done& done, const Requester& 
   if (!archive_.has_room(requester)) return loop_.post([done] { done(no_room()); });
   if (!silences_.remove(id)) {
     if (!loaded_) return loop_.post([done] { done(not_read()); });
-    return loop_.post([done, id] {
-      done(Error{Errc::not_found, fmt::format("there is no silence \"{}\"", id)});
-    });
+    return loop_.post(
+        [done, id] { done(Error{Errc::not_found, fmt::format("silence \"{}\" not found", id)}); });
   }
   entry_.unsilenced.push_back(id);
   flush(done, requester);
@@ -227,7 +226,7 @@ void Board::merge(const andon::Kept& kept) {
     }
     alert.state = State::resolved;
     alert.resolved = loop_.wall();
-    alert.ending = "the disk could not be read, and it was found anew";
+    alert.ending = "stored alerts could not be read, and it was detected again";
     keep(std::move(alert));
   }
   engine_.restore(still, kept.last_number, loop_.now());
@@ -240,8 +239,8 @@ void Board::merge(const andon::Kept& kept) {
 
 void Board::open_without_what_was_kept() {
   if (open_) return;
-  if (!trouble_) trouble_ = Error{Errc::timed_out, "the disk does not answer"};
-  log::error("alerts go on without what was kept of them: {}", trouble_->message);
+  if (!trouble_) trouble_ = Error{Errc::timed_out, "the disk does not respond"};
+  log::error("continuing without the stored alerts: {}", trouble_->message);
   owes_everything_ = true;
   // Numbers that no earlier life can have given.
   const auto since_1970 = loop_.wall().time_since_epoch();
@@ -310,11 +309,11 @@ void Board::save(const KeepingPtr& keeping) {
     on_kept(keeping, saved);
   });
   if (!loaded_ || !archive_.save(keeping->entry, done)) {
-    const char* const why = loaded_ ? "too much waits for the disk" : "the disk cannot be read yet";
+    const char* const why = loaded_ ? "the disk queue is full" : "the disk could not be read yet";
     return loop_.post([done, why] { done(Error{Errc::busy, why}); });
   }
   patience_[number] = loop_.call_after(kSavePatience, [this, keeping] {
-    fail({Errc::timed_out, "the disk does not answer"});
+    fail({Errc::timed_out, "the disk does not respond"});
     say(*keeping);
   });
 }
@@ -325,7 +324,7 @@ void Board::say(Keeping& keeping) {
 }
 
 void Board::fail(const Error& why) {
-  if (!trouble_) log::error("alerts are not kept on the disk: {}", why.message);
+  if (!trouble_) log::error("alerts cannot be stored on disk: {}", why.message);
   trouble_ = why;
 }
 
@@ -343,8 +342,9 @@ void Board::on_kept(const KeepingPtr& keeping, const Result<void>& saved) {
   say(*keeping);
   if (!keeping->kept) return;
   if (saved) return keeping->kept(saved);
-  keeping->kept(Error{Errc::unavailable, "it is in force, but would not survive the daemon: " +
-                                             saved.error().message});
+  keeping->kept(Error{Errc::unavailable,
+                      "active, but not stored, so it would be lost when the daemon restarts: " +
+                          saved.error().message});
 }
 
 const Alert* Board::find(std::uint64_t number) const {

@@ -394,7 +394,7 @@ TEST_F(BoardTest, ARuleThatWentWhileNobodyWasHereEndsWhatItHad) {
   }
   Life life(loop_, disk_, {});
   EXPECT_EQ(life.said(), Said{"resolved GPU 0 is at 85 C"});
-  EXPECT_EQ(disk_.alerts.at(1).ending, "its rule is gone");
+  EXPECT_EQ(disk_.alerts.at(1).ending, "its rule was removed");
 }
 
 }  // namespace

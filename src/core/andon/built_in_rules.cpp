@@ -4,12 +4,12 @@
 namespace gpuyard::andon {
 
 std::string_view built_in_text() {
-  return R"toml(# The built-in rules of gpuyard. Name one in your own file to change some of its keys
-# or, with enabled = false, to switch it off; any other name makes a new rule.
+  return R"toml(# Built-in alert rules of gpuyard. Repeat a rule in your own file to change some of its keys
+# or, with enabled = false, to disable it; any other name defines a new rule.
 #
-# A rule trips when `at` is reached for hold_s, and clears when its value was beyond clear_at for
-# clear_hold_s. What is not known trips nothing, and clears nothing. Sinks hear of it by its
-# level, unless it names them: a busy GPU is to page nobody.
+# A rule triggers when `at` has been reached for hold_s, and clears when its value has been beyond
+# clear_at for clear_hold_s. Unknown values neither trigger nor clear a rule. Sinks are notified by
+# alert level, unless the rule names its sinks: a busy GPU must not page anyone.
 
 [rule.thermal]
 on = "temperature_c"
@@ -19,7 +19,7 @@ clear_at = 77
 clear_hold_s = 30
 curve = "thermal"
 message = "GPU {gpu} is at {value} C; the threshold is {at} C"
-advice = "Look at the fans and the air flow, move work elsewhere, or lower the power limit."
+advice = "Check fans and airflow, move work to another GPU, or lower the power limit."
 
 [rule.slowdown-near]
 on = "slowdown_margin_c"
@@ -29,8 +29,8 @@ hold_s = 10
 clear_at = 6
 clear_hold_s = 30
 severity = 80
-message = "GPU {gpu} is {value} C from the temperature at which it slows itself down"
-advice = "Lower its power limit or move work away now; it is about to lose speed."
+message = "GPU {gpu} is {value} C below its slowdown temperature"
+advice = "Lower its power limit or move work away now, before it throttles."
 
 [rule.thermal-slowdown]
 on = "thermal_slowdown"
@@ -38,8 +38,8 @@ at = 1
 hold_s = 10
 clear_hold_s = 60
 severity = 75
-message = "GPU {gpu} is being slowed down by its hardware because of heat"
-advice = "Its cooling does not keep up: look for a blocked fan, dust or hot air from a neighbour."
+message = "GPU {gpu} is throttled by its hardware because of heat"
+advice = "Its cooling is insufficient: check for a blocked fan, dust or hot air from a neighbouring card."
 
 [rule.fan-stopped]
 on = "fan_stopped"
@@ -47,8 +47,8 @@ at = 1
 hold_s = 30
 clear_hold_s = 60
 severity = 80
-message = "A fan of GPU {gpu} stands still although the GPU is hot"
-advice = "Take work off the GPU and have the fan looked at."
+message = "A fan of GPU {gpu} has stopped although the GPU is hot"
+advice = "Move work off the GPU and have the fan checked."
 
 [rule.memory]
 on = "memory_used_percent"
@@ -59,7 +59,7 @@ clear_hold_s = 60
 curve = "memory"
 sinks = ["log"] # many programs take all of it on purpose
 message = "GPU {gpu} has {value} % of its memory in use; the threshold is {at} %"
-advice = "The next allocation may fail: make batches smaller, or let fewer programs share it."
+advice = "The next allocation may fail: use smaller batches, or run fewer programs on it."
 
 [rule.power]
 on = "power_used_percent"
@@ -70,7 +70,7 @@ clear_hold_s = 60
 curve = "power"
 sinks = ["log"] # a busy GPU draws what it may
 message = "GPU {gpu} draws {value} % of its power limit; the threshold is {at} %"
-advice = "It may be slowed down by its limit: raise the limit if supply and cooling allow it."
+advice = "The limit may throttle it: raise the limit if power supply and cooling allow."
 
 [rule.power-brake]
 on = "power_brake"
@@ -78,15 +78,15 @@ at = 1
 hold_s = 10
 clear_hold_s = 60
 severity = 75
-message = "GPU {gpu} is being slowed down because the power supply asks for it"
-advice = "The machine draws more than it is given: look at its power supplies and their limits."
+message = "GPU {gpu} is throttled by the power brake, at the request of the power supply"
+advice = "The machine draws more power than its supplies provide: check them and their limits."
 
 [rule.idle]
 on = "idle_s"
 at = 300
-severity = 40 # whatever the time: a notebook holds its GPU while its user thinks
-message = "GPU {gpu} has been idle for {duration} though processes compute on it (possible hang); the threshold is {limit_duration}"
-advice = "Look whether the program waits for data, for a lock or for a peer that is gone."
+severity = 40 # at any idle time: a notebook holds its GPU while its user thinks
+message = "GPU {gpu} has been idle for {duration} although compute processes are on it (possible hang); the threshold is {limit_duration}"
+advice = "Check whether the program is waiting for data, a lock or a peer that has exited."
 
 [rule.reserved-idle]
 on = "reserved_idle_s"
@@ -102,8 +102,8 @@ clear_hold_s = 300
 severity = 100
 inhibits = ["*"]
 quarantine = true
-message = "GPU {gpu} is lost: the driver says that it is gone"
-advice = "End what used it, then reset the GPU or restart the machine; if it happens again, have it replaced."
+message = "GPU {gpu} is lost: the driver can no longer reach it"
+advice = "Stop the processes that used it, then reset the GPU or reboot the machine; if it happens again, replace it."
 
 [rule.gpu-missing]
 on = "missing"
@@ -113,7 +113,7 @@ severity = 100
 inhibits = ["*"]
 quarantine = true
 message = "GPU {gpu} is missing: {why}"
-advice = "Check its seat, its power and the kernel's log. If it was removed for good, acknowledge this alert: that ends it."
+advice = "Check that the card is seated and powered, and see the kernel log. If it was removed for good, acknowledge this alert to end it."
 
 [rule.gpu-unresponsive]
 on = "unresponsive"
@@ -123,8 +123,8 @@ clear_hold_s = 60
 severity = 85
 inhibits = ["gpu-stale"]
 quarantine = true
-message = "GPU {gpu} does not answer: {why}"
-advice = "A driver call hangs: end what uses the GPU; if it stays like that, restart the machine."
+message = "GPU {gpu} is not responding: {why}"
+advice = "A driver call hangs: stop the processes on the GPU; if that does not help, reboot the machine."
 
 [rule.gpu-unreadable]
 on = "unreadable"
@@ -134,8 +134,8 @@ clear_hold_s = 60
 severity = 85
 inhibits = ["gpu-stale"]
 quarantine = true
-message = "The driver gives no reading of GPU {gpu}: {why}"
-advice = "See the kernel's log and `gpuyard doctor`; reset the GPU or load the driver again. If every GPU is affected in a container, restart the container: it may have lost its device files."
+message = "The driver reports no readings for GPU {gpu}: {why}"
+advice = "Check the kernel log and run `gpuyard doctor`; reset the GPU or reload the driver. If every GPU is affected in a container, restart the container: it may have lost its device files."
 
 [rule.inforom-corrupted]
 on = "inforom_corrupted"
@@ -153,8 +153,8 @@ at = 30
 clear_at = 5
 clear_hold_s = 30
 severity = 60
-message = "GPU {gpu} has given no reading for {duration}: {why}"
-advice = "See `gpuyard doctor`. If every GPU is affected in a container, restart the container: it may have lost its device files."
+message = "GPU {gpu} has reported no readings for {duration}: {why}"
+advice = "Run `gpuyard doctor`. If every GPU is affected in a container, restart the container: it may have lost its device files."
 
 [rule.gpu-unhealthy]
 on = "health"
@@ -164,7 +164,7 @@ clear_hold_s = 300
 severity = 80
 quarantine = true
 message = "GPU {gpu} is unhealthy: {why}"
-advice = "Give it no work before that is looked at; `gpuyard devices GPU` shows all of it."
+advice = "Do not use it until this has been checked; for details, run `gpuyard devices GPU`."
 
 [rule.pcie-degraded]
 on = "pcie_degraded"
@@ -172,8 +172,8 @@ at = 1
 hold_s = 60
 clear_hold_s = 60
 severity = 50
-message = "GPU {gpu} works over a slower PCIe link than it and its slot could"
-advice = "Reseat the card or its riser; until then copies to and from it are slow."
+message = "GPU {gpu} uses a slower PCIe link than the card and slot support"
+advice = "Reseat the card or its riser; until then, transfers to and from it are slow."
 
 [rule.nvlink-down]
 on = "nvlinks_down"
@@ -181,8 +181,8 @@ at = 1
 hold_s = 5
 clear_hold_s = 60
 severity = 70
-message = "NVLinks of GPU {gpu} are down that were up: {value}"
-advice = "Look at its bridge or NVSwitch and at the kernel's log; programs that use several GPUs are slow or fail until a reset brings the links up."
+message = "NVLinks of GPU {gpu} went down: {value}"
+advice = "Check its bridge or NVSwitch and the kernel log; programs that use several GPUs are slow or fail until a reset brings the links up."
 
 [rule.readings-contradict]
 on = "readings_contradict"
@@ -190,44 +190,44 @@ at = 1
 clear_hold_s = 60
 severity = 50
 message = "GPU {gpu}: {why}"
-advice = "Neither is used, and its energy counts as unknown: reset the GPU or update its driver."
+advice = "Neither reading is used, and its energy counts as unknown: reset the GPU or update the driver."
 
 [rule.ecc-uncorrected]
 on = "ecc_uncorrected_volatile"
 at = 1
 over_s = 3600
 severity = 85
-message = "GPU {gpu} had {value} memory errors beyond correction within the hour"
-advice = "What ran on it may have wrong results: run it again elsewhere, and reset the GPU."
+message = "GPU {gpu} had {value} uncorrectable memory errors within an hour"
+advice = "Jobs on it may have wrong results: rerun them on another GPU, and reset this one."
 
 [rule.ecc-corrected]
 on = "ecc_corrected_volatile"
 at = 1000
 over_s = 3600
 severity = 40
-message = "GPU {gpu} had {value} corrected memory errors within the hour"
-advice = "Nothing is wrong yet; a rising number says that its memory wears out."
+message = "GPU {gpu} had {value} corrected memory errors within an hour"
+advice = "No action is needed yet; a rising number means that its memory is wearing out."
 
 [rule.row-remap-pending]
 on = "row_remap_pending"
 at = 1
 severity = 55
-message = "GPU {gpu} replaces a failing row of its memory at the next reset"
-advice = "Reset it when it is free: `gpuyard lease` it, then have it reset."
+message = "GPU {gpu} will remap a failing memory row at the next reset"
+advice = "Reset it when it is free: lease it with `gpuyard lease take`, then have it reset."
 
 [rule.row-remap-failure]
 on = "row_remap_failure"
 at = 1
 severity = 90
 quarantine = true
-message = "GPU {gpu} has no spare left for a failing row of its memory"
-advice = "Have the card replaced; run a field diagnosis for the warranty."
+message = "GPU {gpu} has no spare memory row left to replace a failing one"
+advice = "Replace the card; run the field diagnostic for the warranty."
 
 [rule.retired-pages-pending]
 on = "retired_pages_pending"
 at = 1
 severity = 55
-message = "GPU {gpu} takes failing pages of its memory out of use at the next reset"
+message = "GPU {gpu} will retire failing memory pages at the next reset"
 advice = "Reset it when it is free."
 
 [rule.xid-fatal]
@@ -238,7 +238,7 @@ over_s = 600
 severity = 90
 quarantine = true
 message = "GPU {gpu}: Xid {xid}. {meaning} {text}"
-advice = "Work on it has failed or will: end it, reset the GPU, and start again."
+advice = "Work on it has failed or will fail: stop it, reset the GPU, and start again."
 
 [rule.xid-declared-fatal]
 on = "xid"
@@ -250,7 +250,7 @@ severity = 90
 inhibits = ["xid-nvlink"]
 quarantine = true
 message = "GPU {gpu}: Xid {xid}. {meaning} {text}"
-advice = "Work on it has failed or will: end it, reset the GPU, or do what the line says, and start again."
+advice = "Work on it has failed or will fail: stop it, reset the GPU or do what the kernel log line says, and start again."
 
 [rule.xid-nvlink]
 on = "xid"
@@ -260,7 +260,7 @@ at = 1
 over_s = 600
 severity = 45
 message = "GPU {gpu}: Xid {xid}. {meaning} {text}"
-advice = "See `gpuyard devices GPU` for its links, and watch whether it comes again: then reset the GPU."
+advice = "See its links with `gpuyard devices GPU`; if it happens again, reset the GPU."
 
 [rule.xid-contained]
 on = "xid"
@@ -269,7 +269,7 @@ at = 1
 over_s = 600
 severity = 60
 message = "GPU {gpu}: Xid {xid}. {meaning} {text}"
-advice = "Start the program that was hit again; reset the GPU when it is free."
+advice = "Restart the affected program; reset the GPU when it is free."
 
 [rule.xid-program]
 on = "xid"
@@ -278,7 +278,7 @@ at = 1
 over_s = 300
 severity = 30
 message = "GPU {gpu}: Xid {xid}. {meaning} {text}"
-advice = "The program has an error, not the GPU: look at its own log."
+advice = "The fault is in the program, not the GPU: check the program's log."
 
 [rule.xid-other]
 on = "xid"
@@ -286,7 +286,7 @@ at = 1
 over_s = 600
 severity = 45
 message = "GPU {gpu}: Xid {xid}. {meaning} {text}"
-advice = "Look it up in NVIDIA's list of Xid errors, and watch whether it comes again."
+advice = "Look it up in NVIDIA's list of Xid errors, and watch for repeats."
 
 [rule.poison]
 on = "fatal_poison"
@@ -294,8 +294,8 @@ at = 1
 over_s = 600
 severity = 90
 quarantine = true
-message = "GPU {gpu} has used poisoned data"
-advice = "What ran on it may have wrong results: run it again elsewhere, and reset the GPU."
+message = "GPU {gpu} has consumed poisoned data"
+advice = "Jobs on it may have wrong results: rerun them on another GPU, and reset this one."
 
 [rule.squatter]
 on = "squatters"
@@ -303,16 +303,16 @@ at = 1
 hold_s = 30
 clear_hold_s = 10
 severity = 45
-message = "GPU {gpu} is used by {value} processes outside any lease"
-advice = "`gpuyard queue` says by whom; `gpuyard lease adopt --pid PID` makes a lease of it."
+message = "GPU {gpu} is used by {value} processes without a lease"
+advice = "Find them with `gpuyard queue`; give one a lease with `gpuyard lease adopt --pid PID`."
 
 [rule.driver-down]
 on = "driver_down"
 at = 1
 hold_s = 30
 severity = 95
-message = "There is no NVIDIA driver to ask"
-advice = "`gpuyard doctor` says what is missing."
+message = "The NVIDIA driver is not available"
+advice = "Find out what is missing with `gpuyard doctor`."
 
 [rule.journal-down]
 on = "journal_down"
@@ -320,7 +320,7 @@ at = 1
 hold_s = 10
 clear_hold_s = 30
 severity = 85
-message = "What must survive gpuyard cannot be written to its disk"
+message = "gpuyard cannot write its state to disk"
 advice = "Free space or repair the disk. Until then no new lease is granted, and an expired setting stays in effect."
 
 [rule.disk-full]
@@ -331,15 +331,15 @@ hold_s = 60
 clear_at = 8
 clear_hold_s = 60
 severity = 70
-message = "The disk of gpuyard's state has {value} % left; the threshold is {at} %"
-advice = "Make room: without it no lease is granted and no history is kept."
+message = "The disk with gpuyard's state has {value} % free space; the threshold is {at} %"
+advice = "Free disk space: without it, no leases are granted and no history is recorded."
 
 [rule.sink-failing]
 on = "sink_failing_s"
 at = 300
 severity = 70
-message = "Alerts have not reached one of their sinks for {duration}"
-advice = "`gpuyard alerts sinks` says which and why; alerts wait for it, and are not lost yet."
+message = "A notification sink has failed to deliver for {duration}"
+advice = "See `gpuyard alerts sinks` for the sink and the error; its notifications are queued and not lost yet."
 
 [rule.certificate-ends]
 on = "certificate_days"
@@ -347,8 +347,8 @@ below = true
 at = 14
 hold_s = 60
 severity = 70
-message = "The certificate of the daemon ends in {value} days"
-advice = "Put a new one in its place, `gpuyard tls show` says where; one of gpuyard's own making renews itself."
+message = "The daemon's TLS certificate expires in {value} days"
+advice = "Replace the file that `gpuyard tls show` prints; a certificate made by gpuyard renews itself."
 
 [rule.certificate-refused]
 on = "certificate_refused"
@@ -372,15 +372,15 @@ below = true
 at = 14
 hold_s = 60
 severity = 40
-message = "A token ends in {value} days"
-advice = "`gpuyard token list` says which; make another for what uses it, and revoke this one."
+message = "A token expires in {value} days"
+advice = "Find it with `gpuyard token list`, create a replacement, and revoke it."
 
 [rule.slurm-hook]
 on = "slurm_trouble"
 at = 1
 severity = 70
-message = "A hook of Slurm on this machine cannot do its work"
-advice = "`gpuyard slurm status` has its own words, and `gpuyard slurm install` checks the setting; jobs go on meanwhile."
+message = "A Slurm hook on this machine is failing"
+advice = "See the error with `gpuyard slurm status`, and check the setup with `gpuyard slurm install`; jobs keep running."
 )toml";
 }
 

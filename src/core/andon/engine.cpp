@@ -224,7 +224,8 @@ void Engine::end_elsewhere(Tracks& tracks, const DeviceId& gpu, WallTime wall,
                            std::vector<Change>& changes) {
   const auto track = tracks.find(gpu);
   if (track == tracks.end()) return;
-  if (track->second.alert) resolve(track->second, wall, "its rule is about others now", changes);
+  if (track->second.alert)
+    resolve(track->second, wall, "its rule now applies to other GPUs", changes);
   tracks.erase(track);
 }
 

@@ -72,7 +72,7 @@ std::vector<Change> Engine::replace(Rules rules, WallTime wall) {
         track.occurrences = {};
       }
       if (!goes_on && track.alert) {
-        resolve(track, wall, rule != nullptr ? "its rule was switched off" : "its rule is gone",
+        resolve(track, wall, rule != nullptr ? "its rule was disabled" : "its rule was removed",
                 changes);
       }
     }

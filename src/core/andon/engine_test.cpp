@@ -134,12 +134,12 @@ TEST(Engine, WhatARuleHadIsOverWhenTheRuleIsGoneOrSwitchedOff) {
   off.enabled = false;
   auto changes = run.engine.replace({off}, kWall);
   ASSERT_EQ(changes.size(), 1U);
-  EXPECT_EQ(changes[0].alert.ending, "its rule was switched off");
+  EXPECT_EQ(changes[0].alert.ending, "its rule was disabled");
   run.engine.replace({hot_rule()}, kWall);
   run.stay(at_temperature(85), 11);
   changes = run.engine.replace({}, kWall);
   ASSERT_EQ(changes.size(), 1U);
-  EXPECT_EQ(changes[0].alert.ending, "its rule is gone");
+  EXPECT_EQ(changes[0].alert.ending, "its rule was removed");
 }
 
 TEST(Engine, AnAlertOfAGpuThatIsNotListedStaysForADay) {
@@ -177,7 +177,7 @@ TEST(Engine, AnAlertEndsWhenItsRuleIsAboutOtherGpus) {
   run.engine.replace({rule}, kWall);
   const auto changes = run.tick(at_temperature(85));
   ASSERT_EQ(changes.size(), 1U);
-  EXPECT_EQ(changes[0].alert.ending, "its rule is about others now");
+  EXPECT_EQ(changes[0].alert.ending, "its rule now applies to other GPUs");
   EXPECT_TRUE(run.engine.firing().empty());
 }
 

@@ -64,8 +64,8 @@ TEST(Engine, ALineThatSaysFatalQuarantinesAndItsWordsAreSaid) {
   EXPECT_EQ(changes[0].alert.rule, "xid-declared-fatal");
   EXPECT_EQ(changes[0].alert.severity, 90);
   EXPECT_EQ(changes[0].alert.message,
-            "GPU 0: Xid 149. An error of an NVLink, in its network interface (NETIR). "
-            "(NETIR_LINK_DOWN Fatal XC0 i0 Link 14)");
+            "GPU 0: Xid 149. An NVLink error in the network interface (NETIR). (NETIR_LINK_DOWN "
+            "Fatal XC0 i0 Link 14)");
   EXPECT_TRUE(find_rule(built_in_rules(), changes[0].alert.rule)->quarantine);
 }
 
@@ -75,9 +75,9 @@ TEST(Engine, ALineThatSaysNonfatalIsAWarning) {
   const auto changes = run.tick(at_temperature({}));
   ASSERT_EQ(changes.size(), 1U);
   EXPECT_EQ(changes[0].alert.rule, "xid-nvlink");
-  EXPECT_EQ(changes[0].alert.message,
-            "GPU 0: Xid 145. An error of an NVLink, in its RLW unit. "
-            "(RLW_SRC_TRACK Nonfatal XC1 i0 Link 17)");
+  EXPECT_EQ(
+      changes[0].alert.message,
+      "GPU 0: Xid 145. An NVLink error in the RLW unit. (RLW_SRC_TRACK Nonfatal XC1 i0 Link 17)");
 }
 
 TEST(Engine, ALineThatFollowsTheDriversEventDecides) {
@@ -94,8 +94,7 @@ TEST(Engine, ALineThatFollowsTheDriversEventDecides) {
   run.engine.on_echo(line_event(31, run.now, "Ch 00000008"));
   EXPECT_TRUE(run.tick(at_temperature({})).empty()) << "words are no news";
   EXPECT_EQ(run.engine.firing()[1].message,
-            "GPU 0: Xid 31. A program used GPU memory at an address that is not mapped. "
-            "(Ch 00000008)");
+            "GPU 0: Xid 31. A program accessed an unmapped GPU memory address. (Ch 00000008)");
   EXPECT_EQ(run.engine.firing()[1].value, 1);
 }
 

@@ -36,13 +36,13 @@ std::string length(Duration duration) {
 
 std::string_view help_of(EventKind kind) {
   static const std::map<EventKind, std::string_view> help = {
-      {EventKind::xid, "The driver's own number for what went wrong; `xids` says which."},
-      {EventKind::ecc_corrected, "A memory error of one bit, which was corrected."},
-      {EventKind::ecc_uncorrected, "A memory error of two bits, which could not be."},
-      {EventKind::poison, "Poisoned data was met, and stopped before it did harm."},
-      {EventKind::fatal_poison, "Poisoned data was met, and did harm."},
-      {EventKind::unavailable, "The GPU is gone, or wants a reset before anything else."},
-      {EventKind::recovery_action, "What would help the GPU has changed."},
+      {EventKind::xid, "An error number of the driver; `xids` selects the numbers."},
+      {EventKind::ecc_corrected, "A corrected memory error."},
+      {EventKind::ecc_uncorrected, "An uncorrectable memory error."},
+      {EventKind::poison, "Poisoned data was detected and contained."},
+      {EventKind::fatal_poison, "Poisoned data was detected and could not be contained."},
+      {EventKind::unavailable, "The GPU is lost, or requires a reset."},
+      {EventKind::recovery_action, "The recommended recovery action for the GPU has changed."},
       {EventKind::events_lost, ""},
   };
   return help.at(kind);
@@ -128,7 +128,7 @@ std::string curve_row(Curve curve, std::string_view words, std::string_view unit
 }
 
 std::string curves() {
-  return "| curve | rises with | for example |\n|---|---|---|\n" +
+  return "| curve | rises with | examples |\n|---|---|---|\n" +
          curve_row(Curve::thermal, "each degree above `at`, here 80", "°C", 80,
                    {80, 90, 110, 130}) +
          curve_row(Curve::memory, "the share in use", "%", 0, {90, 95, 99}) +
@@ -139,8 +139,8 @@ std::string curves() {
 
 std::string built_in() {
   std::string text =
-      "| rule | looks at | trips at | hold | clears when | severity | does |\n"
-      "|---|---|---|---|---|---|---|\n";
+      "| rule | watches | triggers at | hold | clears | severity | action "
+      "|\n|---|---|---|---|---|---|---|\n";
   for (const Rule& rule : built_in_rules()) {
     text += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} |\n", rule.name, cell(looks_at(rule)),
                         trips_at(rule), length(rule.hold), clears_at(rule), severity_of(rule),
@@ -150,7 +150,7 @@ std::string built_in() {
 }
 
 std::string sayings() {
-  std::string text = "| rule | says | advises |\n|---|---|---|\n";
+  std::string text = "| rule | message | advice |\n|---|---|---|\n";
   for (const Rule& rule : built_in_rules()) {
     text += fmt::format("| `{}` | {} | {} |\n", rule.name, cell(rule.message), cell(rule.advice));
   }
@@ -178,10 +178,10 @@ std::string rules_of_xid(std::uint32_t xid) {
 std::string severity_of(const XidRow& row) {
   switch (row.line) {
     case XidLine::fatal:
-      return fmt::format("{}, or as the line says: Fatal is stop, Nonfatal note",
+      return fmt::format("{}, or by the line: Fatal is stop, Nonfatal is note",
                          enum_name(row.severity));
     case XidLine::recovery:
-      return fmt::format("{}, or stop if the line says that a reset or reboot is required",
+      return fmt::format("{}, or stop if the line requires a reset or reboot",
                          enum_name(row.severity));
     case XidLine::nothing:
       break;
@@ -190,7 +190,7 @@ std::string severity_of(const XidRow& row) {
 }
 
 std::string xids() {
-  std::string text = "| Xid | | means | rule |\n|---|---|---|---|\n";
+  std::string text = "| Xid | severity | meaning | rule |\n|---|---|---|---|\n";
   for (const XidRow& row : xid_table()) {
     text += fmt::format("| {} | {} | {} | {} |\n", row.number, severity_of(row), cell(row.meaning),
                         rules_of_xid(row.number));
@@ -199,7 +199,7 @@ std::string xids() {
 }
 
 std::string sources() {
-  std::string text = "| `on` | of | is |\n|---|---|---|\n";
+  std::string text = "| `on` | subject | meaning |\n|---|---|---|\n";
   for (const SignalRow& row : signals()) {
     text += fmt::format("| `{}` | {} | {} |\n", row.name, row.of_node ? "the machine" : "a GPU",
                         cell(row.help));
@@ -209,12 +209,12 @@ std::string sources() {
     text += fmt::format("| `{}` | events of a GPU | {} |\n", kind.name, help_of(kind.value));
   });
   return text +
-         "| any JSON key of [metrics.md](metrics.md) whose kind is gauge, counter or state "
-         "| a GPU | The reading, in the unit that the key names. |\n";
+         "| any JSON key of [metrics.md](metrics.md) whose kind is gauge, counter or state | a GPU "
+         "| The reading, in the unit that the key names. |\n";
 }
 
 std::string keys() {
-  std::string text = "| key | is | |\n|---|---|---|\n";
+  std::string text = "| key | value | meaning |\n|---|---|---|\n";
   for (const RuleKey& key : rule_keys()) {
     text += fmt::format("| `{}` | {} | {} |\n", key.name, cell(key.must_be), cell(key.help));
   }
@@ -223,19 +223,19 @@ std::string keys() {
 
 std::string_view help_of_placeholder(std::string_view name) {
   if (name == "gpu")
-    return "The GPU's index; its UUID and the index that it had, where another GPU has that now.";
-  if (name == "name") return "Its name.";
-  if (name == "value") return "What is looked at, to one place after the point.";
+    return "Index of the GPU; its UUID and former index if another GPU has that index now.";
+  if (name == "name") return "Name of the GPU.";
+  if (name == "value") return "The watched value, to one decimal place.";
   if (name == "at") return "The rule's `at`.";
-  if (name == "duration") return "The value, in seconds, as a length of time.";
-  if (name == "limit_duration") return "`at`, in seconds, as a length of time.";
-  if (name == "xid") return "The number of the last Xid.";
-  if (name == "meaning") return "What that Xid means.";
+  if (name == "duration") return "The value in seconds, as a duration.";
+  if (name == "limit_duration") return "`at` in seconds, as a duration.";
+  if (name == "xid") return "Number of the last Xid.";
+  if (name == "meaning") return "Meaning of that Xid.";
   if (name == "text") {
-    return "The words of the kernel's line about it; nothing without a line, or if it says no more "
-           "than the meaning.";
+    return "Text of the kernel log line about it; empty without a line, or if it only repeats the "
+           "meaning.";
   }
-  if (name == "why") return "Why the GPU is not well, or does not answer.";
+  if (name == "why") return "Why the GPU is unhealthy or does not respond.";
   return "";
 }
 
@@ -243,9 +243,9 @@ std::string_view help_of_placeholder(std::string_view name) {
 std::string placeholders() {
   Rule rule;
   rule.at = 300;
-  const Telling moment{"3", "NVIDIA H100 80GB HBM3",      432.5,
-                       149, "its driver does not answer", "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"};
-  std::string text = "| in a message | for example | |\n|---|---|---|\n";
+  const Telling moment{"3", "NVIDIA H100 80GB HBM3",       432.5,
+                       149, "its driver does not respond", "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"};
+  std::string text = "| in a message | example | meaning |\n|---|---|---|\n";
   for (const std::string_view name : kPlaceholders) {
     rule.message = fmt::format("{{{}}}", name);
     text += fmt::format("| `{}` | {} | {} |\n", rule.message, message_of(rule, moment),

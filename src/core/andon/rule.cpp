@@ -27,7 +27,7 @@ std::string duration(double seconds) {
 }
 
 std::string meaning_of(const Telling& telling) {
-  return telling.xid ? std::string(xid_row(*telling.xid).meaning) : "What it was is not known.";
+  return telling.xid ? std::string(xid_row(*telling.xid).meaning) : "Its meaning is unknown.";
 }
 
 std::string replaced(std::string_view word, const Rule& rule, const Telling& telling) {
@@ -38,7 +38,7 @@ std::string replaced(std::string_view word, const Rule& rule, const Telling& tel
   if (word == "duration") return duration(telling.value);
   if (word == "limit_duration") return duration(rule.at);
   if (word == "xid") return telling.xid ? std::to_string(*telling.xid) : "?";
-  if (word == "why") return telling.why.empty() ? "why is not known" : telling.why;
+  if (word == "why") return telling.why.empty() ? "reason unknown" : telling.why;
   if (word == "meaning") return meaning_of(telling);
   // Words that only repeat the meaning say nothing.
   if (word == "text") {

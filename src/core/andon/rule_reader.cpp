@@ -31,9 +31,9 @@ class Reader {
       if (name.str() == "sink") continue;
       const auto* table = node.as_table();
       if (name.str() != "rule" || table == nullptr) {
-        return at(name.source(), fmt::format("unknown \"{}\"; there are tables [rule.NAME] and "
-                                             "[sink.NAME]",
-                                             name.str()));
+        return at(
+            name.source(),
+            fmt::format("unknown \"{}\"; expected a table [rule.NAME] or [sink.NAME]", name.str()));
       }
       if (auto done = read_rules(*table); !done) return std::move(done).error();
     }
@@ -51,8 +51,8 @@ class Reader {
     for (const Rule& rule : rules_) {
       for (const std::string& other : rule.inhibits) {
         if (other == "*" || find_rule(rules_, other) != nullptr) continue;
-        return Error{Errc::invalid, fmt::format("{}: rule {}: inhibits: there is no rule \"{}\"",
-                                                file_, rule.name, other)};
+        return Error{Errc::invalid, fmt::format("{}: rule {}: inhibits: unknown rule \"{}\"", file_,
+                                                rule.name, other)};
       }
     }
     return {};
@@ -61,11 +61,11 @@ class Reader {
   Result<void> read_rules(const toml::table& all) {
     for (const auto& [name, node] : all) {
       const auto* table = node.as_table();
-      if (table == nullptr) return at(name.source(), "a rule is a table [rule.NAME]");
+      if (table == nullptr) return at(name.source(), "a rule must be a table [rule.NAME]");
       if (!is_name(name.str())) {
-        return at(name.source(), fmt::format("\"{}\" cannot name a rule: 1 to {} of a-z, 0-9, "
-                                             "'-' and '_'",
-                                             name.str(), kMostName));
+        return at(name.source(),
+                  fmt::format("invalid rule name \"{}\": use 1 to {} of a-z, 0-9, '-' and '_'",
+                              name.str(), kMostName));
       }
       if (auto done = read_rule(std::string(name.str()), *table, name.source()); !done) {
         return done;
@@ -81,7 +81,7 @@ class Reader {
     rule.name = name;
     if (auto done = read_keys(rule, table); !done) return done;
     if (known == rules_.end() && !table.contains("at")) {
-      return at(where, fmt::format("rule {}: it does not say from when on it trips: at", name));
+      return at(where, fmt::format("rule {}: missing key at (the threshold)", name));
     }
     if (const std::string fault = fault_of(rule); !fault.empty()) {
       return at(where, fmt::format("rule {}: {}", name, fault));
@@ -115,7 +115,7 @@ class Reader {
   Error unknown_key(const Rule& rule, const toml::key& name) const {
     std::string known;
     for (const RuleKey& key : rule_keys()) known += fmt::format(" {}", key.name);
-    return at(name.source(), fmt::format("rule {}: unknown key \"{}\"; known are{}", rule.name,
+    return at(name.source(), fmt::format("rule {}: unknown key \"{}\"; known keys:{}", rule.name,
                                          name.str(), known));
   }
 
@@ -145,11 +145,11 @@ namespace {
 constexpr double kLongest = 30.0 * 24 * 3600;  // seconds
 constexpr double kLargest = 1e15;
 constexpr double kMostWatts = 100'000;
-constexpr std::string_view kText = "a text of at most 512 characters";
-constexpr std::string_view kTexts = "a list of at most 64 texts";
+constexpr std::string_view kText = "a string of at most 512 characters";
+constexpr std::string_view kTexts = "a list of at most 64 strings";
 constexpr std::string_view kSeconds = "a number of seconds from 0 to 2592000";
 constexpr std::string_view kYesOrNo = "true or false";
-constexpr std::string_view kNumber = "a number, at most 1e15 from 0";
+constexpr std::string_view kNumber = "a number from -1e15 to 1e15";
 constexpr const char* kAsSaid = "";  // `must_be` says it all
 
 std::optional<double> number_of(const toml::node& node) {
@@ -209,7 +209,7 @@ Wrong take_on(Rule& rule, const toml::node& node) {
   const auto name = text_of(node);
   if (!name) return kAsSaid;
   const auto source = source_named(*name);
-  if (!source) return fmt::format("nothing is called \"{}\"; known are{}", *name, sources_known());
+  if (!source) return fmt::format("unknown name \"{}\"; known names:{}", *name, sources_known());
   rule.on = *name;
   rule.source = *source;
   return {};
@@ -220,7 +220,7 @@ Wrong take_xids(Rule& rule, const toml::node& node) {
   auto* const events = std::get_if<EventSource>(&rule.source);
   if (list == nullptr || list->size() > kMostListed) return kAsSaid;
   if (events == nullptr || events->kind != EventKind::xid) {
-    return "only a rule with on = \"xid\" has them";
+    return "only allowed with on = \"xid\"";
   }
   std::vector<std::uint32_t> xids;
   for (const auto& element : *list) {
@@ -236,7 +236,7 @@ Wrong take_event_severity(Rule& rule, const toml::node& node) {
   const auto names = toml_as<std::vector<std::string>>(node);
   auto* const events = std::get_if<EventSource>(&rule.source);
   if (!names) return kAsSaid;
-  if (events == nullptr) return "only a rule on events has it";
+  if (events == nullptr) return "only allowed in a rule on events";
   std::vector<Severity> severities;
   for (const std::string& name : *names) {
     const auto severity = enum_from_name<Severity>(name);
@@ -268,7 +268,7 @@ Wrong take_message(Rule& rule, const toml::node& node) {
   if (const auto unknown = unknown_placeholder(*text)) {
     std::string known;
     for (const std::string_view one : kPlaceholders) known += fmt::format(" {{{}}}", one);
-    return fmt::format("{{{}}} stands for nothing; known are{}", *unknown, known);
+    return fmt::format("unknown placeholder {{{}}}; known placeholders:{}", *unknown, known);
   }
   rule.message = *std::move(text);
   return {};
@@ -279,44 +279,46 @@ Wrong take_message(Rule& rule, const toml::node& node) {
 // `on` comes first, because the other keys of a rule depend on it.
 const std::vector<RuleKey>& rule_keys() {
   static const std::vector<RuleKey> keys = {
-      {"on", "what is looked at", &take_on,
-       "What is looked at: a signal, an event or a metric. A new rule needs it."},
-      {"enabled", kYesOrNo, &take_flag<&Rule::enabled>, "false switches the rule off."},
-      {"at", kNumber, &take_number<&Rule::at>, "Trips when this is reached. A new rule needs it."},
+      {"on", "the name of a signal, an event or a metric", &take_on,
+       "The signal, event or metric to watch. Required for a new rule."},
+      {"enabled", kYesOrNo, &take_flag<&Rule::enabled>, "false disables the rule."},
+      {"at", kNumber, &take_number<&Rule::at>,
+       "Threshold at which the rule triggers. Required for a new rule."},
       {"below", kYesOrNo, &take_flag<&Rule::below>,
-       "true: trips at or below `at`, instead of at or above."},
+       "true: triggers at or below `at` instead of at or above."},
       {"clear_at", kNumber, &take_number<&Rule::clear_at>,
-       "Clears beyond this; else as soon as `at` is not reached."},
-      {"hold_s", kSeconds, &take_seconds<&Rule::hold>, "`at` has to stay reached for so long."},
+       "Clears beyond this value. Default: as soon as `at` is no longer reached."},
+      {"hold_s", kSeconds, &take_seconds<&Rule::hold>,
+       "Seconds for which `at` must stay reached before the rule fires."},
       {"clear_hold_s", kSeconds, &take_seconds<&Rule::clear_hold>,
-       "It has to stay clear for so long."},
+       "Seconds for which it must stay clear before the alert ends."},
       {"over_s", kSeconds, &take_seconds<&Rule::over>,
-       "Of events: how many there were in so long. Of a metric: how much it grew in so long."},
+       "Time window in seconds: counts the events in it, or the growth of a metric."},
       {"xids", "a list of at most 64 numbers from 0 to 65535", &take_xids,
-       "Of on = \"xid\": these numbers; else those that no other rule names."},
+       "With on = \"xid\": the Xid numbers. Default: those that no other rule names."},
       {"event_severity", "a list of \"note\", \"warn\" and \"stop\"", &take_event_severity,
-       "Of events: only those that are so bad; else all."},
-      {"severity", "a whole number from 0 to 100", &take_severity,
-       "How bad it is, whatever the value."},
+       "With events: only those of these severities. Default: all."},
+      {"severity", "an integer from 0 to 100", &take_severity,
+       "Fixed severity, independent of the value."},
       {"curve", "\"none\", \"thermal\", \"memory\", \"power\" or \"idle\"", &take_curve,
-       "How bad it is by the value, instead of `severity`."},
+       "Severity that depends on the value, instead of `severity`."},
       {"gpus", kTexts, &take_texts<&Rule::gpus>,
-       "Only these GPUs, by index, UUID or PCI address; else all."},
+       "Only these GPUs, by index, UUID or PCI address. Default: all."},
       {"inhibits", kTexts, &take_texts<&Rule::inhibits>,
-       "Rules that say nothing new of the GPU while this one fires; \"*\" is all of them."},
+       "Rules that neither trigger nor clear for the GPU while this one fires; \"*\" for all."},
       {"notify", kYesOrNo, &take_flag<&Rule::notify>,
-       "false: no sink hears of it; `command` is run all the same."},
+       "false: no sink is notified; `command` still runs."},
       {"sinks", kTexts, &take_texts<&Rule::sinks>,
-       "These sinks hear of it, whatever its level; else all that want its level."},
+       "Sinks to notify, whatever the level. Default: all sinks whose min_level is reached."},
       {"quarantine", kYesOrNo, &take_flag<&Rule::quarantine>,
-       "true: its GPU is handed out to nobody meanwhile."},
+       "true: withholds the GPU from new leases until the alert ends or is acknowledged."},
       {"cap_w", "a number of watts", &take_number<&Rule::cap_w>,
-       "A power limit for its GPU meanwhile."},
+       "Power limit for the GPU while the alert fires."},
       {"command", kTexts, &take_texts<&Rule::command>,
-       "A program and its arguments, no shell: run when it begins, and when it is over."},
+       "Program and arguments (no shell), run when the alert fires and when it ends."},
       {"message", kText, &take_message,
-       "What is said; words in braces are filled in. A new rule needs it."},
-      {"advice", kText, &take_text<&Rule::advice>, "What to do about it, in one plain sentence."},
+       "Message of the alert; placeholders in braces are filled in. Required for a new rule."},
+      {"advice", kText, &take_text<&Rule::advice>, "What to do, in one sentence."},
   };
   return keys;
 }
@@ -347,27 +349,27 @@ std::string sources_known() {
 }
 
 std::string fault_of(const Rule& rule) {
-  if (rule.on.empty()) return "it does not say what it looks at: on = \"temperature_c\", say";
-  if (rule.message.empty()) return "it has no message";
+  if (rule.on.empty()) return "missing key on, for example on = \"temperature_c\"";
+  if (rule.message.empty()) return "missing key message";
   const bool on_events = std::holds_alternative<EventSource>(rule.source);
   const bool on_signal = std::holds_alternative<Signal>(rule.source);
-  if (on_events && !rule.over) return "a rule on events has over_s: how long each counts";
+  if (on_events && !rule.over) return "a rule on events needs over_s, the time window";
   if (rule.over && (on_signal || *rule.over <= Duration::zero())) {
-    return "over_s is for events and metrics, and more than 0";
+    return "over_s is only for events and metrics, and must be above 0";
   }
   if (rule.clear_at && (rule.below ? *rule.clear_at < rule.at : *rule.clear_at > rule.at)) {
-    return "clear_at is on the wrong side of at: it would be clear while it is reached";
+    return "clear_at is on the wrong side of at: the rule would clear while at is reached";
   }
   if (rule.of_node() && (rule.quarantine || rule.cap_w || !rule.gpus.empty())) {
-    return "it is about the machine: it has no GPU to quarantine, cap or choose";
+    return "it is about the machine, so it has no GPU to quarantine, cap or select";
   }
   if (rule.cap_w && (*rule.cap_w <= 0 || *rule.cap_w > kMostWatts)) {
-    return "cap_w is more than 0, and at most 100000";
+    return "cap_w must be above 0 and at most 100000";
   }
   if (on_events && (rule.below || rule.at < 1 || rule.at > 1.0 * Occurrences::kMost)) {
-    return "a rule on events trips at 1 to 1024 of them";
+    return "at must be 1 to 1024 for a rule on events";
   }
-  if (!rule.command.empty() && rule.command.front().empty()) return "command names no program";
+  if (!rule.command.empty() && rule.command.front().empty()) return "command is empty";
   return {};
 }
 

@@ -68,7 +68,8 @@ TEST(RuleReader, AnXidCanBeDividedByWhatItsLineSays) {
   EXPECT_EQ(refused("[rule.xid-fatal]\nevent_severity = ['bad']\n"),
             "alerts.toml:2: rule xid-fatal: event_severity must be a list of \"note\", \"warn\" "
             "and \"stop\"");
-  EXPECT_NE(refused("[rule.thermal]\nevent_severity = ['stop']\n").find("only a rule on events"),
+  EXPECT_NE(refused("[rule.thermal]\nevent_severity = ['stop']\n")
+                .find("only allowed in a rule on events"),
             std::string::npos);
 }
 
@@ -96,39 +97,41 @@ TEST(RuleReader, ARuleCanBeSwitchedOffAndAddedAndLookAtAnyMetric) {
 
 TEST(RuleReader, RefusesWithFileLineAndWhatIsAllowed) {
   EXPECT_EQ(refused("[rule.x]\nat = 1\n"),
-            "alerts.toml:1: rule x: it does not say what it looks at: on = \"temperature_c\", say");
+            "alerts.toml:1: rule x: missing key on, for example on = \"temperature_c\"");
   EXPECT_EQ(refused("\n[rule.thermal]\nat = 'hot'\n"),
-            "alerts.toml:3: rule thermal: at must be a number, at most 1e15 from 0");
+            "alerts.toml:3: rule thermal: at must be a number from -1e15 to 1e15");
   EXPECT_EQ(refused("[rule.thermal]\nhold_s = -1\n"),
             "alerts.toml:2: rule thermal: hold_s must be a number of seconds from 0 to 2592000");
   EXPECT_EQ(refused("[rule.thermal]\nseverity = 101\n"),
-            "alerts.toml:2: rule thermal: severity must be a whole number from 0 to 100");
+            "alerts.toml:2: rule thermal: severity must be an integer from 0 to 100");
   EXPECT_EQ(refused("[rule.thermal]\nclear_at = 81\n"),
-            "alerts.toml:1: rule thermal: clear_at is on the wrong side of at: it would be clear "
-            "while it is reached");
+            "alerts.toml:1: rule thermal: clear_at is on the wrong side of at: the rule would "
+            "clear while at is reached");
   EXPECT_NE(
       refused("[rule.thermal]\nat = 85\nhodl_s = 3\n")
-          .find("alerts.toml:3: rule thermal: unknown key \"hodl_s\"; known are on enabled at"),
+          .find("alerts.toml:3: rule thermal: unknown key \"hodl_s\"; known keys: on enabled at"),
       std::string::npos);
   EXPECT_NE(refused("[rule.x]\non = 'temprature'\n")
-                .find("alerts.toml:2: rule x: on must be what is looked at: nothing is called "
-                      "\"temprature\"; known are temperature_c"),
+                .find("alerts.toml:2: rule x: on must be the name of a signal, an event or a "
+                      "metric: unknown name \"temprature\"; known names: temperature_c"),
             std::string::npos);
-  EXPECT_NE(refused("[rule.thermal]\nmessage = 'at {temp}'\n").find("{temp} stands for nothing"),
+  EXPECT_NE(refused("[rule.thermal]\nmessage = 'at {temp}'\n")
+                .find("unknown placeholder {temp}; known placeholders: {gpu}"),
             std::string::npos);
-  EXPECT_NE(refused("[rule.thermal]\nxids = [79]\n").find("only a rule with on = \"xid\""),
+  EXPECT_NE(refused("[rule.thermal]\nxids = [79]\n").find("only allowed with on = \"xid\""),
             std::string::npos);
   EXPECT_NE(refused("[rule.disk-full]\nquarantine = true\n").find("it is about the machine"),
             std::string::npos);
-  EXPECT_NE(refused("[rule.\"no name\"]\nat = 1\n").find("cannot name a rule"), std::string::npos);
+  EXPECT_NE(refused("[rule.\"no name\"]\nat = 1\n").find("invalid rule name \"no name\""),
+            std::string::npos);
   EXPECT_NE(refused("[rules.thermal]\nat = 1\n").find("alerts.toml:1: unknown \"rules\""),
             std::string::npos);
   EXPECT_NE(refused("[rule.thermal\n").find("alerts.toml:1: "), std::string::npos);
   EXPECT_NE(refused("[rule.thermal]\nat = 1e300\n").find("at must be a number"), std::string::npos);
-  EXPECT_NE(refused("[rule.thermal]\ninhibits = ['hto']\n").find("there is no rule \"hto\""),
+  EXPECT_NE(refused("[rule.thermal]\ninhibits = ['hto']\n").find("unknown rule \"hto\""),
             std::string::npos);
   EXPECT_NE(refused("[rule.xid-fatal]\nat = 1025\n").find("1 to 1024"), std::string::npos);
-  EXPECT_NE(refused("[rule.thermal]\ncommand = ['']\n").find("names no program"),
+  EXPECT_NE(refused("[rule.thermal]\ncommand = ['']\n").find("command is empty"),
             std::string::npos);
   EXPECT_NE(refused("[rule.thermal]\nat = inf\n").find("at must be a number"), std::string::npos);
 }

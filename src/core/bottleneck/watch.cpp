@@ -100,15 +100,15 @@ class Watch::Judge {
     const auto why = lost_because(device_);
     if (!why) return false;
     return name(BottleneckCause::lost, "lost " + silent_for(),
-                fmt::format("is lost for {}: {}", silent_for(), describe(*why)),
+                fmt::format("has been lost for {}: {}", silent_for(), describe(*why)),
                 "Its work has failed. Reset it (gpuyard reset) or replace it.");
   }
 
   bool stale() {
     if (device_.condition == DeviceCondition::responsive) return false;
-    return name(BottleneckCause::stale, "no answer " + silent_for(),
-                fmt::format("does not answer for {}: {}", silent_for(), device_.why),
-                "Its readings are old. Look at the kernel's log; gpuyard doctor says more.");
+    return name(BottleneckCause::stale, "not responding " + silent_for(),
+                fmt::format("has not responded for {}: {}", silent_for(), device_.why),
+                "Its readings are stale. Check the kernel log and run gpuyard doctor.");
   }
 
   bool heat() {
@@ -121,9 +121,9 @@ class Watch::Judge {
     if (share.value_or(0) < policy_.least_share_percent) return found_.inferred = false;
     found_.share_percent = share;
     return name(BottleneckCause::heat, fmt::format("heat {}%", *share),
-                fmt::format("is {}held back by heat, {}{}{}", probably(), past_.in_words(*share),
+                fmt::format("is {}throttled by heat, {}{}{}", probably(), past_.in_words(*share),
                             clocks(kSwThermal | kHwThermal | kHwSlowdown), temperature(", ", "")),
-                "Look at its fans, the air and its neighbours; a lower power limit cools it.");
+                "Check its fans, airflow and neighbouring cards, or lower its power limit.");
   }
 
   bool power_brake() {
@@ -132,9 +132,9 @@ class Watch::Judge {
     if (*share < policy_.least_share_percent) return false;
     found_.share_percent = share;
     return name(BottleneckCause::power_brake, fmt::format("power brake {}%", *share),
-                fmt::format("is held back by the power supply, {}{}", past_.in_words(*share),
-                            clocks(kHwPowerBrake)),
-                "The supply or the rack has too little power: look at both.");
+                fmt::format("is throttled by the power supply (power brake), {}{}",
+                            past_.in_words(*share), clocks(kHwPowerBrake)),
+                "The power supply or the rack provides too little power: check both.");
   }
 
   bool power_cap() {
@@ -144,14 +144,19 @@ class Watch::Judge {
     found_.share_percent = share;
     const auto limit = number(sample_, Metric::power_limit);
     const auto highest = number(sample_, Metric::power_limit_max);
-    const bool lowered = limit && highest && *limit < *highest;
-    return name(BottleneckCause::power_cap, fmt::format("power cap {}%", *share),
-                fmt::format("is held back by its power limit, {}{}{}", past_.in_words(*share),
-                            clocks(kSwPowerCap), temperature(", not by heat (", ")")),
-                lowered
-                    ? fmt::format("gpuyard power {} {} would give it all the power it may have.",
-                                  device_.info.index, *highest / 1000)
-                    : "No higher limit: spread the work.");
+    return name(
+        BottleneckCause::power_cap, fmt::format("power cap {}%", *share),
+        fmt::format("is limited by its power limit, {}{}{}", past_.in_words(*share),
+                    clocks(kSwPowerCap), temperature(", not by heat (", ")")),
+        limit && highest ? advice_on_limit(*limit, *highest) : "Spread the work over more GPUs.");
+  }
+
+  std::string advice_on_limit(std::int64_t limit, std::int64_t highest) const {
+    if (limit >= highest) {
+      return "The limit is already at its maximum: spread the work over more GPUs.";
+    }
+    return fmt::format("To raise the limit to the maximum: gpuyard power {} {}", device_.info.index,
+                       highest / 1000);
   }
 
   // Links that were up and are down count at any load: what waits for them may look idle.
@@ -162,8 +167,8 @@ class Watch::Judge {
                 fmt::format("has only {}: {} {} up until {} ago", nvlink_fault(links),
                             text_of_links(links->down), links->down.size() == 1 ? "was" : "were",
                             in_short(now_ - *links->since)),
-                "Look at its NVLink bridge or switch and at the kernel's log; a reset of the GPU "
-                "may bring it up.");
+                "Check its NVLink bridge or switch and the kernel log; resetting the GPU may bring "
+                "it back up.");
   }
 
   bool narrow_link() {
@@ -176,8 +181,8 @@ class Watch::Judge {
     if (fault.empty()) return false;
     return name(BottleneckCause::narrow_link,
                 pcie_fault(sample_).empty() ? "NVLink down" : "narrow PCIe link",
-                "works with only " + fault,
-                "Reseat the board, and look at the riser, the slot and the bridges.");
+                "runs with only " + fault,
+                "Reseat the card, and check the riser, slot and bridges.");
   }
 
   bool starved() {
@@ -193,7 +198,7 @@ class Watch::Judge {
     const bool by_cpu = around_.cpu_percent && *around_.cpu_percent >= kWholeCore;
     if (!by_link && !by_cpu) {
       if (!around_.cpu_percent) {
-        found_.not_known.emplace_back("starved: the CPU use of its processes is not known");
+        found_.not_known.emplace_back("starved: CPU use of its processes unknown");
       }
       if (!link)
         found_.not_known.push_back("starved: PCIe: " + why_missing(sample_, Metric::pcie_rx));
@@ -203,14 +208,14 @@ class Watch::Judge {
     const double cores = around_.cpu_percent.value_or(0) / kWhole;
     return name(BottleneckCause::starved,
                 by_link ? std::string("starved: PCIe") : fmt::format("starved: CPU {:.1f}", cores),
-                by_link ? fmt::format("probably waits for PCIe: {:.0f}% busy, and {:.0f}% of what "
-                                      "the link carries comes in",
+                by_link ? fmt::format("is probably waiting for PCIe: {:.0f}% busy, with {:.0f}% of "
+                                      "the link's inbound capacity used",
                                       *use, *link)
-                        : fmt::format("probably waits for its process on the CPU: {:.0f}% busy, "
-                                      "and the process uses {:.1f} cores",
+                        : fmt::format("is probably waiting for its process on the CPU: {:.0f}% "
+                                      "busy, while the process uses {:.1f} cores",
                                       *use, cores),
-                by_link ? "Keep data on the GPU, or send less of it."
-                        : "Give the input more workers or cores, or larger batches.");
+                by_link ? "Keep data on the GPU, or transfer less."
+                        : "Give the input pipeline more workers or cores, or use larger batches.");
   }
 
   bool waiting() {
@@ -222,9 +227,9 @@ class Watch::Judge {
     found_.inferred = true;
     return name(
         BottleneckCause::waiting, fmt::format("busy at {:.0f}% W: waits", *power),
-        fmt::format("probably waits: busy all the time at {:.0f}% of its power limit{}", *power,
-                    sms ? fmt::format(", with {}% of its SMs active", *sms / 1000) : ""),
-        "Its kernels spin: look for the slowest or dead partner of its collective.");
+        fmt::format("is probably waiting: busy all the time at only {:.0f}% of its power limit{}",
+                    *power, sms ? fmt::format(", with {}% of its SMs active", *sms / 1000) : ""),
+        "Its kernels are spinning: look for a slow or dead peer in its collective.");
   }
 
   bool leased_idle() {
@@ -232,7 +237,7 @@ class Watch::Judge {
     const Duration idle = now_ - *past_.idle_since();
     if (idle < std::chrono::seconds(policy_.idle_after_s)) return false;
     return name(BottleneckCause::leased_idle, "leased, idle " + in_short(idle),
-                "is leased, and nobody computes on it for " + in_short(idle),
+                "is leased but has been idle for " + in_short(idle),
                 "Ask the holder to release it.");
   }
 
@@ -249,12 +254,11 @@ class Watch::Judge {
   void none() {
     const bool blind = !past_.share_of(0) || !past_.mean_use();
     if (!blind) {
-      name(BottleneckCause::none, "fine", "is held back by nothing", "");
+      name(BottleneckCause::none, "none", "has no bottleneck", "");
       return;
     }
     std::string first = found_.not_known.empty() ? "too few samples" : found_.not_known.front();
-    name(BottleneckCause::not_known, "not known",
-         "may be held back by something: not known (" + first + ")", "");
+    name(BottleneckCause::not_known, "unknown", "could not be assessed (" + first + ")", "");
   }
 
   bool unknown(std::string_view what, Metric metric) {

@@ -75,7 +75,7 @@ class WatchTest : public ::testing::Test {
 TEST_F(WatchTest, AHealthyGpuIsHeldBackByNothing) {
   const Bottleneck found = after(60, healthy());
   EXPECT_EQ(found.cause, none);
-  EXPECT_EQ(found.brief, "fine");
+  EXPECT_EQ(found.brief, "none");
   EXPECT_TRUE(found.advice.empty());
   EXPECT_TRUE(found.not_known.empty());
 }
@@ -99,13 +99,12 @@ TEST_F(WatchTest, ThePowerLimitIsNamedWithItsShareAndWhatToDo) {
   EXPECT_EQ(found.cause, power_cap);
   EXPECT_EQ(found.brief, "power cap 38%");
   EXPECT_EQ(found.share_percent, 38);
-  EXPECT_EQ(
-      found.text,
-      "is held back by its power limit, 38% of the last minute: then at 1590 of 1980 MHz, not "
-      "by heat (at most 70 of 90 C)");
-  EXPECT_EQ(found.advice, "No higher limit: spread the work.");
+  EXPECT_EQ(found.text,
+            "is limited by its power limit, 38% of the last minute: then at 1590 of 1980 MHz, not "
+            "by heat (at most 70 of 90 C)");
+  EXPECT_EQ(found.advice, "The limit is already at its maximum: spread the work over more GPUs.");
   set(gpu, Metric::power_limit, 300 * kWatt);
-  EXPECT_EQ(after(1, gpu).advice, "gpuyard power 0 700 would give it all the power it may have.");
+  EXPECT_EQ(after(1, gpu).advice, "To raise the limit to the maximum: gpuyard power 0 700");
 }
 
 TEST_F(WatchTest, TheClockIsOfTheTimeThatTheShareIsOf) {
@@ -118,8 +117,8 @@ TEST_F(WatchTest, TheClockIsOfTheTimeThatTheShareIsOf) {
   set(gpu, Metric::throttle_reasons, 0);
   set(gpu, Metric::clock_sm, 1980);
   EXPECT_EQ(after(11, gpu).text,
-            "is held back by its power limit, 15% of the last minute: then at 1300 of 1980 MHz, "
-            "not by heat (at most 70 of 90 C)");
+            "is limited by its power limit, 15% of the last minute: then at 1300 of 1980 MHz, not "
+            "by heat (at most 70 of 90 C)");
 }
 
 TEST_F(WatchTest, ALimitThatCostsNearlyNoClockIsNoReason) {
@@ -153,7 +152,7 @@ TEST_F(WatchTest, ASlowdownWithoutItsReasonIsProbablyHeat) {
   const Bottleneck found = after(60, gpu);
   EXPECT_EQ(found.cause, heat);
   EXPECT_TRUE(found.inferred);
-  EXPECT_TRUE(found.text.starts_with("is probably held back by heat, 100%")) << found.text;
+  EXPECT_TRUE(found.text.starts_with("is probably throttled by heat, 100%")) << found.text;
 }
 
 TEST_F(WatchTest, CountersTellOfHeatBetweenTheSamples) {
@@ -183,7 +182,7 @@ TEST_F(WatchTest, AGpuThatDoesNotAnswerIsStale) {
   DeviceState gpu = healthy();
   gpu.condition = DeviceCondition::unresponsive;
   gpu.why = "a driver call is overdue";
-  EXPECT_EQ(after(121, gpu).brief, "no answer 2m");
+  EXPECT_EQ(after(121, gpu).brief, "not responding 2m");
   EXPECT_EQ(after(1, gpu).cause, stale);
 }
 
@@ -191,7 +190,7 @@ TEST_F(WatchTest, ANarrowLinkCountsOnlyUnderLoad) {
   DeviceState gpu = healthy();
   set(gpu, Metric::pcie_width, 8);
   set(gpu, Metric::pcie_generation, 3);
-  EXPECT_EQ(after(60, gpu).text, "works with only 8 of 16 PCIe lanes, PCIe generation 3 of 5");
+  EXPECT_EQ(after(60, gpu).text, "runs with only 8 of 16 PCIe lanes, PCIe generation 3 of 5");
   set(gpu, Metric::utilization_gpu, 0);
   EXPECT_EQ(after(1, gpu).cause, none) << "it rests, and lowers its link";
   EXPECT_EQ(after(60, gpu).cause, none);
@@ -224,7 +223,7 @@ TEST_F(WatchTest, AnNvlinkThatNeverWasUpIsNamedUnderLoad) {
   for (std::uint16_t link = 0; link < 18; ++link) {
     set(gpu, Metric::nvlink_active, link == 3 ? 0 : 1, link);
   }
-  EXPECT_EQ(after(60, gpu).text, "works with only 17 of 18 NVLinks");
+  EXPECT_EQ(after(60, gpu).text, "runs with only 17 of 18 NVLinks");
   set(gpu, Metric::utilization_gpu, 0);
   EXPECT_EQ(after(1, gpu).cause, none);
 }
@@ -237,7 +236,7 @@ TEST_F(WatchTest, AGpuWhoseProcessNeedsAWholeCoreIsProbablyStarved) {
   EXPECT_EQ(found.cause, starved);
   EXPECT_EQ(found.brief, "starved: CPU 1.0");
   EXPECT_TRUE(found.inferred);
-  EXPECT_EQ(found.text.find("probably"), 0U);
+  EXPECT_EQ(found.text.find("is probably waiting"), 0U);
   around_.cpu_percent = 30;
   EXPECT_EQ(after(60, gpu).cause, none);
 }
@@ -256,7 +255,7 @@ TEST_F(WatchTest, WithoutTheCpuUseItSaysSo) {
   const Bottleneck found = after(60, gpu);
   EXPECT_EQ(found.cause, none);
   ASSERT_EQ(found.not_known.size(), 1U);
-  EXPECT_EQ(found.not_known[0], "starved: the CPU use of its processes is not known");
+  EXPECT_EQ(found.not_known[0], "starved: CPU use of its processes unknown");
 }
 
 TEST_F(WatchTest, WithoutTheTrafficItSaysSoAndTakesItForNoZero) {
@@ -319,9 +318,7 @@ TEST_F(WatchTest, WithoutTheReasonsOfTheDriverItIsNotKnown) {
   gpu.sample.set({Metric::throttle_reasons, 0, {}, Missing{MissingReason::not_supported, ""}});
   const Bottleneck found = after(60, gpu);
   EXPECT_EQ(found.cause, not_known);
-  EXPECT_EQ(found.text,
-            "may be held back by something: not known (heat: not supported by this "
-            "GPU or driver)");
+  EXPECT_EQ(found.text, "could not be assessed (heat: not supported by this GPU or driver)");
   EXPECT_EQ(found.not_known.size(), 3U);
 }
 

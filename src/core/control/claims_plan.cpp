@@ -204,7 +204,7 @@ void ClaimsPlan::on_failed(const Heard& heard) {
 }
 
 void ClaimsPlan::on_drifted() {
-  log::warning("GPU {}: the {} drifted: it is not what gpuyard has set ({}); it is left alone",
+  log::warning("GPU {}: the {} drifted from the value set by gpuyard ({}); leaving it alone",
                context_.gpu().index, words_of(kind_),
                before_ && before_->written ? text_of(*before_->written) : "unknown");
   const bool told_before = before_ && before_->standing == Standing::drifted;

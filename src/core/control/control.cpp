@@ -116,7 +116,7 @@ void Control::on_host_down() {
   settled_.clear();
   for (const auto& [id, look] : std::exchange(looks_, {})) {
     for (const Seen& told : look.seen) {
-      told(Error{Errc::unavailable, "the driver-host ended before it answered"});
+      told(Error{Errc::unavailable, "the driver-host exited before responding"});
     }
   }
   for (const auto& [id, queue] : queues_) queue->on_host_down();
@@ -127,23 +127,25 @@ void Control::on_host_down() {
 void Control::look(const DeviceId& gpu, SettingKind kind, Seen seen) {
   for (auto& [id, look] : looks_) {
     if (look.gpu != gpu || look.kind != kind) continue;
-    if (look.seen.size() >= kMostLooks) return seen(Error{Errc::busy, "too many ask for it"});
+    if (look.seen.size() >= kMostLooks)
+      return seen(Error{Errc::busy, "too many requests for this setting"});
     return look.seen.push_back(std::move(seen));
   }
   const std::uint64_t id = ++environment_.last_command;
   const bool asked = commander_.command({id, gpu, Look{kind}, "", loop_.now()});
-  if (!asked) return seen(Error{Errc::busy, "the driver-host is away or too busy"});
+  if (!asked) return seen(Error{Errc::busy, "the driver-host is unavailable or too busy"});
   looks_[id] = {gpu, kind, {std::move(seen)}};
 }
 
 Result<void> Control::may_ask(const Request& request) {
   if (!policy_.enabled) {
     return Error{Errc::denied,
-                 "control is switched off here: an administrator can set \"enabled = true\" under "
-                 "[control] in the file that `gpuyard config path` names, and restart gpuyard"};
+                 "control is disabled: an administrator can set \"enabled = true\" under [control] "
+                 "in the file that `gpuyard config path` prints, and restart gpuyard"};
   }
   if (request.force && !request.asker.admin) {
-    return Error{Errc::denied, "force is for administrators: root, or the user gpuyard runs as"};
+    return Error{Errc::denied,
+                 "force is only for administrators: root, or the user gpuyard runs as"};
   }
   if (auto checked = check_request(request); !checked) return checked;
   const bool puts_back = std::holds_alternative<Restore>(request.action);
@@ -152,14 +154,14 @@ Result<void> Control::may_ask(const Request& request) {
                         : changes_of_.take(request.asker.counted(), loop_.now());
   if (wait) {
     return Error{Errc::busy,
-                 fmt::format("one user may ask for {} changes in a minute; ask again in {} s",
+                 fmt::format("the limit is {} changes per user and minute; try again in {} s",
                              policy_.changes_a_minute,
                              std::chrono::ceil<std::chrono::seconds>(*wait).count())};
   }
   if (!loaded_) {
     return Error{Errc::unavailable,
-                 unloaded_ ? "what was set before cannot be read: " + unloaded_->message
-                           : "gpuyard has just started; ask again in a second"};
+                 unloaded_ ? "the stored settings cannot be read: " + unloaded_->message
+                           : "gpuyard is still starting; try again in a second"};
   }
   return {};
 }
@@ -171,7 +173,7 @@ Result<Control::Prepared> Control::prepare(const Request& request) {
     if (!refused) break;
     const auto queue = queues_.find(gpu);
     if (queue == queues_.end()) {
-      refused = Error{Errc::not_found, fmt::format("there is no GPU {} to control", gpu)};
+      refused = Error{Errc::not_found, fmt::format("GPU {} not found", gpu)};
       break;
     }
     for (PendingChange& order : orders_of(request, queue->second->holdings())) {
@@ -180,7 +182,7 @@ Result<Control::Prepared> Control::prepare(const Request& request) {
   }
   if (refused && prepared.empty()) {
     refused = Error{Errc::not_found,
-                    fmt::format("{} has set nothing of these GPUs", request.asker.owner)};
+                    fmt::format("{} has no settings on these GPUs", request.asker.owner)};
   }
   if (!refused) {
     trail_.note_refusal(request.asker, text_of(job_of(request.action)), refused.error());
@@ -228,7 +230,7 @@ void Control::ask(const Request& request, const Heard& heard) {
 
 Result<Control::Changes> Control::send(const Request& request) {
   if (request.atomic) {
-    return Error{Errc::invalid, "all or none needs somebody who waits for the end"};
+    return Error{Errc::invalid, "an atomic change needs a client that waits for the result"};
   }
   auto prepared = prepare(request);
   if (!prepared) return std::move(prepared).error();
@@ -329,7 +331,7 @@ const Holding* Control::holding(const DeviceId& gpu, SettingKind kind) const {
 
 std::vector<std::string> Control::notes() const {
   auto notes = archive_.notes();
-  if (unloaded_) notes.push_back("what was set before cannot be read: " + unloaded_->message);
+  if (unloaded_) notes.push_back("the stored settings cannot be read: " + unloaded_->message);
   return notes;
 }
 

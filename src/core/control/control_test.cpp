@@ -49,7 +49,7 @@ TEST_F(ControlTest, OtherSettingsHaveOneOwner) {
   EXPECT_EQ(refused.error->code, Errc::conflict);
   EXPECT_EQ(refused.error->message,
             "a has set the GPU clocks of GPU 0, until 2023-11-14T22:43:20.000Z; ask them, or an "
-            "administrator, who may use force");
+            "administrator, who can use force");
   EXPECT_EQ(daemon.restore("b", SettingKind::gpu_clocks).error->code, Errc::conflict);
   EXPECT_EQ(world.writes, (Writes{"GPU-0 [1200, 1500] MHz"}));
 }
@@ -474,7 +474,7 @@ TEST(Refusals, ManyAddressesShareOneEntryAMinute) {
   const auto refuse = [&](const std::string& address) {
     Asker asker{address};
     asker.over_tcp = true;
-    daemon.control().note_refusal(asker, "showing a token", {Errc::denied, "unknown"});
+    daemon.control().note_refusal(asker, "invalid token", {Errc::denied, "unknown"});
     daemon.settle();
   };
   for (int i = 0; i < 1000; ++i) refuse("192.0.2." + std::to_string(i));

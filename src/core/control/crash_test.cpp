@@ -25,13 +25,13 @@ Request of(Daemon& daemon, const std::string& owner, Action action) {
 const std::vector<Scenario> kScenarios = {
     {"One owner sets a power limit",
      [](World&, Daemon& daemon) { daemon.put("a", power_limit(300'000)); }},
-    {"One owner sets it twice, and restores it",
+    {"One owner sets a limit twice and restores it",
      [](World&, Daemon& daemon) {
        daemon.put("a", power_limit(300'000));
        daemon.put("a", power_limit(250'000));
        daemon.restore("a");
      }},
-    {"Two owners, of whom the lower gives up first",
+    {"Two owners, and the lower limit is restored first",
      [](World&, Daemon& daemon) {
        daemon.put("a", power_limit(300'000));
        daemon.put("b", power_limit(200'000));
@@ -53,13 +53,13 @@ const std::vector<Scenario> kScenarios = {
        daemon.put("a", persistence(true));
        daemon.restore("a", SettingKind::persistence);
      }},
-    {"Somebody else changes it, then it is restored",
+    {"A change outside gpuyard, then a restore",
      [](World& world, Daemon& daemon) {
        daemon.put("a", power_limit(300'000));
        if (!world.killed) world.power("GPU-0") = {420'000, 420'000};
        daemon.restore("a");
      }},
-    {"The driver is loaded anew",
+    {"The driver is reloaded",
      [](World& world, Daemon& daemon) {
        daemon.put("a", power_limit(300'000));
        if (world.killed) return;
@@ -68,14 +68,14 @@ const std::vector<Scenario> kScenarios = {
        daemon.greet();
        daemon.restore("a");
      }},
-    {"Two GPUs, all or none, of which one is another's",
+    {"An atomic change of two GPUs, one set by another owner",
      [](World&, Daemon& daemon) {
        daemon.put("b", gpu_clocks(1000, 1000), {}, "GPU-1");
        Request request = of(daemon, "a", Put{gpu_clocks(1200, 1500), {}});
        request.atomic = true;
        daemon.ask(request);
      }},
-    {"An administrator takes it over",
+    {"An administrator overrides a setting",
      [](World&, Daemon& daemon) {
        daemon.put("a", gpu_clocks(1200, 1500));
        Request request = of(daemon, "root", Put{gpu_clocks(900, 900), {}});
@@ -90,7 +90,7 @@ const std::vector<Scenario> kScenarios = {
        request.gpus = {"GPU-0"};
        daemon.ask(request);
      }},
-    {"The daemon ends, and puts everything back",
+    {"The daemon exits and restores everything",
      [](World&, Daemon& daemon) {
        daemon.put("a", power_limit(300'000));
        daemon.stop();
@@ -167,7 +167,7 @@ std::string recover(World& world, std::size_t writes_before, bool drifts) {
 }
 
 std::string table_of(const Scenario& scenario) {
-  const bool drifts = std::string(scenario.name).find("Somebody else") == 0;
+  const bool drifts = std::string_view(scenario.name).starts_with("A change outside gpuyard");
   const Ran whole = run(scenario, kNever, false);
   std::string context = fmt::format(
       "\n## {}\n\nNot killed: {}.\n\n| killed at commit | written before | written by the next "
@@ -189,12 +189,11 @@ std::string table_of(const Scenario& scenario) {
 TEST(Crash, AtEveryCommitOfEveryScenarioTheNextStartKnowsWhatIsWantedAndCanPutItBack) {
   std::string page =
       "# Control, killed at every commit\n\nWritten by `src/core/control/crash_test.cpp` "
-      "(`GPUYARD_WRITE_GOLDEN=1 core_test`). Each row is a daemon that was killed at a commit "
-      "to "
-      "its disk, before the disk had it (not done) or right after (done), with every write that "
-      "reached the driver of two GPUs, in order; then the next daemon starts, two minutes later, "
-      "with the same driver. After each of them the test sees that the driver has what the disk "
-      "says is wanted, and, once everybody has given up, what it had at first.\n";
+      "(`GPUYARD_WRITE_GOLDEN=1 core_test`). In each row a daemon is killed at a commit to its "
+      "disk, before the disk has it (not done) or right after (done). The next daemon starts two "
+      "minutes later with the same driver. The columns list every write that reached the driver of "
+      "two GPUs, in order. In each case the test checks that the driver has the settings that the "
+      "disk has, and, once all settings are withdrawn, its first values.\n";
   for (const Scenario& scenario : kScenarios) page += table_of(scenario);
   expect_document("control_crashes.md", page);
 }

@@ -20,13 +20,14 @@ ControlArchive::Kept GpuQueue::in_this_turn(ControlArchive::Kept then) {
 
 void GpuQueue::submit(PendingChange order) {
   if (closed_) {
-    return refuse(order, {Errc::unavailable, "gpuyard is ending and takes no more commands"});
+    return refuse(order,
+                  {Errc::unavailable, "gpuyard is shutting down and accepts no more commands"});
   }
   const bool undoes = std::holds_alternative<Reinstate>(order.job);
   if (queue_.size() >= kMostWaiting && !undoes) {
-    return refuse(order, {Errc::busy, fmt::format("{} commands wait for GPU {} already; ask again "
-                                                  "later",
-                                                  kMostWaiting, gpu_.index)});
+    return refuse(order, {Errc::busy,
+                          fmt::format("{} commands are already queued for GPU {}; try again later",
+                                      kMostWaiting, gpu_.index)});
   }
   queue_.push_back(std::move(order));
   go_on();
@@ -112,7 +113,7 @@ void GpuQueue::command(Command command, std::function<void(const Heard&)> then) 
   sent_ = !why && environment_.commander.command(asked_);
   if (sent_) return;
   if (!why) {
-    why = {Errc::unavailable, "the driver-host is away; nothing was changed, ask again"};
+    why = {Errc::unavailable, "the driver-host is unavailable; nothing was changed, try again"};
   }
   CommandReply refused;
   refused.id = asked_.id;
@@ -151,7 +152,7 @@ void GpuQueue::hold(const Holding& holding, std::function<void(const Result<void
   const auto kept = in_this_turn([this, holding, then = std::move(then)](const Result<void>& done) {
     if (!done) {
       return then(Error{Errc::unavailable,
-                        "nothing was changed, because it could not be noted down before: " +
+                        "nothing was changed, because the change could not be recorded first: " +
                             done.error().message});
     }
     holdings_[holding.kind] = holding;
@@ -160,9 +161,8 @@ void GpuQueue::hold(const Holding& holding, std::function<void(const Result<void
   ControlEntry entry;
   entry.put = holding;
   if (environment_.archive.save(std::move(entry), When::now, kept)) return;
-  begin_soon_ = environment_.loop.call_at(environment_.loop.now(), [kept] {
-    kept(Error{Errc::busy, "too much waits for the disk already"});
-  });
+  begin_soon_ = environment_.loop.call_at(
+      environment_.loop.now(), [kept] { kept(Error{Errc::busy, "the disk queue is full"}); });
 }
 
 void GpuQueue::note(const Holding& holding, When when) {

@@ -71,7 +71,7 @@ void ChangeCollector::wait(Duration patience) {
 
 void ChangeCollector::on_over(std::size_t index, const Change& change, std::vector<Claim> before) {
   if (!heard_) {
-    log::error("Failed to send response to caller: {} took longer than he waited",
+    log::error("Failed to send response to caller: {} took longer than the caller waited",
                change.operation);
   }
   places_[index] = {change, std::move(before)};
@@ -100,10 +100,10 @@ void ChangeCollector::on_taken_back(std::size_t index, const Change& back) {
   Change& change = *places_[index].change;
   if (back.error) {
     change.outcome = Outcome::failed;
-    change.error = Error(*back.error).in("it worked here, and could not be rolled back");
+    change.error = Error(*back.error).in("applied here, and could not be rolled back");
   } else {
     change.outcome = Outcome::rolled_back;
-    change.error = Error{Errc::conflict, "rolled back, because it failed on another GPU"};
+    change.error = Error{Errc::conflict, "rolled back because it failed on another GPU"};
     change.after = back.after ? back.after : change.before;
     change.owner = back.owner;
     change.until = back.until;
@@ -124,7 +124,7 @@ void ChangeCollector::tell() {
 void ChangeCollector::give_up() {
   if (const Heard heard = std::exchange(heard_, nullptr)) {
     heard(Error{Errc::timed_out,
-                "the GPU has not answered in time; the command is still under way: see "
+                "the GPU did not respond in time; the command is still in progress, see "
                 "/api/gpu/manage/operations"});
   }
 }

@@ -26,9 +26,9 @@ struct TextOf {
     return fmt::format("clear {} ECC counters", recent ? "volatile" : "aggregate");
   }
   std::string operator()(const Reset&) const { return "reset"; }
-  std::string operator()(const Expire& job) const { return of("end what expired of", job.kind); }
-  std::string operator()(const Settle& job) const { return of("look after", job.kind); }
-  std::string operator()(const Suspend& job) const { return of("put back", job.kind); }
+  std::string operator()(const Expire& job) const { return of("end expired claims on", job.kind); }
+  std::string operator()(const Settle& job) const { return of("reconcile", job.kind); }
+  std::string operator()(const Suspend& job) const { return of("restore the original", job.kind); }
   std::string operator()(const Reinstate& job) const { return of("roll back", job.kind); }
 
   static std::string of(std::string_view what, SettingKind kind) {
@@ -52,7 +52,7 @@ namespace {
 Result<void> check_put(const Put& put) {
   if (!put.setting.value) return Error{Errc::invalid, "a setting needs a value"};
   if (put.lasts && (*put.lasts <= Duration(0) || *put.lasts > kLongest)) {
-    return Error{Errc::invalid, "a setting lasts for more than 0 s and at most 366 days"};
+    return Error{Errc::invalid, "a setting must last more than 0 s and at most 366 days"};
   }
   return check(put.setting, SettingState{});
 }
@@ -77,15 +77,16 @@ std::string Asker::name() const {
 
 Result<void> check_request(const Request& request) {
   if (request.gpus.empty() || request.gpus.size() > kMostGpus) {
-    return Error{Errc::invalid, fmt::format("a request is for 1 to {} GPUs", kMostGpus)};
+    return Error{Errc::invalid, fmt::format("a request must name 1 to {} GPUs", kMostGpus)};
   }
   const bool resets = std::holds_alternative<Reset>(request.action);
   const bool clears = std::holds_alternative<ClearEcc>(request.action);
   if (resets && request.gpus.size() > 1) {
-    return Error{Errc::invalid, "one GPU is reset at a time"};
+    return Error{Errc::invalid, "only one GPU can be reset at a time"};
   }
   if (request.atomic && (resets || clears)) {
-    return Error{Errc::invalid, "what is reset or cleared cannot be rolled back: not atomic"};
+    return Error{Errc::invalid,
+                 "resets and cleared counters cannot be rolled back, so they cannot be atomic"};
   }
   const auto* const put = std::get_if<Put>(&request.action);
   return put != nullptr ? check_put(*put) : Result<void>();
@@ -131,7 +132,7 @@ struct ChangeClaims {
       return in_the_way(*other);
     }
     if (holding.claims.size() >= kMostClaims && find_claim(holding, owner()) == nullptr) {
-      return Error{Errc::busy, fmt::format("{} owners have set {} already", kMostClaims, what())};
+      return Error{Errc::busy, fmt::format("{} owners have already set {}", kMostClaims, what())};
     }
     Claim claim{owner(), *put.setting.value, moment.wall};
     if (put.lasts) {
@@ -186,8 +187,8 @@ struct ChangeClaims {
     const bool restoring = std::holds_alternative<Restore>(order.job);
     return {Errc::conflict,
             fmt::format("{} has set {}, {}; {}", other.owner, what(), until(other),
-                        restoring ? "it is theirs to restore, or an administrator's with force"
-                                  : "ask them, or an administrator, who may use force")};
+                        restoring ? "only they can restore it, or an administrator with force"
+                                  : "ask them, or an administrator, who can use force")};
   }
 
   Result<void> end_expired() const {

@@ -50,7 +50,7 @@ std::unique_ptr<Plan> make_plan(PlanContext& context, const PendingChange& order
 
 void Resetting::begin(const DeviceInfo& gpu, bool dry_run, std::function<bool()> quiet, Then then) {
   if (closed_) {
-    return answer_soon(std::move(then), Error{Errc::unavailable, "gpuyard is ending"});
+    return answer_soon(std::move(then), Error{Errc::unavailable, "gpuyard is shutting down"});
   }
   if (under_way()) {
     return answer_soon(std::move(then), Error{Errc::busy, "another GPU is being reset"});
@@ -62,8 +62,9 @@ void Resetting::begin(const DeviceInfo& gpu, bool dry_run, std::function<bool()>
   quiet_ = std::move(quiet);
   then_ = std::move(then);
   patience_ = loop_.call_after(kPatience, [this] {
-    end(Error{Errc::busy,
-              "a command for another GPU is still under way, and a reset takes all GPUs away"});
+    end(Error{
+        Errc::busy,
+        "a command for another GPU is still in progress, and a reset makes all GPUs unavailable"});
   });
   soon_ = loop_.call_at(loop_.now(), [this] { go_on(); });
 }

@@ -12,7 +12,7 @@ namespace gpuyard::control {
 struct Surveyed {
   DeviceId gpu;
   SettingKind kind{};
-  Result<SettingState> seen = Error{Errc::timed_out, "the GPU has not answered in time"};
+  Result<SettingState> seen = Error{Errc::timed_out, "the GPU did not respond in time"};
 };
 
 // Tells the settings by GPU and kind, in their order. A setting without an answer after `patience`

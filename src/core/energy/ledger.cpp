@@ -18,7 +18,7 @@ bool is_plain(std::string_view name) {
 
 Error no_window(std::string_view id) {
   return {Errc::not_found,
-          fmt::format("there is no open window \"{}\"; it was ended, or its time was over", id)};
+          fmt::format("no open energy window \"{}\"; it was ended, or its time ran out", id)};
 }
 
 // Returns how far a moment of another boot has to be shifted onto this boot's clock.
@@ -108,7 +108,7 @@ Result<void> Ledger::check(const WindowWish& wish) const {
   if (wish.name.size() > kLongestName || !is_plain(wish.name)) {
     return Error{
         Errc::invalid,
-        fmt::format("/name: at most {} bytes, none of them a control character", kLongestName)};
+        fmt::format("/name: must be at most {} bytes, without control characters", kLongestName)};
   }
   const auto of_owner = std::ranges::count_if(
       windows_, [&](const auto& one) { return one.second.window.owner == wish.owner; });
@@ -125,7 +125,7 @@ Result<void> Ledger::check(const WindowWish& wish) const {
 Result<std::vector<const DeviceState*>> Ledger::gpus_of(const WindowWish& wish,
                                                         const Snapshot& edge) const {
   if (!edge.driver.initialised) {
-    return Error{Errc::unavailable, fmt::format("there is no driver: {}", edge.driver.why)};
+    return Error{Errc::unavailable, fmt::format("no driver: {}", edge.driver.why)};
   }
   std::vector<const DeviceState*> gpus;
   for (std::size_t i = 0; i < wish.gpus.size(); ++i) {
@@ -133,7 +133,7 @@ Result<std::vector<const DeviceState*>> Ledger::gpus_of(const WindowWish& wish,
     const auto device = find_device(edge, wish.gpus[i]);
     if (!device) return Error(device.error()).in(at);
     if (std::ranges::find(gpus, *device) != gpus.end()) {
-      return Error{Errc::invalid, fmt::format("{}: names a GPU once more", at)};
+      return Error{Errc::invalid, fmt::format("{}: names a GPU twice", at)};
     }
     gpus.push_back(*device);
   }

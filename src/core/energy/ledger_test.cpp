@@ -220,7 +220,7 @@ TEST_F(LedgerTest, AWindowThatNobodyEndsIsOverAtItsTime) {
 TEST_F(LedgerTest, AWishThatCannotBeGrantedSaysWhy) {
   tick();
   EXPECT_EQ(refused({.gpus = {"7"}}).code, Errc::not_found);
-  EXPECT_EQ(refused({.gpus = {"0", "GPU-0"}}).message, "/gpus/1: names a GPU once more");
+  EXPECT_EQ(refused({.gpus = {"0", "GPU-0"}}).message, "/gpus/1: names a GPU twice");
   EXPECT_EQ(refused({.gpus = {"0", "9"}}).message, "/gpus/1: GPU index 9 is out of range");
   EXPECT_EQ(refused({.name = std::string(65, 'x')}).code, Errc::invalid);
   EXPECT_EQ(refused({.name = "a\nb"}).code, Errc::invalid);

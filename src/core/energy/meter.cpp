@@ -125,8 +125,7 @@ std::vector<std::string> Meter::notes() const {
   std::vector<std::string> notes = archive_.notes();
   if (!adopted_) {
     notes.emplace_back(
-        "what was counted before this daemon started is not known, and nothing is kept, until "
-        "the state is read");
+        "until the state has been read, earlier counts are unknown and nothing is stored");
   }
   return notes;
 }

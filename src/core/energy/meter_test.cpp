@@ -152,7 +152,7 @@ TEST_F(MeterTest, BooksThatCannotBeReadAreNotWrittenOverAndAskedForAgain) {
   ASSERT_EQ(archive_.saves.size(), 1U);
   EXPECT_TRUE(archive_.saves[0].everything);
   EXPECT_EQ(archive_.saves[0].now.accounts[0].state.amounts.unattributed_mj, 7 + 1'800'000)
-      << "from its first reading to the last before it was kept";
+      << "from its first reading to the last before it was stored";
 }
 
 TEST_F(MeterTest, AWindowWhoseTimeIsOverIsSaidSo) {

@@ -132,7 +132,7 @@ void History::ask(const std::vector<Question>& questions, Render render, Done do
         return render(answers);
       },
       [shared](Result<std::string> text) { (*shared)(std::move(text)); });
-  if (!posted) (*shared)(Error{Errc::busy, "the history has too much to do now; ask again"});
+  if (!posted) (*shared)(Error{Errc::busy, "the history is busy; try again"});
 }
 
 }  // namespace gpuyard::history

@@ -142,17 +142,17 @@ std::optional<double> last_of(const Lookup& lookup, const std::vector<Stretch>& 
 void put_notes(Answer& answer, const Lookup& lookup) {
   const std::int64_t offset = lookup.run.wall_offset_ms;
   if (answer.covers_since_ms > answer.question.from_ms + kMinuteMs) {
-    answer.notes.push_back("nothing is kept before " + time_text(answer.covers_since_ms));
+    answer.notes.push_back("no data before " + time_text(answer.covers_since_ms));
   }
   if (answer.resolution == Resolution::minute) {
-    answer.notes.push_back(fmt::format("ten seconds are kept since {}, each reading since {}",
-                                       time_text(lookup.tens_since_ms + offset),
-                                       time_text(lookup.readings_since_ms + offset)));
+    answer.notes.push_back(fmt::format(
+        "ten-second means are available since {}, single readings since {}",
+        time_text(lookup.tens_since_ms + offset), time_text(lookup.readings_since_ms + offset)));
   }
   for (const ClockStep& step : lookup.run.steps) {
     if (step.at_ms + offset < answer.question.from_ms) continue;
     answer.notes.push_back(
-        fmt::format("the clock was set {} by {} s at {}; times are told by the clock as it is now",
+        fmt::format("the clock was set {} by {} s at {}; times are shown by the current clock",
                     step.by_ms > 0 ? "forward" : "back",
                     static_cast<double>(step.by_ms > 0 ? step.by_ms : -step.by_ms) / 1000,
                     time_text(step.at_ms + offset)));

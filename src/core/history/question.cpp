@@ -101,7 +101,7 @@ Result<std::int64_t> parse_length(std::string_view text, std::string_view what) 
   if (const auto length = length_of(text, "s")) return *length;
   return Error{
       Errc::invalid,
-      fmt::format("{} is a length of time like 10s, 5m, 2h or 7d, not \"{}\"", what, text)};
+      fmt::format("{}: expected a duration such as 10s, 5m, 2h or 7d; got \"{}\"", what, text)};
 }
 
 Result<std::int64_t> parse_moment(std::string_view text, std::string_view what,
@@ -110,9 +110,10 @@ Result<std::int64_t> parse_moment(std::string_view text, std::string_view what,
   if (const auto moment = date_time(text)) return *moment;
   if (const auto ago = length_of(text, "")) return now_ms - *ago;
   if (const auto seconds = length_of(text, "s")) return *seconds;
-  return Error{Errc::invalid, fmt::format("{} is a time before now like 90s, 2h or 7d, a time like "
-                                          "2026-01-31T12:00:00Z, or seconds since 1970, not \"{}\"",
-                                          what, text)};
+  return Error{Errc::invalid,
+               fmt::format("{}: expected how long ago, such as 90s, 2h or 7d, a time such as "
+                           "2026-01-31T12:00:00Z, or seconds since 1970; got \"{}\"",
+                           what, text)};
 }
 
 namespace {
@@ -144,11 +145,10 @@ Result<void> set_times(Question& question, const Wish& wish, std::int64_t now_ms
   question.until_ms = *until;
   question.points = wish.points.value_or(kDefaultPoints);
   if (question.points < 1 || question.points > kMaxPoints) {
-    return Error{Errc::invalid, fmt::format("points is a number from 1 to {}", kMaxPoints)};
+    return Error{Errc::invalid, fmt::format("points: expected a number from 1 to {}", kMaxPoints)};
   }
   if (!wish.step) return {};
-  if (wish.points)
-    return Error{Errc::invalid, "step or points, not both: one follows from the other"};
+  if (wish.points) return Error{Errc::invalid, "give step or points, not both"};
   const auto step = parse_length(*wish.step, "step");
   if (!step) return step.error();
   // Minutes are kept no longer, so that a longer range has no more points.
@@ -157,8 +157,8 @@ Result<void> set_times(Question& question, const Wish& wish, std::int64_t now_ms
   if (*step < std::max<std::int64_t>(least, 1000)) {
     const std::int64_t enough = (std::max<std::int64_t>(least, 1000) + 999) / 1000 * 1000;
     return Error{Errc::invalid,
-                 fmt::format("a step of {} is too short for this range: it would be more than {} "
-                             "points, or shorter than a second; from {} on it fits",
+                 fmt::format("a step of {} is too short for this range: it gives more than {} "
+                             "points, or is shorter than a second; use {} or more",
                              length_text(*step), kMaxPoints, length_text(enough))};
   }
   question.step_ms = *step;
@@ -220,19 +220,22 @@ Error unknown(std::string_view name) {
   const auto known =
       std::ranges::find_if(catalog(), [&](const Row& row) { return is_called(row, name); });
   if (known != catalog().end()) {
-    return {Errc::invalid,
-            fmt::format("\"{}\" has no history: it is no number that changes by itself", name)};
+    return {
+        Errc::invalid,
+        fmt::format("\"{}\" has no history: only numbers that change by themselves are recorded",
+                    name)};
   }
   const std::string near(nearest(name, {keys.begin(), keys.end()}));
   return {Errc::invalid,
-          fmt::format("there is no metric \"{}\"{}; `gpuyard query --list` shows all", name,
-                      near.empty() ? "" : fmt::format(", the nearest is \"{}\"", near))};
+          fmt::format("unknown metric \"{}\"{}; list all metrics with `gpuyard query --list`", name,
+                      near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near))};
 }
 
 Error ambiguous(std::string_view name, const std::vector<const Row*>& rows) {
   std::vector<std::string> keys;
   for (const Row* row : rows) keys.push_back(json_key(*row));
-  return {Errc::invalid, fmt::format("\"{}\" may be each of {}", name, fmt::join(keys, ", "))};
+  return {Errc::invalid,
+          fmt::format("\"{}\" is ambiguous; it matches {}", name, fmt::join(keys, ", "))};
 }
 
 }  // namespace
@@ -269,7 +272,7 @@ Result<const Row*> find_row(std::string_view given) {
 Result<std::uint16_t> find_element(const Row& row, std::string_view name) {
   if (row.dimension == Dimension::none) {
     return Error{Errc::invalid,
-                 fmt::format("there is one {} for each GPU: leave the element out", json_key(row))};
+                 fmt::format("there is one {} per GPU: omit the element", json_key(row))};
   }
   for (std::uint16_t i = 0; i < extent_of(row.dimension); ++i) {
     if (element_of(row.dimension, i) == name) return i;
@@ -277,7 +280,7 @@ Result<std::uint16_t> find_element(const Row& row, std::string_view name) {
   const auto last = static_cast<std::uint16_t>(extent_of(row.dimension) - 1);
   return Error{
       Errc::invalid,
-      fmt::format("\"{}\" is no {} of {}: they are called {} to {}", name, label_of(row.dimension),
+      fmt::format("\"{}\" is not a {} of {}: use {} to {}", name, label_of(row.dimension),
                   json_key(row), element_of(row.dimension, 0), element_of(row.dimension, last))};
 }
 

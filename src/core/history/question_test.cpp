@@ -54,8 +54,8 @@ TEST(Times, AnAbsurdRangeOrStepIsRefusedWithWhatWouldFit) {
   const auto fine = times({"30d", "0s", "1s", {}});
   ASSERT_FALSE(fine);
   EXPECT_EQ(fine.error().message,
-            "a step of 1s is too short for this range: it would be more than 20000 points, or "
-            "shorter than a second; from 130s on it fits");
+            "a step of 1s is too short for this range: it gives more than 20000 points, or is "
+            "shorter than a second; use 130s or more");
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ TEST_F(LookupTest, ADaemonThatIsYoungAndHasNothingOnDiskAnswersWithItsReadings) 
   EXPECT_EQ(answer.resolution, Resolution::reading);
   EXPECT_EQ(answer.points.size(), 300U);
   EXPECT_EQ(answer.covers_since_ms, wall(kBoot));
-  EXPECT_THAT(answer.notes, Contains(HasSubstr("nothing is kept before")));
+  EXPECT_THAT(answer.notes, Contains(HasSubstr("no data before")));
 }
 
 TEST_F(LookupTest, AfterARestartTheMinutesOfTheRunBeforeGoOn) {
@@ -173,7 +173,7 @@ TEST_F(LookupTest, AfterARestartTheMinutesOfTheRunBeforeGoOn) {
   EXPECT_EQ(answer.points.size(), 65U);
   EXPECT_EQ(readings_in(answer), 3900U);
   EXPECT_EQ(answer.covers_since_ms, wall(kBoot - kHourMs));
-  EXPECT_THAT(answer.notes, Contains(HasSubstr("each reading since")))
+  EXPECT_THAT(answer.notes, Contains(HasSubstr("single readings since")))
       << "the finer ones began with the daemon";
 }
 

@@ -17,7 +17,7 @@ Result<Slot> Core::add(Gpu gpu) {
   Slot slot = 0;
   while (slot < gpus_.size() && gpus_[slot].known) ++slot;
   if (slot == kMostGpus) {
-    return Error{Errc::busy, fmt::format("a pool has room for {} GPUs", kMostGpus)};
+    return Error{Errc::busy, fmt::format("a pool holds at most {} GPUs", kMostGpus)};
   }
   if (slot == gpus_.size()) gpus_.emplace_back();
   gpus_[slot] = std::move(gpu);
@@ -86,18 +86,18 @@ void Core::restore_mistrust(std::uint32_t owner, TimePoint until) {
 }
 
 Result<void> Core::possible(const Terms& terms) const {
-  if (terms.count == 0) return Error{Errc::invalid, "a claim of no GPU"};
+  if (terms.count == 0) return Error{Errc::invalid, "a claim needs at least one GPU"};
   const std::size_t reach = (terms.eligible & known_).count();
   if (reach < terms.count) {
-    return Error{Errc::invalid,
-                 fmt::format("{} GPU{} wanted, but only {} of the {} here could ever "
-                             "serve that",
-                             terms.count, terms.count == 1 ? "" : "s", reach, known_.count())};
+    return Error{
+        Errc::invalid,
+        fmt::format("{} GPU{} requested, but only {} of the {} here could ever satisfy that",
+                    terms.count, terms.count == 1 ? "" : "s", reach, known_.count())};
   }
   const unsigned most = fairness_.most_gpus_of_owner;
   if (most > 0 && terms.count > most) {
-    return Error{Errc::invalid, fmt::format("{} GPUs wanted, but one user may have {} at a time",
-                                            terms.count, most)};
+    return Error{Errc::invalid,
+                 fmt::format("{} GPUs requested, but the limit per user is {}", terms.count, most)};
   }
   return {};
 }

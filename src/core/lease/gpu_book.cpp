@@ -225,15 +225,15 @@ void GpuBook::note_activity(const PoolGpu& gpu) {
 
 std::optional<Withholding> GpuBook::hidden_use(const DeviceId& id) const {
   if (const auto hidden = hidden_bytes(id)) {
-    return Withholding{kInUse, fmt::format("{} MiB of its memory are used, by processes that "
-                                           "cannot be seen from here",
-                                           *hidden >> 20)};
+    return Withholding{
+        kInUse, fmt::format("{} MiB of its memory are in use by processes not visible from here",
+                            *hidden >> 20)};
   }
   const auto work = hidden_work_.find(id);
   const auto found = work == hidden_work_.end() ? std::nullopt : work->second.found();
   if (!found) return std::nullopt;
   return Withholding{
-      kInUse, fmt::format("it is busy ({}), and no lease and no listed process uses it", *found)};
+      kInUse, fmt::format("busy ({}), although no lease and no listed process uses it", *found)};
 }
 
 std::optional<Withholding> GpuBook::own_withholding(const PoolGpu& gpu) const {
@@ -324,15 +324,15 @@ std::vector<DeviceId> GpuBook::names(const GpuSet& set) const {
 
 std::optional<Withholding> GpuBook::withheld(const DeviceId& id) const {
   const auto gpu = gpus_.find(id);
-  if (gpu == gpus_.end()) return Withholding{"lost", "it is not there"};
+  if (gpu == gpus_.end()) return Withholding{"lost", "not present"};
   if (const auto cordon = cordon_of(id)) {
     return Withholding{"cordoned", fmt::format("cordoned by {}: {}", cordon->by, cordon->reason)};
   }
   if (auto own = own_withholding(gpu->second)) return own;
   if (observes_only_)
-    return Withholding{"observed", "Slurm hands it out, and gpuyard only watches"};
+    return Withholding{"observed", "allocated by Slurm; gpuyard only observes it"};
   if (looked_at_.count(id) == 0) {
-    return Withholding{"new", "which processes use it has not been seen yet"};
+    return Withholding{"new", "its processes have not been checked yet"};
   }
   const auto outside = outside_.find(id);
   if (outside == outside_.end()) {
@@ -342,10 +342,10 @@ std::optional<Withholding> GpuBook::withheld(const DeviceId& id) const {
   const auto known = std::ranges::find(outside->second, Seen::Verdict::outsider, &Seen::verdict);
   if (known == outside->second.end()) {
     return Withholding{"unknown_process",
-                       fmt::format("a process that cannot be seen from here (pid {}) uses it",
+                       fmt::format("in use by a process not visible from here (pid {})",
                                    outside->second.front().pid)};
   }
-  return Withholding{"squatted", fmt::format("pid {} ({}) of uid {} uses it outside any lease",
+  return Withholding{"squatted", fmt::format("pid {} ({}) of uid {} uses it without a lease",
                                              known->pid, known->command, known->uid)};
 }
 

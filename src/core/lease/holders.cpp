@@ -70,7 +70,7 @@ bool is_member(const Seen& one, const Lease& lease) {
 std::optional<Left> member_on(const Lease& lease, const DeviceId& gpu, const Sight& sight) {
   const auto list = sight.on_gpus.find(gpu);
   if (list == sight.on_gpus.end() || !list->second) {
-    return Left{"who uses " + gpu + " cannot be read now"};
+    return Left{"the processes on " + gpu + " cannot be read now"};
   }
   const auto member =
       std::ranges::find_if(*list->second, [&](const Seen& one) { return is_member(one, lease); });
@@ -86,7 +86,7 @@ std::optional<Left> memory_on(const DeviceId& gpu, const Sight& sight,
       !idle_bytes || *used->second <= *idle_bytes + kSlackBytes) {
     return std::nullopt;
   }
-  return Left{fmt::format("no process is left, but {} MiB of memory of {} are still used",
+  return Left{fmt::format("no process is left, but {} MiB of memory on {} are still in use",
                           *used->second >> 20, gpu),
               true};
 }
@@ -110,7 +110,7 @@ std::vector<Process> remaining_processes(const Lease& lease, const Sight& sight)
 }
 
 std::optional<Left> left_of(const Lease& lease, const Sight& sight, const GpuBook& gpus) {
-  if (sight.alive.count(lease.id) == 0) return Left{"its processes could not be looked for"};
+  if (sight.alive.count(lease.id) == 0) return Left{"its processes could not be checked"};
   std::optional<Left> left;
   for (const DeviceId& gpu : lease.gpus) {
     if (gpus.lost(gpu)) continue;
@@ -120,9 +120,9 @@ std::optional<Left> left_of(const Lease& lease, const Sight& sight, const GpuBoo
   }
   if (left && left->seen) return left;
   if (const auto all = remaining_processes(lease, sight); !all.empty()) {
-    return Left{all.size() == 1
-                    ? fmt::format("pid {} still runs", all.front().pid)
-                    : fmt::format("pid {} and {} more still run", all.front().pid, all.size() - 1),
+    return Left{all.size() == 1 ? fmt::format("pid {} is still running", all.front().pid)
+                                : fmt::format("pid {} and {} more are still running",
+                                              all.front().pid, all.size() - 1),
                 true};
   }
   return left;

@@ -17,7 +17,7 @@ void Journal::load(std::function<void(Result<Kept>)> loaded) {
     if (life_ == life) loaded(std::move(kept));
   });
   if (archive_.load(heard)) return;
-  loop_.post([heard] { heard(Error{Errc::unavailable, "too much waits for the disk"}); });
+  loop_.post([heard] { heard(Error{Errc::unavailable, "the disk queue is full"}); });
 }
 
 void Journal::take(std::vector<Lease> leases) {
@@ -130,7 +130,7 @@ void Journal::save() {
     return;
   }
   if (archive_.save(entry, heard)) return;
-  loop_.post([heard] { heard(Error{Errc::unavailable, "too much waits for the disk"}); });
+  loop_.post([heard] { heard(Error{Errc::unavailable, "the disk queue is full"}); });
 }
 
 void Journal::on_saved(const std::shared_ptr<Batch>& batch, const Result<void>& done) {
@@ -173,11 +173,12 @@ void Journal::index(const Lease& lease, State before) {
 }
 
 void Journal::forget_jobs() {
-  std::vector<std::string> jobs;
+  std::set<std::string> jobs;
   for (const auto& [id, lease] : kept_) {
-    if (lease.wish.binding == Binding::job && lease.state == State::ended) jobs.push_back(id);
+    if (lease.wish.binding == Binding::job && lease.state == State::ended) jobs.insert(id);
   }
-  for (std::string& id : jobs) forget(std::move(id));
+  over_.remove(jobs);
+  for (const std::string& id : jobs) forget(id);
 }
 
 void Journal::forget(std::string id) {

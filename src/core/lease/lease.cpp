@@ -7,19 +7,19 @@
 namespace gpuyard::lease {
 
 Result<void> check(const Wish& wish) {
-  if (wish.gpus == 0) return Error{Errc::invalid, "a lease of no GPU: ask for 1 or more"};
-  if (wish.min_free_bytes < 0) return Error{Errc::invalid, "less than no memory is wanted"};
+  if (wish.gpus == 0) return Error{Errc::invalid, "a lease needs at least one GPU"};
+  if (wish.min_free_bytes < 0) return Error{Errc::invalid, "the requested memory is negative"};
   if (wish.longest && *wish.longest <= Duration::zero()) {
-    return Error{Errc::invalid, "the longest time is not longer than nothing"};
+    return Error{Errc::invalid, "the longest time must be above 0"};
   }
   if (wish.patience && *wish.patience < Duration::zero()) {
-    return Error{Errc::invalid, "the time to wait is less than nothing"};
+    return Error{Errc::invalid, "the time to wait is negative"};
   }
   if (wish.binding != Binding::detached) return {};
   if (wish.ttl < kShortestTtl || wish.ttl > kLongestTtl) {
     using std::chrono::seconds;
     return Error{Errc::invalid,
-                 fmt::format("a detached lease lasts from {} to {} seconds without renewal",
+                 fmt::format("the duration of a detached lease must be {} to {} seconds",
                              std::chrono::duration_cast<seconds>(kShortestTtl).count(),
                              std::chrono::duration_cast<seconds>(kLongestTtl).count())};
   }
@@ -41,10 +41,9 @@ Result<void> check_name(std::string_view name) {
   const auto fits = [&](char c) { return plain(c) || c == '-' || c == '_'; };
   const bool sized = !name.empty() && name.size() <= kLongestId;
   if (sized && plain(name.front()) && std::all_of(name.begin(), name.end(), fits)) return {};
-  return Error{Errc::invalid,
-               fmt::format("a lease is named by 1 to {} letters, digits, '-' and '_', a letter or "
-                           "digit first",
-                           kLongestId)};
+  return Error{Errc::invalid, fmt::format("a lease is named by 1 to {} letters, digits, '-' and "
+                                          "'_', starting with a letter or digit",
+                                          kLongestId)};
 }
 
 Result<std::string> job_named(std::string_view number) {
@@ -53,7 +52,7 @@ Result<std::string> job_named(std::string_view number) {
   if (digits && !number.empty() && number.size() <= kMostDigits) {
     return std::string(kJobPrefix).append(number);
   }
-  return Error{Errc::not_found, "a job of Slurm is named by its number"};
+  return Error{Errc::not_found, "a Slurm job is named by its number"};
 }
 
 std::string_view job_of(const Lease& lease) {
@@ -64,18 +63,19 @@ std::string_view job_of(const Lease& lease) {
 Result<void> check_id(std::string_view id) {
   if (id.starts_with(kJobPrefix)) {
     return Error{Errc::invalid,
-                 fmt::format("ids that begin with \"{}\" are those of Slurm's jobs", kJobPrefix)};
+                 fmt::format("IDs that begin with \"{}\" are reserved for Slurm jobs", kJobPrefix)};
   }
   if (id.size() >= kShortestId && check_name(id)) return {};
-  return Error{Errc::invalid,
-               fmt::format("the id of a lease is {} to {} letters, digits, '-' and '_', a letter "
-                           "or digit first",
-                           kShortestId, kLongestId)};
+  return Error{
+      Errc::invalid,
+      fmt::format(
+          "a lease ID has {} to {} letters, digits, '-' and '_', starting with a letter or digit",
+          kShortestId, kLongestId)};
 }
 
 Error no_such_lease(std::string_view id) {
   return {Errc::not_found,
-          fmt::format("there is no lease \"{}\"; one that is over is forgotten after a day", id)};
+          fmt::format("lease \"{}\" not found; ended leases are forgotten after a day", id)};
 }
 
 }  // namespace gpuyard::lease

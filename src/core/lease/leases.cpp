@@ -51,14 +51,14 @@ void Leases::claim(const Caller& caller, std::string id, const Wish& wish, const
     return decide(caller, std::nullopt, id, wish, answer);
   }
   if (caller.pid == 0) {
-    return refuse({Errc::invalid,
-                   "a lease that lasts as long as a process needs the caller's, which the kernel "
-                   "tells on a Unix socket and within one PID namespace; ask for a detached one, "
-                   "which lasts a time"},
-                  answer);
+    return refuse(
+        {Errc::invalid,
+         "a lease bound to a process needs the caller's process, which is known only on a Unix "
+         "socket within one PID namespace; request a detached lease, which lasts for a fixed time"},
+        answer);
   }
   holders_.identify(caller.pid, [this, caller, id, wish, answer](Result<Identity> found) {
-    if (found && caller.is_gone()) found = Error{Errc::not_found, "the caller is gone"};
+    if (found && caller.is_gone()) found = Error{Errc::not_found, "the caller has exited"};
     if (!found) return refuse(std::move(found).error().in("the caller"), answer);
     decide(caller, *found, id, wish, answer);
   });
@@ -133,9 +133,9 @@ Result<Offer> Leases::offer(std::uint32_t uid, const Wish& wish) const {
   } else if (const auto possible = core_.possible(terms); !possible) {
     offer.why = possible.error().message;
   } else if (exceeds_quota(uid, terms.count)) {
-    offer.why = "the user would have more GPUs than one user may have at a time";
+    offer.why = "this would exceed the GPU limit per user";
   } else {
-    offer.why = "too few are free";
+    offer.why = "too few GPUs are free";
   }
   return offer;
 }
@@ -144,13 +144,12 @@ Result<Offer> Leases::offer(std::uint32_t uid, const Wish& wish) const {
 void Leases::repeat(const Caller& caller, const Lease& known, const Wish& wish,
                     const Answer& answer) {
   if (known.uid != caller.uid) {
-    return refuse({Errc::conflict, "this id is the one of somebody else's lease"}, answer);
+    return refuse({Errc::conflict, "this ID belongs to another user's lease"}, answer);
   }
   if (!(known.wish == wish)) {
-    return refuse({Errc::conflict,
-                   "this id was used to ask for something else; a new claim needs "
-                   "a new id"},
-                  answer);
+    return refuse(
+        {Errc::conflict, "this ID was used for a different request; a new claim needs a new ID"},
+        answer);
   }
   answer_when_kept(known.id, answer);
 }
@@ -208,8 +207,8 @@ void Leases::on_granted(const Claim& claim) {
 void Leases::on_overdue(Ticket ticket) {
   Lease lease = *journal_.find(by_ticket_.at(ticket));
   lease.overdue = true;
-  log::warning("lease {} of uid {} is held longer than it said", lease.id, lease.uid);
-  if (policy_.end_overdue) return let_go(lease, Ending::expired, "its longest time is over");
+  log::warning("lease {} of uid {} is held longer than announced", lease.id, lease.uid);
+  if (policy_.end_overdue) return let_go(lease, Ending::expired, "its maximum time has passed");
   journal_.put(lease, "overdue");
 }
 
@@ -280,14 +279,14 @@ Result<void> Leases::may_use(std::string_view id, std::optional<Fence> fence,
   const Lease* lease = find(id);
   if (!lease) return no_such_lease(id);
   if (lease->state != State::held) {
-    return Error{Errc::conflict, fmt::format("the lease {} is not held (any more)", id)};
+    return Error{Errc::conflict, fmt::format("lease {} is not held", id)};
   }
   if (fence && *fence != lease->fence) {
-    return Error{Errc::conflict, fmt::format("fence {} is an older one than that of the lease, {}",
-                                             *fence, lease->fence)};
+    return Error{Errc::conflict,
+                 fmt::format("fence {} is older than that of the lease, {}", *fence, lease->fence)};
   }
   if (std::find(lease->gpus.begin(), lease->gpus.end(), gpu) != lease->gpus.end()) return {};
-  return Error{Errc::conflict, fmt::format("the lease {} has other GPUs", id)};
+  return Error{Errc::conflict, fmt::format("lease {} does not include this GPU", id)};
 }
 
 std::vector<WaitingOutlook> Leases::outlooks(std::size_t most) const {

@@ -26,10 +26,10 @@ void Leases::release(const Caller& caller, const std::string& id, const Release&
   if (!owned) return refuse(owned.error(), answer);
   Lease lease = *std::move(owned);
   if (how.force && !caller.admin) {
-    return refuse({Errc::denied, "only root and gpuyard's own user may force it"}, answer);
+    return refuse({Errc::denied, "only root and gpuyard's own user may force this"}, answer);
   }
   if (lease.wish.binding == Binding::job && !caller.admin) {
-    return refuse({Errc::denied, "it lasts as long as its job of Slurm: `scancel` ends that"},
+    return refuse({Errc::denied, "the lease is bound to its Slurm job; end the job with `scancel`"},
                   answer);
   }
   const bool others = lease.uid != caller.uid && lease.wish.binding != Binding::job;
@@ -53,7 +53,7 @@ void Leases::release(const Caller& caller, const std::string& id, const Release&
 // the GPUs are granted again.
 void Leases::force(const Caller& caller, const Lease& lease, const std::string& reason,
                    const Answer& answer) {
-  log::warning("lease {} is ended by {} though it still drains ({}): {}", lease.id, caller.name(),
+  log::warning("lease {} ended by {} while still draining ({}): {}", lease.id, caller.name(),
                lease.why, reason);
   observer_.look({}, lease.gpus, true,
                  here_.guard([this, caller, id = lease.id, reason, answer](const Sight& sight) {
@@ -74,10 +74,11 @@ void Leases::renew(const Caller& caller, const std::string& id, Duration ttl,
   Lease lease = *std::move(owned);
   lease.wish.ttl = ttl;
   if (lease.wish.binding != Binding::detached) {
-    return refuse({Errc::conflict, "it lasts as long as its process, and not a time"}, answer);
+    return refuse(
+        {Errc::conflict, "the lease is bound to a process and has no time limit to renew"}, answer);
   }
   if (lease.state != State::held) {
-    return refuse({Errc::conflict, "it is not held (any more)"}, answer);
+    return refuse({Errc::conflict, "the lease is not held"}, answer);
   }
   if (auto valid = check(lease.wish); !valid) return refuse(valid.error(), answer);
   lease.wish = journal_.find(id)->wish;  // asking again with the first wish is no new claim
@@ -106,18 +107,17 @@ void Leases::add_member(const Caller& caller, const std::string& id, std::uint32
     if (!still) return refuse(still.error(), answer);
     Lease lease = *std::move(still);
     if (!caller.admin && !is_child(lease, *found)) {
-      return refuse(
-          {Errc::denied,
-           fmt::format("pid {} is no child of the lease's own process, as the daemon sees "
-                       "it; in a PID namespace of its own a process has another number",
-                       found->process.pid)},
-          answer);
+      return refuse({Errc::denied,
+                     fmt::format("pid {} is not a child of the lease's own process, as seen by the "
+                                 "daemon; in another PID namespace a process has another number",
+                                 found->process.pid)},
+                    answer);
     }
     if (lease.state != State::held) {
-      return refuse({Errc::conflict, "the lease is not held (any more)"}, answer);
+      return refuse({Errc::conflict, "the lease is not held"}, answer);
     }
     if (lease.processes.size() >= shares::kMembers) {
-      return refuse({Errc::busy, "too many processes were counted to it"}, answer);
+      return refuse({Errc::busy, "too many processes belong to the lease"}, answer);
     }
     const auto& known = lease.processes;
     if (std::find(known.begin(), known.end(), found->process) == known.end()) {
@@ -144,7 +144,7 @@ void Leases::adopt(const Caller& caller, std::uint32_t pid, const std::string& n
   holders_.identify(pid, [this, caller, note, counted](Result<Identity> found) {
     if (!found) return refuse(found.error(), counted);
     if (found->uid != caller.uid && !caller.admin) {
-      return refuse({Errc::denied, "that process is somebody else's"}, counted);
+      return refuse({Errc::denied, "that process belongs to another user"}, counted);
     }
     adopters_.push_back({caller, *found, note, counted, new_id()});
     look_for_adopters();
@@ -220,13 +220,13 @@ std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter,
   for (const DeviceId& gpu : gpus_.names(used)) {
     if (gpus_.fit(gpu) && !gpus_.cordon_of(gpu)) continue;
     return Error{Errc::conflict,
-                 fmt::format("{} is not handed out: {}", gpu, gpus_.withheld(gpu)->second)};
+                 fmt::format("{} is withheld from leasing: {}", gpu, gpus_.withheld(gpu)->second)};
   }
   const Identity& who = adopter.who;
   if (adopter.caller.admin) return std::nullopt;
   if (exceeds_quota(who.uid, used.count())) {
-    return Error{Errc::conflict, fmt::format("one user may have {} GPUs at a time",
-                                             policy_.fairness.most_gpus_of_owner)};
+    return Error{Errc::conflict,
+                 fmt::format("the limit is {} GPUs per user", policy_.fairness.most_gpus_of_owner)};
   }
   for (const auto& [ticket, claim] : core_.waiting()) {
     if (claim.terms.owner == person(who.uid) || (claim.terms.eligible & used).none()) continue;
@@ -239,11 +239,11 @@ std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter,
     };
     const auto wanted = gpus_.names(claim.terms.eligible & used);
     if (lease == nullptr || std::ranges::none_of(wanted, came_later)) continue;
-    return Error{Errc::conflict,
-                 fmt::format("uid {} waited for these GPUs when pid {} began to use them, so that "
-                             "it stays outside any lease; end it and wait, or ask an administrator "
-                             "to adopt it",
-                             lease->uid, who.process.pid)};
+    return Error{
+        Errc::conflict,
+        fmt::format("uid {} was waiting for these GPUs when pid {} started to use them, so it gets "
+                    "no lease; end it and wait in the queue, or ask an administrator to adopt it",
+                    lease->uid, who.process.pid)};
   }
   return std::nullopt;
 }
@@ -256,11 +256,11 @@ void Leases::adopt_on(const Adopter& adopter, const Sight& sight) {
   const auto ticket = core_.adopt(person(who.uid), tree.gpus, loop_.now());
   const std::string foreign = names_of(tree.foreign);
   if (!ticket) {
-    return refuse({Errc::conflict,
-                   fmt::format("neither pid {} nor a descendant of its user uses a GPU that is in "
-                               "no lease{}{}",
-                               who.process.pid, foreign.empty() ? "" : "; ", foreign)},
-                  answer);
+    return refuse(
+        {Errc::conflict,
+         fmt::format("neither pid {} nor its descendants of the same user use an unleased GPU{}{}",
+                     who.process.pid, foreign.empty() ? "" : "; ", foreign)},
+        answer);
   }
   Lease lease;
   lease.id = id;
@@ -340,7 +340,7 @@ void Leases::override_withholding(const Caller& caller, const std::vector<Device
     const auto withheld = gpus_.withheld(gpu);
     if (!withheld) continue;
     gpus_.override_withholding(gpu, withheld->first);
-    journal_.note(gpu, fmt::format("leased all the same ({}): {}", withheld->second, reason),
+    journal_.note(gpu, fmt::format("leased by override ({}): {}", withheld->second, reason),
                   caller.name());
     refresh(gpu);
   }
@@ -355,12 +355,12 @@ Result<Lease> Leases::own(const Caller& caller, const std::string& id,
   const Lease* lease = journal_.find(id);
   if (!lease) return no_such_lease(id);
   if (lease->uid != caller.uid && !caller.admin) {
-    return Error{Errc::denied, fmt::format("the lease is uid {}'s; only he, root and gpuyard's own "
-                                           "user may change it",
+    return Error{Errc::denied, fmt::format("the lease belongs to uid {}; only that user, root and "
+                                           "gpuyard's own user may change it",
                                            lease->uid)};
   }
   if (fence && *fence != lease->fence) {
-    return Error{Errc::conflict, fmt::format("fence {} is not the one of this lease, which is {}",
+    return Error{Errc::conflict, fmt::format("fence {} does not match the fence of this lease, {}",
                                              *fence, lease->fence)};
   }
   return *lease;

@@ -79,10 +79,10 @@ TEST(Leases, AGpuThatIsBusyForNoKnownReasonIsNotLeased) {
   read_activity(world, false, 1);
   read_activity(world, true, 3);
   EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
-  EXPECT_EQ(world.leases->gpus().withheld("GPU-0"),
-            Withholding("in_use",
-                        "it is busy (97 % utilisation), and no lease and no listed process uses "
-                        "it"));
+  EXPECT_EQ(
+      world.leases->gpus().withheld("GPU-0"),
+      Withholding("in_use",
+                  "busy (97 % utilisation), although no lease and no listed process uses it"));
   EXPECT_EQ(world.leases->outlooks(10).front().outlook.why, Hindrance::squatted);
   read_activity(world, false, 10);
   EXPECT_EQ(world.state("a"), State::held);
@@ -295,7 +295,7 @@ TEST(Leases, ADrainWaitsForWhatIsLeftBesideProcesses) {
   World world(1);
   world.ground.start(10);
   world.ground.start(11, 2000);
-  std::optional<std::string> left = "the power_limit of GPU-0 is not put back yet";
+  std::optional<std::string> left = "the power_limit of GPU-0 has not been restored yet";
   world.leases->on_drained([&](const Lease&) { return left; });
   ASSERT_EQ(world.claim(10, "a")->state, State::held);
   ASSERT_EQ(world.claim(11, "b")->state, State::waiting);
@@ -374,7 +374,7 @@ TEST_F(Adopting, WhoBeganWhileOthersWaitedDoesNotPassThem) {
   ASSERT_EQ(world.state("a"), State::ended);
   const auto passed = adopt();
   ASSERT_FALSE(passed);
-  EXPECT_NE(passed.error().message.find("uid 2000 waited"), std::string::npos);
+  EXPECT_NE(passed.error().message.find("uid 2000 was waiting"), std::string::npos);
   ASSERT_TRUE(world.release(11, "b"));
   EXPECT_TRUE(adopt()) << "nobody waits any more";
 }
@@ -398,7 +398,7 @@ TEST_F(Adopting, AnOldProcessThatBeginsToUseAGpuWhileOthersWaitPassesNobodyEithe
   world.loop.advance(seconds(1));
   const auto passed = adopt();
   ASSERT_FALSE(passed);
-  EXPECT_NE(passed.error().message.find("uid 2000 waited"), std::string::npos)
+  EXPECT_NE(passed.error().message.find("uid 2000 was waiting"), std::string::npos)
       << passed.error().message;
 }
 
@@ -557,7 +557,7 @@ TEST_F(AdoptingATree, TakesNoMoreGpusThanTheQuotaAllows) {
     narrow.leases->adopt(narrow.ground.caller(kLauncher), kLauncher, "", answer);
   });
   ASSERT_FALSE(lease);
-  EXPECT_EQ(lease.error().message, "one user may have 1 GPUs at a time");
+  EXPECT_EQ(lease.error().message, "the limit is 1 GPUs per user");
 }
 
 TEST_F(AdoptingATree, APassedOverClaimBarsTheWholeTree) {
@@ -571,7 +571,7 @@ TEST_F(AdoptingATree, APassedOverClaimBarsTheWholeTree) {
   worker(54, kLauncher, "GPU-3");  // after the claim
   const auto lease = adopt();
   ASSERT_FALSE(lease);
-  EXPECT_NE(lease.error().message.find("uid 2000 waited"), std::string::npos);
+  EXPECT_NE(lease.error().message.find("uid 2000 was waiting"), std::string::npos);
 }
 
 TEST_F(Adopting, AFloodOfThemAsksForOneLookAtATime) {

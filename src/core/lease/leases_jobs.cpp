@@ -12,7 +12,7 @@ namespace gpuyard::lease {
 void Leases::observe_only() {
   if (policy_.mode == Mode::grant || gpus_.observes_only()) return;
   gpus_.observe_only();
-  log::info("leases: Slurm hands out the GPUs of this machine; gpuyard only watches them");
+  log::info("leases: Slurm allocates the GPUs of this machine; gpuyard only observes them");
   end_waiting();
   for (const DeviceId& gpu : gpus_.ids()) refresh(gpu);
 }
@@ -59,8 +59,8 @@ void Leases::end_waiting() {
 std::optional<Error> Leases::observed() const {
   if (!gpus_.observes_only()) return std::nullopt;
   return Error{Errc::conflict,
-               "Slurm hands out the GPUs of this machine, and gpuyard only watches them: ask Slurm "
-               "(`srun --gres=gpu:1 ...`)"};
+               "Slurm allocates the GPUs of this machine, and gpuyard only observes them; request "
+               "GPUs from Slurm (`srun --gres=gpu:1 ...`)"};
 }
 
 // Job numbers come again. The time makes each beginning another lease, the later one the greater.
@@ -91,21 +91,22 @@ void Leases::begin_job(const Caller& caller, const Job& job, const Answer& answe
     }
     if (lease.wish.binding != Binding::job) {
       return refuse({Errc::conflict,
-                     fmt::format("lease {} of uid {} has a GPU that Slurm gave to another job",
+                     fmt::format("lease {} of uid {} has a GPU that Slurm allocated to another job",
                                  lease.id, lease.uid)},
                     answer);
     }
     over.push_back(lease.id);
   }
   for (const std::string& id : over) {
-    const std::string why = fmt::format("{} has its GPUs", job.name);
+    const std::string why = fmt::format("its GPUs now belong to {}", job.name);
     if (journal_.find(id)->state == State::held) {
       let_go(*journal_.find(id), Ending::taken_over, caller.name(), why);
     }
     end(*journal_.find(id), Ending::taken_over, caller.name(), why);
   }
   const auto ticket = core_.adopt(person(job.uid), wanted, loop_.now());
-  if (!ticket) return refuse({Errc::conflict, "somebody else got one of the GPUs first"}, answer);
+  if (!ticket)
+    return refuse({Errc::conflict, "one of the GPUs was leased to another user first"}, answer);
   Lease lease;
   lease.id = new_job_id(job.name);
   lease.uid = job.uid;
@@ -131,7 +132,7 @@ void Leases::end_job(const Caller& caller, const std::string& name, const Answer
     const Lease* const lease = journal_.find(id);
     if (lease && job_of(*lease) == name) return release(caller, std::string(id), {}, answer);
   }
-  refuse({Errc::not_found, fmt::format("job {} has no lease here", name)}, answer);
+  refuse({Errc::not_found, fmt::format("job {} has no lease on this machine", name)}, answer);
 }
 
 const Lease* Leases::find_job(std::string_view name) const {

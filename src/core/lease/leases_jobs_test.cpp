@@ -150,7 +150,7 @@ TEST(Jobs, WhoWaitedIsToldThatSlurmHandsThemOut) {
   yard.loop.run_posted();
   EXPECT_EQ(yard.state("a"), State::held) << "who has a GPU keeps it";
   EXPECT_EQ(yard.leases->find("b")->ending, Ending::cancelled);
-  EXPECT_THAT(yard.leases->find("b")->why, StartsWith("Slurm hands out"));
+  EXPECT_THAT(yard.leases->find("b")->why, StartsWith("Slurm allocates"));
   EXPECT_EQ(yard.begin_job("slurm-17", {"GPU-0"}).error().code, Errc::conflict);
 }
 
@@ -215,7 +215,7 @@ TEST(Jobs, ARestartInTheMiddleOfAJobChangesNothing) {
   yard.begin();
   yard.loop.advance(hours(1));
   EXPECT_EQ(yard.state(held->id), State::held);
-  EXPECT_FALSE(yard.claim(10, "a")) << "Slurm hands out, though no hook has spoken yet";
+  EXPECT_FALSE(yard.claim(10, "a")) << "Slurm allocates them, although no hook has run yet";
   EXPECT_EQ(yard.begin_job("slurm-17", {"GPU-0"})->id, held->id);
   yard.kill();
   yard.begin("boot-2");

@@ -29,7 +29,7 @@ void Leases::load() {
 }
 
 void Leases::on_lost(const Error& why) {
-  if (!trouble_) log::error("leases: nothing can be granted now: {}", why.message);
+  if (!trouble_) log::error("leases: no lease can be granted now: {}", why.message);
   trouble_ = why;
   ++life_;
   core_.close();
@@ -82,7 +82,7 @@ void Leases::restore(const Lease& kept) {
     lease.state = State::ended;
     lease.ending = Ending::node_reboot;
     lease.ended_wall = loop_.wall();
-    return journal_.put(lease, "ended", "the machine was started anew");
+    return journal_.put(lease, "ended", "the machine was rebooted");
   }
   by_ticket_[lease.ticket] = lease.id;
   if (lease.state == State::waiting) limits_.waits(lease.uid);
@@ -178,19 +178,19 @@ void Leases::open_if_ready() {
 
 std::optional<Error> Leases::closed() const {
   if (trouble_) {
-    return Error{
-        Errc::unavailable,
-        fmt::format("no lease can be granted or changed now, because its journal cannot be "
-                    "kept: {}; leases that are held stay so",
-                    trouble_->message)};
+    return Error{Errc::unavailable,
+                 fmt::format("leases cannot be granted or changed now, because the journal cannot "
+                             "be written: {}; held leases stay held",
+                             trouble_->message)};
   }
   if (standing_ == Standing::open) return std::nullopt;
   // The leases are checked once the GPUs are listed.
   if (standing_ == Standing::adopting && !gpus_.complete()) return closed_to_claims();
-  return Error{Errc::unavailable, standing_ == Standing::idle
-                                      ? "the daemon is about to end"
-                                      : "the leases of the daemon's last life are still being "
-                                        "looked at; try again in a moment"};
+  return Error{
+      Errc::unavailable,
+      standing_ == Standing::idle
+          ? "the daemon is shutting down"
+          : "the leases from before the restart are still being checked; try again in a moment"};
 }
 
 // Kept leases may change before it is known which of their processes still live.
@@ -202,7 +202,7 @@ std::optional<Error> Leases::closed_to_claims() const {
   if (auto why = closed_to_changes()) return why;
   if (gpus_.complete()) return std::nullopt;
   return Error{Errc::unavailable,
-               "it is not known yet which GPUs there are, or there is no driver (gpuyard doctor)"};
+               "the GPUs are not known yet, or the driver is missing (run gpuyard doctor)"};
 }
 
 std::vector<std::string> Leases::notes() const {

@@ -61,28 +61,28 @@ void Leases::tick_lease(const Lease& lease) {
   const TimePoint now = loop_.now();
   if (lease.state == State::waiting) {
     if (lease.wish.patience && now - lease.asked >= *lease.wish.patience) {
-      return end(lease, Ending::gave_up, "it waited as long as it wanted to");
+      return end(lease, Ending::gave_up, "its waiting time ran out");
     }
     const auto away = clients_.away_since(lease.id, std::max(lease.asked, opened_));
     if (away && now - *away >= kReconnect) {
-      return end(lease, Ending::unreachable, "nobody asked for it any more");
+      return end(lease, Ending::unreachable, "its client disconnected");
     }
     return;
   }
   if (lease.state != State::held) return;
   if (lease.until && now >= *lease.until) {
-    return let_go(lease, Ending::expired, "its time was over");
+    return let_go(lease, Ending::expired, "its time ran out");
   }
   if (lease.overdue && policy_.end_overdue) {  // the setting was switched on after that
-    return let_go(lease, Ending::expired, "its longest time is over");
+    return let_go(lease, Ending::expired, "its maximum time has passed");
   }
   if (!clients_.has_heard(lease.id) && now - lease.granted >= kReconnect) {
-    return let_go(lease, Ending::unreachable, "whoever asked did not hear of the grant");
+    return let_go(lease, Ending::unreachable, "its client did not receive the grant");
   }
   if (lease.wish.binding != Binding::process) return;
   const auto gone = clients_.stream_gone_since(lease.id);
   if (gone && now - *gone >= kGrace) {
-    let_go(lease, Ending::unreachable, "its connection ended");
+    let_go(lease, Ending::unreachable, "its connection closed");
   }
 }
 

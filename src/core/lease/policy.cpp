@@ -45,7 +45,7 @@ Result<void> UserLimits::room_to_wait(const Caller& caller, std::size_t waiting)
                                         : most - most / kLast;
   if (!too_many_own && waiting < room) return {};
   return Error{Errc::busy,
-               fmt::format("{} claims wait already{}; try again later",
+               fmt::format("{} claims are already waiting{}; try again later",
                            too_many_own ? own : waiting, too_many_own ? " for this user" : "")};
 }
 
@@ -62,7 +62,7 @@ Result<void> UserLimits::count(const Caller& caller, RateOfEach<std::uint32_t>& 
   if (caller.admin) return {};
   const auto wait = rates.take(person(caller.uid), now);
   if (!wait) return {};
-  return Error{Errc::busy, fmt::format("one user may make {} {} in a minute; ask again in {} s",
+  return Error{Errc::busy, fmt::format("the limit is {} {} per user and minute; try again in {} s",
                                        policy_.shares.claims_a_minute, what,
                                        std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }
@@ -70,9 +70,10 @@ Result<void> UserLimits::count(const Caller& caller, RateOfEach<std::uint32_t>& 
 Result<std::shared_ptr<Subscription>> UserLimits::begin_adopting(const Caller& caller) {
   const std::uint32_t whose = person(caller.uid);
   if (!caller.admin && adopting_of_[whose] >= shares::kAdopting) {
-    return Error{Errc::busy, fmt::format("{} processes of yours are being adopted already; ask "
-                                         "again in a second",
-                                         shares::kAdopting)};
+    return Error{
+        Errc::busy,
+        fmt::format("{} of your processes are already being adopted; try again in a second",
+                    shares::kAdopting)};
   }
   ++adopting_of_[whose];
   return std::make_shared<Subscription>(here_.guard([this, whose] {

@@ -49,7 +49,7 @@ bool has_our_numbers(const std::string& proc_root) {
 
 Result<GpuUser> as_listed(Result<GpuUser> user, TimePoint listed) {
   if (user && user->process.started > listed) {
-    return Error{Errc::conflict, "its process has ended, and the number is another's now"};
+    return Error{Errc::conflict, "its process has exited, and its PID was reused"};
   }
   return user;
 }

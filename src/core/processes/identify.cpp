@@ -17,7 +17,7 @@ namespace gpuyard::processes {
 namespace {
 
 Error no_such(std::uint32_t pid) {
-  return {Errc::not_found, fmt::format("there is no process {}", pid)};
+  return {Errc::not_found, fmt::format("process {} not found", pid)};
 }
 
 // Called by number: glibc 2.36 declares these calls without extern "C".
@@ -39,9 +39,9 @@ Result<UniqueFd> open_handle(std::uint32_t pid) {
     case ENOENT:
       return no_such(pid);
     case ENOSYS:
-      return Error{Errc::unsupported,
-                   "this kernel cannot tell processes from others with the same number: it needs "
-                   "Linux 5.3 or newer"};
+      return Error{
+          Errc::unsupported,
+          "this kernel cannot identify processes reliably: Linux 5.3 or newer is required"};
     default:
       return system_error(fmt::format("opening process {}", pid));
   }
@@ -115,8 +115,8 @@ Result<void> check_pid_namespace(const std::string& proc_root) {
     return {};
   }
   return Error{Errc::unsupported,
-               "inside a container its number may be another process's here; mount the host's "
-               "/proc and name it with processes.proc_root"};
+               "in a container its PID may belong to another process here; mount the host's /proc "
+               "and set processes.proc_root"};
 }
 
 }  // namespace gpuyard::processes

@@ -228,7 +228,7 @@ Result<Traces> traces_of(const UniqueFd& process, bool in_kernel, const MakerOf&
 }
 
 Error changed() {
-  return {Errc::not_found, "the process ended while it was looked at"};
+  return {Errc::not_found, "the process exited while it was being read"};
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ void Owners::found(std::vector<Finding> findings) {
 // started after the list was made never is.
 void Owners::take(Entry& entry, Result<ProcessFacts> facts) {
   if (facts && facts->started > entry.listed) {
-    facts = Error{Errc::conflict, "its process has ended, and the number is another's now"};
+    facts = Error{Errc::conflict, "its process has exited, and its PID was reused"};
   }
   if (!facts && entry.facts) return;
   if (facts && entry.facts && facts->started == entry.facts->started) {
@@ -108,8 +108,9 @@ Result<const ProcessFacts*> Owners::find(std::uint32_t pid) const {
     return &*entry->second.facts;
   }
   if (entries_.size() < kMost) return Error{Errc::unavailable, "not looked up yet"};
-  return Error{Errc::busy,
-               fmt::format("not looked up: only {} listed processes are at a time", kMost)};
+  return Error{
+      Errc::busy,
+      fmt::format("not looked up: at most {} listed processes are looked up at a time", kMost)};
 }
 
 Owners::Listed listed_in(const Snapshot& snapshot) {
@@ -200,7 +201,7 @@ Finding answer(const ProcessReader& reader, const Question& question) {
 Result<void> check_numbers(Numbers numbers, const std::string& proc_root) {
   if (numbers == Numbers::of_simulation) return {};
   if (numbers == Numbers::of_a_driver) return check_pid_namespace(proc_root);
-  return Error{Errc::unsupported, "recorded without it"};
+  return Error{Errc::unsupported, "not part of the recording"};
 }
 
 std::vector<Finding> look_up(const ProcessReader& reader, const std::vector<Question>& questions,

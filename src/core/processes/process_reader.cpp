@@ -24,8 +24,8 @@ namespace {
 // Reading waits for a lock of the process's memory. A process that hangs inside a driver may hold
 // it for ever, and the reader would hang too.
 Result<std::vector<std::string>> read_arguments(const UniqueFd& process, char state) {
-  if (state == 'D') return Error{Errc::busy, "not asked: the process waits inside the kernel"};
-  if (state == 'Z') return Error{Errc::not_found, "the process has ended and left nothing else"};
+  if (state == 'D') return Error{Errc::busy, "not read: the process is blocked in the kernel"};
+  if (state == 'Z') return Error{Errc::not_found, "the process has exited"};
   const auto bytes = beginning_of(process, "cmdline", kMostArgumentBytes + 1);
   if (!bytes) return bytes.error();
   const bool cut = bytes->size() > kMostArgumentBytes;
@@ -86,7 +86,7 @@ Result<ProcessFacts> ProcessReader::read(std::uint32_t pid) const {
     if (same) return facts;
     before = std::move(after);
   }
-  return Error{Errc::busy, "the process changed while it was looked at"};
+  return Error{Errc::busy, "the process changed while it was being read"};
 }
 
 std::vector<std::string> arguments_of(std::string_view bytes, bool cut) {
@@ -114,8 +114,8 @@ constexpr std::size_t kMostCgroupBytes = std::size_t{64} * 1024;
 
 Error nobody() {
   return {Errc::not_found,
-          "no process of this number is visible: it has ended, is hidden, or has another number "
-          "in this PID namespace"};
+          "no process with this PID is visible: it has exited, is hidden, or has another PID in "
+          "this namespace"};
 }
 
 // Turns errno into an error, after a failure in a process's directory.
@@ -174,7 +174,7 @@ Result<ProcessStat> read_stat(const UniqueFd& directory, const char* name) {
   const auto text = beginning_of(directory, name, kMostStatBytes);
   if (!text) return text.error();
   auto stat = parse_process_stat(*text);
-  if (!stat) return Error{Errc::invalid, "its stat file makes no sense"};
+  if (!stat) return Error{Errc::invalid, "its stat file is malformed"};
   return *std::move(stat);
 }
 
@@ -193,7 +193,7 @@ std::optional<Duration> length_of(std::uint64_t ticks) {
 
 Result<TimePoint> start_of(const ProcessStat& stat) {
   const auto since_boot = length_of(stat.start_ticks);
-  if (!since_boot) return Error{Errc::invalid, "its start time makes no sense"};
+  if (!since_boot) return Error{Errc::invalid, "its start time is invalid"};
   return TimePoint(*since_boot);
 }
 

@@ -57,7 +57,7 @@ TEST_F(Reader, NobodyIsThereAndTheReasonSaysSo) {
   const auto facts = reader_.read(7);
   ASSERT_FALSE(facts);
   EXPECT_EQ(facts.error().code, Errc::not_found);
-  EXPECT_NE(facts.error().message.find("PID namespace"), std::string::npos);
+  EXPECT_NE(facts.error().message.find("another PID in this namespace"), std::string::npos);
   EXPECT_EQ(reader_.glance(7).error().code, Errc::not_found);
 }
 

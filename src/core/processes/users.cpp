@@ -48,10 +48,10 @@ auto find_entry(int (*ask)(Key, Entry*, char*, std::size_t, Entry**), Key key,
 
 Result<std::string> look_up_user(uid_t uid) {
   constexpr std::size_t kLongestUserName = 256;
-  return find_entry(::getpwuid_r, uid, fmt::format("the name of user {}", uid),
-                    fmt::format("user {} has no name here", uid), [](const passwd& entry) {
-                      return valid_text(entry.pw_name, kLongestUserName);
-                    });
+  return find_entry(
+      ::getpwuid_r, uid, fmt::format("the name of user {}", uid),
+      fmt::format("uid {} has no user name on this machine", uid),
+      [](const passwd& entry) { return valid_text(entry.pw_name, kLongestUserName); });
 }
 
 Result<bool> look_up_membership(uid_t uid, gid_t gid) {
@@ -60,7 +60,7 @@ Result<bool> look_up_membership(uid_t uid, gid_t gid) {
     gid_t own;
   };
   const auto who = find_entry(::getpwuid_r, uid, fmt::format("the groups of user {}", uid),
-                              fmt::format("user {} has no name here", uid),
+                              fmt::format("uid {} has no user name on this machine", uid),
                               [](const passwd& entry) { return Who{entry.pw_name, entry.pw_gid}; });
   if (!who) return who.error();
   constexpr int kMostGroups = 65536;  // of the kernel's
@@ -76,12 +76,12 @@ Result<bool> look_up_membership(uid_t uid, gid_t gid) {
 }
 
 Result<uid_t> look_up_uid(const std::string& name) {
-  return find_entry(::getpwnam_r, name.c_str(), "the user " + name, "there is no user " + name,
+  return find_entry(::getpwnam_r, name.c_str(), "the user " + name, "unknown user " + name,
                     [](const passwd& entry) { return entry.pw_uid; });
 }
 
 Result<gid_t> look_up_group(const std::string& name) {
-  return find_entry(::getgrnam_r, name.c_str(), "the group " + name, "there is no group " + name,
+  return find_entry(::getgrnam_r, name.c_str(), "the group " + name, "unknown group " + name,
                     [](const group& entry) { return entry.gr_gid; });
 }
 
@@ -130,7 +130,7 @@ SubordinateUids SubordinateUids::parse(std::string_view text, const LookUp& uid_
 SubordinateUids SubordinateUids::of_this_machine() {
   const auto text = read_file(kFile, kMostBytes);
   if (text) return parse(*text, look_up_uid);
-  log::debug("who is behind subordinate uids is not known: {}", text.error().message);
+  log::debug("the owners of subordinate UIDs are unknown: {}", text.error().message);
   return {};
 }
 

@@ -152,7 +152,7 @@ void UseBook::ask(const UseQuestion& question, Answer answer) {
     --asking_;
   }
   loop_.post([shared] {
-    (*shared)(Error{Errc::unavailable, "too much waits for the disk; ask again in a moment"});
+    (*shared)(Error{Errc::unavailable, "the disk queue is full; try again in a moment"});
   });
 }
 
@@ -160,8 +160,7 @@ std::vector<std::string> UseBook::notes() const {
   std::vector<std::string> notes = archive_.notes();
   if (lost_ > 0) {
     notes.push_back(fmt::format(
-        "{} rows of what was used under leases were lost: they could not be written for too long",
-        lost_));
+        "{} rows of lease usage were lost: they could not be written for too long", lost_));
   }
   return notes;
 }
