@@ -104,13 +104,14 @@ Result<bool> has_greeting(std::string_view received) {
   const std::size_t at = received.find(kGreeting);
   if (at == received.npos) {
     if (received.size() <= kMostBeforeGreeting) return false;
-    return Error{Errc::unavailable,
-                 fmt::format("more than {} bytes came without a greeting; is it a gpuyard that "
-                             "answers?",
-                             kMostBeforeGreeting)};
+    return Error{
+        Errc::unavailable,
+        fmt::format(
+            "received more than {} bytes without a greeting; check that the other end is gpuyard",
+            kMostBeforeGreeting)};
   }
   if (at + kGreeting.size() == received.size()) return true;
-  return Error{Errc::unavailable, "something came that nobody has asked for"};
+  return Error{Errc::unavailable, "received unexpected data"};
 }
 
 Result<std::unique_ptr<Line>> Line::open(const CarrierPlan& plan) {
@@ -128,11 +129,11 @@ Line::~Line() {
 Result<void> Line::start() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return system_error("making a socket");
+    return system_error("creating a socket");
   }
   socket_.reset(ends[0]);
   const UniqueFd its_socket(ends[1]);
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("making a pipe");
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("creating a pipe");
   errors_.reset(ends[0]);
   const UniqueFd its_errors(ends[1]);
   set_nonblocking(socket_);

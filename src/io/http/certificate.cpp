@@ -109,10 +109,9 @@ Result<std::string> to_fingerprint(std::string_view text) {
   const bool right = digits.size() == 2 * kHashBytes &&
                      digits.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (right) return digits;
-  return Error{Errc::invalid,
-               fmt::format("'{}' is no SHA-256 fingerprint of a certificate, which has 64 "
-                           "hexadecimal digits",
-                           text)};
+  return Error{
+      Errc::invalid,
+      fmt::format("'{}' is not a SHA-256 certificate fingerprint of 64 hexadecimal digits", text)};
 }
 
 bool is_pin(std::string_view text) {
@@ -126,7 +125,7 @@ bool start_openssl() {
 
 std::string openssl_reason() {
   const char* reason = ::ERR_reason_error_string(::ERR_peek_last_error());
-  return reason != nullptr ? reason : "it was not said why";
+  return reason != nullptr ? reason : "unknown reason";
 }
 
 namespace {
@@ -143,7 +142,7 @@ constexpr int kSerialBits = 127;                  // random; positive in 16 byte
 
 Error not_made(std::string_view what) {
   return Error{Errc::internal,
-               fmt::format("a certificate cannot be made: {}: {}", what, openssl_reason())};
+               fmt::format("cannot create a certificate: {}: {}", what, openssl_reason())};
 }
 
 bool is_host_name(const std::string& name) {
@@ -166,14 +165,13 @@ Result<Names> alternative_names(const std::vector<std::string>& names) {
       ::ASN1_STRING_set(text, name.data(), static_cast<int>(name.size()));
       ::GENERAL_NAME_set0_value(one, GEN_DNS, text);
     } else {
-      return Error{Errc::invalid,
-                   fmt::format("no certificate can be of '{}'; give a host's name or "
-                               "an address",
-                               name)};
+      return Error{
+          Errc::invalid,
+          fmt::format("cannot create a certificate for '{}'; use a host name or an address", name)};
     }
   }
   if (!names.empty()) return all;
-  return Error{Errc::invalid, "a certificate needs the name of a host"};
+  return Error{Errc::invalid, "a certificate needs a host name"};
 }
 
 Result<Key> key_for(std::string_view pem) {
@@ -185,7 +183,7 @@ Result<Key> key_for(std::string_view pem) {
   const Bio bio(::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   Key key(::PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr));
   if (key) return key;
-  return Error{Errc::invalid, "the key is no private key in PEM: " + openssl_reason()};
+  return Error{Errc::invalid, "the key is not a PEM private key: " + openssl_reason()};
 }
 
 bool add_extension(X509* certificate, int nid, const char* value) {
@@ -226,7 +224,7 @@ bool describe(X509* certificate, GENERAL_NAMES* names) {
 Result<std::string> key_to_pem(EVP_PKEY* key) {
   const Bio bio(::BIO_new(::BIO_s_secmem()));
   if (::PEM_write_bio_PrivateKey(bio.get(), key, nullptr, nullptr, 0, nullptr, nullptr) != 1) {
-    return not_made("the key's text");
+    return not_made("writing the key as PEM");
   }
   char* text = nullptr;
   const long size = BIO_get_mem_data(bio.get(), &text);
@@ -245,7 +243,7 @@ std::string certificate_to_pem(X509* certificate) {
 
 Result<SelfSigned> make_self_signed(const std::vector<std::string>& names, WallTime now,
                                     std::chrono::days good_for, std::string_view key_pem) {
-  if (!start_openssl()) return not_made("OpenSSL does not start");
+  if (!start_openssl()) return not_made("OpenSSL cannot be initialised");
   ::ERR_clear_error();
   auto alternatives = alternative_names(names);
   if (!alternatives) return std::move(alternatives).error();
@@ -256,8 +254,8 @@ Result<SelfSigned> make_self_signed(const std::vector<std::string>& names, WallT
   const bool written = ::X509_set_version(x, X509_VERSION_3) == 1 && set_serial(x) &&
                        set_subject(x, names.front()) && set_dates(x, now, good_for) &&
                        ::X509_set_pubkey(x, key->get()) == 1 && describe(x, alternatives->get());
-  if (!written) return not_made("its fields");
-  if (::X509_sign(x, key->get(), ::EVP_sha256()) <= 0) return not_made("its signature");
+  if (!written) return not_made("setting its fields");
+  if (::X509_sign(x, key->get(), ::EVP_sha256()) <= 0) return not_made("signing it");
   auto text = key_to_pem(key->get());
   if (!text) return std::move(text).error();
   return SelfSigned{certificate_to_pem(x), *std::move(text)};
@@ -271,7 +269,7 @@ Result<CertificateFacts> facts_in(std::string_view pem) {
   start_openssl();
   const Bio bio(::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   const Certificate found(::PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr));
-  if (!found) return Error{Errc::invalid, "no certificate in PEM is in it"};
+  if (!found) return Error{Errc::invalid, "it contains no certificate in PEM format"};
   return facts_of(found.get());
 }
 

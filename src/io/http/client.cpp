@@ -53,7 +53,7 @@ class Receiver {
 
  private:
   Result<void> end(Parser& parser) {
-    if (!parser.got_some()) return socket_.broken("the connection ended before it");
+    if (!parser.got_some()) return socket_.broken("the connection closed before the response");
     boost::beast::error_code error;
     parser.put_eof(error);
     return verdict(error);
@@ -133,7 +133,8 @@ ClientResponse to_response(Parser& parser) {
 
 Result<void> check(const ClientRequest& request) {
   if (!has_line_break(request)) return {};
-  return Error{Errc::invalid, "a request's target and fields have no line breaks or spaces"};
+  return Error{Errc::invalid,
+               "the target and headers of a request must not contain line breaks or spaces"};
 }
 
 // Connects and sends the request.
@@ -182,7 +183,7 @@ Result<Received> receive(ClientSocket& socket, const ClientRequest& request, Tim
     auto response = to_response(parser);
     if (!is_interim(response)) return Received{std::move(response), complete};
   }
-  return socket.broken("another is always to follow");
+  return socket.broken("interim responses without a final one");
 }
 
 template <class Server>
@@ -304,7 +305,7 @@ Result<std::optional<ServerEvent>> EventReader::next(Duration wait) {
     state_->events.feed(std::exchange(state_->parser.get().body(), {}));
     if (auto event = state_->events.take()) return event;
     if (state_->events.overflowed()) return state_->socket.broken("an event is too long");
-    if (state_->parser.is_done()) return Error{Errc::not_found, "the stream is over"};
+    if (state_->parser.is_done()) return Error{Errc::not_found, "the stream has ended"};
     const auto got = state_->receiver.step(state_->parser, until);
     if (!got && got.error().code == Errc::timed_out) return std::optional<ServerEvent>();
     if (!got) return got.error();

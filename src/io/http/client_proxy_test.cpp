@@ -126,7 +126,7 @@ TEST(FetchThroughAProxy, SaysWhatTheProxyAnswers) {
   EXPECT_EQ(response.error().code, Errc::unavailable);
   EXPECT_EQ(response.error().message,
             "the proxy 127.0.0.1:" + std::to_string(way.proxy().port) +
-                " does not pass on to receiver.invalid:443: 407 Proxy Authentication Required");
+                " refused to connect to receiver.invalid:443: 407 Proxy Authentication Required");
 }
 
 TEST(FetchThroughAProxy, SaysThatTheProxyIsNotThere) {
@@ -139,7 +139,7 @@ TEST(FetchThroughAProxy, SaysThatTheProxyIsNotThere) {
   const auto response = fetch(origin, {}, kPatience);
   ASSERT_FALSE(response);
   EXPECT_THAT(response.error().message,
-              HasSubstr("nothing answers at the proxy 127.0.0.1:" + std::to_string(nobody)));
+              HasSubstr("nothing is listening at the proxy 127.0.0.1:" + std::to_string(nobody)));
 }
 
 }  // namespace

@@ -85,15 +85,15 @@ Result<void> ClientSocket::pass_proxy(const Origin& origin, TimePoint deadline) 
     std::array<char, 1> byte{};  // what follows the head is the origin's
     const auto got = receive_raw(byte, deadline);
     if (!got) return got.error();
-    if (*got == 0) return broken("the connection ended before it");
-    if (head.size() == kMostHead) return broken("it is too long");
+    if (*got == 0) return broken("the connection closed before the response");
+    if (head.size() == kMostHead) return broken("the response header is too long");
     head += byte[0];
   }
   std::string_view line = std::string_view(head).substr(0, head.find("\r\n"));
   if (line.starts_with("HTTP/1.") && line.size() > 9 && line[9] == '2') return {};
   const std::size_t blank = std::min(line.find(' '), line.size());
   line.remove_prefix(std::min(blank + 1, line.size()));
-  return Error{Errc::unavailable, fmt::format("{} does not pass on to {}: {}", where_, place,
+  return Error{Errc::unavailable, fmt::format("{} refused to connect to {}: {}", where_, place,
                                               printable(line.substr(0, kMostReason)))};
 }
 
@@ -131,7 +131,7 @@ Result<void> ClientSocket::feed_tls(TimePoint deadline) {
   std::array<char, std::size_t{16} * 1024> space;
   const auto got = receive_raw(space, deadline);
   if (!got) return got.error();
-  if (*got == 0) return broken("the connection ended in the middle of it");
+  if (*got == 0) return broken("the connection closed in the middle of the response");
   tls_->feed({space.data(), *got});
   return {};
 }
@@ -156,14 +156,14 @@ Result<std::size_t> ClientSocket::receive(std::span<char> space, TimePoint deadl
 Error ClientSocket::fault(int code) const {
   const std::string why = std::generic_category().message(code);
   if (code == EACCES || code == EPERM) {
-    return Error{Errc::denied, fmt::format("may not connect to {}: {}", where_, why)};
+    return Error{Errc::denied, fmt::format("not allowed to connect to {}: {}", where_, why)};
   }
-  return Error{Errc::unavailable, fmt::format("nothing answers at {}: {}", where_, why)};
+  return Error{Errc::unavailable, fmt::format("nothing is listening at {}: {}", where_, why)};
 }
 
 Error ClientSocket::broken(std::string_view why) const {
   if (line_ != nullptr && line_->has_ended()) return line_->why_it_broke();
-  return Error{Errc::unavailable, fmt::format("the answer of {} is unusable: {}", where_, why)};
+  return Error{Errc::unavailable, fmt::format("invalid response from {}: {}", where_, why)};
 }
 
 Result<void> ClientSocket::wait(short events, TimePoint deadline) {
@@ -175,7 +175,7 @@ Result<void> ClientSocket::wait(short events, TimePoint deadline) {
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return fault(errno);
     if (BootClock::now() >= deadline) {
-      return Error{Errc::timed_out, fmt::format("no answer from {} in time", where_)};
+      return Error{Errc::timed_out, fmt::format("no response from {} in time", where_)};
     }
   }
 }
@@ -257,9 +257,9 @@ constexpr std::array<const char*, 5> kCaBundles = {
 Result<void> trust(SSL_CTX* context, const std::string& file, std::string_view named_by) {
   ::ERR_clear_error();
   if (::SSL_CTX_load_verify_file(context, file.c_str()) == 1) return {};
-  return Error{Errc::invalid, fmt::format("{} holds no certificates to trust, but is named by {}: "
-                                          "{}",
-                                          file, named_by, openssl_reason())};
+  return Error{Errc::invalid,
+               fmt::format("{} contains no trusted certificates, although {} points to it: {}",
+                           file, named_by, openssl_reason())};
 }
 
 Result<void> trust_usual(SSL_CTX* context, bool others_too) {
@@ -271,8 +271,8 @@ Result<void> trust_usual(SSL_CTX* context, bool others_too) {
   }
   if (others_too) return {};
   return Error{Errc::invalid,
-               "this machine has no certificates to trust where they usually are: install the "
-               "package ca-certificates, or name them in ca_file or SSL_CERT_FILE"};
+               "no trusted certificates found on this machine: install the package "
+               "ca-certificates, or set ca_file or SSL_CERT_FILE"};
 }
 
 Result<void> trust_all(SSL_CTX* context, const std::string& ca_file) {
@@ -310,7 +310,8 @@ Result<std::unique_ptr<TlsClient::Parts>> TlsClient::start(const Origin& origin)
   auto parts = std::make_unique<Parts>();
   parts->where = origin.text();
   if (start_openssl()) parts->context.reset(::SSL_CTX_new(::TLS_client_method()));
-  if (!parts->context) return Error{Errc::internal, "OpenSSL does not start: " + openssl_reason()};
+  if (!parts->context)
+    return Error{Errc::internal, "OpenSSL cannot be initialised: " + openssl_reason()};
   SSL_CTX_set_min_proto_version(parts->context.get(), TLS1_2_VERSION);
   return parts;
 }
@@ -323,7 +324,7 @@ Result<std::unique_ptr<TlsClient>> TlsClient::begin(std::unique_ptr<Parts> parts
   ::SSL_set_bio(parts->ssl.get(), parts->in, parts->out);
   ::SSL_set_connect_state(parts->ssl.get());
   if (!expect_host(parts->ssl.get(), origin.host)) {
-    return Error{Errc::invalid, fmt::format("no certificate can be of '{}'", origin.host)};
+    return Error{Errc::invalid, fmt::format("'{}' is not a valid certificate name", origin.host)};
   }
   return std::unique_ptr<TlsClient>(new TlsClient(std::move(parts)));
 }
@@ -334,9 +335,10 @@ Result<std::unique_ptr<TlsClient>> TlsClient::make(const Origin& origin) {
   (*parts)->pin = origin.pin;
   if (!origin.pin.empty()) {
     if (is_pin(origin.pin)) return begin(*std::move(parts), origin);
-    return Error{Errc::invalid, fmt::format("'{}' is no pin of a public key, which looks like "
-                                            "sha256//<44 characters in base64>",
-                                            origin.pin)};
+    return Error{
+        Errc::invalid,
+        fmt::format("'{}' is not a public key pin of the form sha256//<44 base64 characters>",
+                    origin.pin)};
   }
   SSL_CTX* context = (*parts)->context.get();
   ::SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
@@ -371,8 +373,8 @@ Error TlsClient::fault(std::string_view doing) const {
   const bool asked = parts_->pin.empty() && !parts_->looks_only;
   if (asked && verdict != X509_V_OK) {
     return Error{Errc::denied,
-                 fmt::format("{} is not trusted: {}; if its certificate is right, name the one "
-                             "that signed it in ca_file",
+                 fmt::format("{} is not trusted: {}; if its certificate is correct, set ca_file to "
+                             "the certificate of its issuer",
                              parts_->where, ::X509_verify_cert_error_string(verdict))};
   }
   return Error{Errc::unavailable, fmt::format("{} over TLS with {} failed: {}", doing,
@@ -393,7 +395,7 @@ Result<void> TlsClient::check_pin() const {
   const std::string shown = presented().facts.pin;
   if (shown == parts_->pin) return {};
   return Error{Errc::denied,
-               fmt::format("{} is not trusted: its public key is {}, and not {} as pinned; if its "
+               fmt::format("{} is not trusted: its public key is {}, not {} as pinned; if its "
                            "owner has changed the key, pin the new one",
                            parts_->where, shown, parts_->pin)};
 }

@@ -67,7 +67,7 @@ constexpr std::size_t kMostUnpacked = std::size_t{16} * 1024 * 1024;
 void unpack(Response& response, GzipCache& cache) {
   response.body = cache.unpacked(response.body);
   if (!response.body) {
-    response = error_response(500, "internal", "a packed body cannot be unpacked");
+    response = error_response(500, "internal", "a compressed body cannot be decompressed");
   }
 }
 

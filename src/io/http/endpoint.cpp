@@ -25,14 +25,16 @@ namespace gpuyard::http {
 namespace {
 
 Error not_an_endpoint(std::string_view text) {
-  return Error{Errc::invalid, fmt::format("'{}' is not an address and port like 127.0.0.1:9410 or "
-                                          "[::1]:9410, nor the path of a socket",
-                                          text)};
+  return Error{
+      Errc::invalid,
+      fmt::format(
+          "'{}' is not an address and port such as 127.0.0.1:9410 or [::1]:9410, nor a socket path",
+          text)};
 }
 
 Result<SocketAddress> unix_address(const std::string& path) {
   if (path.empty() || path.size() > kMaxUnixPath || path.find('\0') != path.npos) {
-    return Error{Errc::invalid, fmt::format("a socket's path has 1 to {} bytes; '{}' has {}",
+    return Error{Errc::invalid, fmt::format("a socket path must be 1 to {} bytes; '{}' has {}",
                                             kMaxUnixPath, path, path.size())};
   }
   SocketAddress address;
@@ -136,7 +138,7 @@ Result<SocketAddress> to_socket_address(const Endpoint& endpoint) {
     case Endpoint::Kind::tls:
       break;
   }
-  return Error{Errc::invalid, endpoint.text() + " is no address of this machine's"};
+  return Error{Errc::invalid, endpoint.text() + " is not an address of this machine"};
 }
 
 Endpoint from_socket_address(const SocketAddress& address) {
@@ -174,11 +176,7 @@ void set_option(const UniqueFd& socket, int level, int option) {
 
 Error why_not(const Endpoint& endpoint) {
   if (errno == EADDRINUSE) {
-    return Error{
-        Errc::conflict,
-        fmt::format(
-            "{} is in use by another program; choose another with --listen, or in gpuyard.toml",
-            endpoint.text())};
+    return Error{Errc::conflict, endpoint.text() + " is in use by another program"};
   }
   // The interface may come up later, and IPv6 may be enabled later.
   if (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT) {
@@ -216,10 +214,11 @@ Result<void> clear_stale(const std::string& path, const SocketAddress& address) 
   struct stat before{};
   if (::lstat(path.c_str(), &before) != 0) {
     if (errno == ENOENT) return {};
-    return system_error("looking at " + path);
+    return system_error("checking " + path);
   }
   if (!S_ISSOCK(before.st_mode)) {
-    return Error{Errc::conflict, path + " exists and is not a socket; it is left alone"};
+    return Error{Errc::conflict,
+                 path + " exists and is not a socket; remove it, or choose another path"};
   }
   const UniqueFd probe = open_socket();
   if (!probe) return system_error("opening a socket");
@@ -227,7 +226,7 @@ Result<void> clear_stale(const std::string& path, const SocketAddress& address) 
     return Error{Errc::conflict, "another gpuyard is listening on " + path};
   }
   if (errno != ECONNREFUSED && errno != ENOENT) {
-    return system_error("asking who listens on " + path);
+    return system_error("checking for a listener on " + path);
   }
   struct stat after{};
   const bool same = ::lstat(path.c_str(), &after) == 0 && after.st_ino == before.st_ino &&
@@ -285,7 +284,7 @@ Result<UnixListener> listen_on_unix(const std::string& path, unsigned mode) {
     return system_error("creating " + path);
   }
   struct stat made{};
-  if (::lstat(path.c_str(), &made) != 0) return system_error("looking at " + path);
+  if (::lstat(path.c_str(), &made) != 0) return system_error("checking " + path);
   return UnixListener{std::move(socket), SocketFile(path, made.st_dev, made.st_ino)};
 }
 

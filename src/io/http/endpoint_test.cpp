@@ -95,8 +95,7 @@ TEST_F(TcpServer, SaysWhenThePortIsTaken) {
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().code, Errc::conflict);
   EXPECT_EQ(again.error().message,
-            Endpoint::tcp("127.0.0.1", bound->port).text() +
-                " is in use by another program; choose another with --listen, or in gpuyard.toml");
+            Endpoint::tcp("127.0.0.1", bound->port).text() + " is in use by another program");
 }
 
 TEST_F(TcpServer, RefusesANameAndAForeignAddress) {

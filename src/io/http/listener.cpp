@@ -78,7 +78,7 @@ const std::string& refuse_seat(Site& site, Parties::Room room) {
       last_words(503, "busy", "too many connections are open; try again later");
   static const std::string own_full = last_words(
       503, "busy",
-      "you have as many connections open as one may have; close some, or try again later");
+      "you have reached the maximum number of open connections; close some, or try again later");
   ++site.counters.refused;
   return room == Parties::Room::own ? own_full : full;
 }
@@ -137,7 +137,7 @@ bool Listener::cannot_accept(int code) {
   const bool exhausted = code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM;
   if (!exhausted) return code != EBADF && code != EINVAL && code != ENOTSOCK;
   if (!std::exchange(said_exhausted_, true)) {
-    log::warning("cannot accept connections on {}: {}; trying again every {} ms", bound_.text(),
+    log::warning("cannot accept connections on {}: {}; retrying every {} ms", bound_.text(),
                  std::generic_category().message(code), to_milliseconds(kPause));
   }
   pause();

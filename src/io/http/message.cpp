@@ -59,7 +59,7 @@ void Reply::operator()(Response response) {
 }
 
 void Reply::forget() {
-  if (send_) (*this)(error_response(500, "internal", "the request was dropped without an answer"));
+  if (send_) (*this)(error_response(500, "internal", "the request was dropped without a response"));
 }
 
 Reply with_field(Reply reply, Header field) {

@@ -99,7 +99,8 @@ Answer resolve_by(const LookUp& look_up, const std::string& host, std::uint16_t 
                   TimePoint deadline) {
   auto place = std::make_unique<Place>();
   if (place->is_one_too_many()) {
-    return not_looked_up(host, fmt::format("the name service owes {} answers", kMostLookUps));
+    return not_looked_up(
+        host, fmt::format("{} name lookups are still waiting for an answer", kMostLookUps));
   }
   const auto question = std::make_shared<Question>();
   try {

@@ -70,7 +70,7 @@ class RequestParser::Message final : public beast::basic_parser<true> {
     refuse(describe(error));
   }
   void overflow() {
-    refuse(header_complete_ ? bad_request("a chunk's header is too long") : header_too_long());
+    refuse(header_complete_ ? bad_request("a chunk header is too long") : header_too_long());
   }
 
   const Limits& limits_;
@@ -102,17 +102,17 @@ class RequestParser::Message final : public beast::basic_parser<true> {
       return got_line_ ? header_too_long() : target_too_long();
     if (error == beast::error::body_limit) {
       return error_response(413, "body_too_large",
-                            fmt::format("a body may have {} bytes", limits_.body_bytes));
+                            fmt::format("the body exceeds {} bytes", limits_.body_bytes));
     }
     return bad_request("malformed request: " + error.message());
   }
   Response header_too_long() const {
     return error_response(431, "header_too_large",
-                          fmt::format("a header may have {} bytes", limits_.header_bytes));
+                          fmt::format("the header exceeds {} bytes", limits_.header_bytes));
   }
   Response target_too_long() const {
     return error_response(414, "target_too_large",
-                          fmt::format("a request target may have {} bytes", limits_.target_bytes));
+                          fmt::format("the request target exceeds {} bytes", limits_.target_bytes));
   }
 
   void on_request_impl(beast::verb verb, string_view, string_view target, int version,
@@ -141,7 +141,7 @@ class RequestParser::Message final : public beast::basic_parser<true> {
 
   void check_field(beast::field field, std::string_view value, error_code& error) {
     if (field == beast::field::host) {
-      if (++hosts_ > 1) refuse(bad_request("more than one Host field"), error);
+      if (++hosts_ > 1) refuse(bad_request("more than one Host header"), error);
     } else if (field == beast::field::content_length) {
       // RFC 9112 would let us take equal ones for one; a proxy may read them otherwise.
       if (++lengths_ > 1 || value.find(',') != value.npos) {
@@ -151,15 +151,16 @@ class RequestParser::Message final : public beast::basic_parser<true> {
       if (!http_1_1_) {
         // A proxy and a server may read this request differently: one of them would take its body
         // for another request.
-        refuse(bad_request("HTTP/1.0 has no transfer encodings"), error);
+        refuse(bad_request("HTTP/1.0 does not support transfer encodings"), error);
       } else if (!equals_ignoring_case(value, "chunked")) {
-        refuse(error_response(501, "unsupported", "the only transfer encoding here is chunked"),
-               error);
+        refuse(
+            error_response(501, "unsupported", "the only supported transfer encoding is chunked"),
+            error);
       }
     } else if (field == beast::field::expect) {
       expects_continue_ = equals_ignoring_case(value, "100-continue");
       if (!expects_continue_) {
-        refuse(error_response(417, "unsupported", "the only expectation here is 100-continue"),
+        refuse(error_response(417, "unsupported", "the only supported expectation is 100-continue"),
                error);
       }
     }
@@ -167,7 +168,7 @@ class RequestParser::Message final : public beast::basic_parser<true> {
 
   void on_header_impl(error_code& error) override {
     header_complete_ = true;
-    if (http_1_1_ && hosts_ == 0) refuse(bad_request("the Host field is missing"), error);
+    if (http_1_1_ && hosts_ == 0) refuse(bad_request("the Host header is missing"), error);
   }
 
   void append(string_view text) { request_.body.append(text.data(), text.size()); }

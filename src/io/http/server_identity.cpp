@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/text.h"
 
 namespace gpuyard::http {
 namespace {
@@ -36,18 +37,20 @@ PemBio pem_bio(std::string_view text) {
   return PemBio(::BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-// Opening anything but a regular file might block for ever.
-Result<std::string> read_pem(const std::string& file) {
+// Opening anything but a regular file might block without end. `if_missing`: what to do if there is
+// no such file.
+Result<std::string> read_pem(
+    const std::string& file,
+    std::string_view if_missing = "set an existing file, or create one with `gpuyard tls init`") {
   struct stat info{};
   if (::stat(file.c_str(), &info) != 0) {
-    return unusable(file, fmt::format("cannot be read ({}); name a file that is there, or make one "
-                                      "with 'gpuyard tls init'",
-                                      system_error("looking it up").message));
+    return unusable(file, fmt::format("cannot be read ({}); {}",
+                                      system_error("looking it up").message, if_missing));
   }
-  if (!S_ISREG(info.st_mode)) return unusable(file, "is no regular file; name a PEM file");
+  if (!S_ISREG(info.st_mode)) return unusable(file, "is not a regular file; set a PEM file");
   auto text = read_file(file, kMostFileBytes);
   if (!text) {
-    return unusable(file, fmt::format("cannot be read ({}); let the daemon's user read it",
+    return unusable(file, fmt::format("cannot be read ({}); make it readable for the daemon's user",
                                       text.error().message));
   }
   return text;
@@ -59,9 +62,10 @@ Result<std::string> read_key_pem(const std::string& file) {
   struct stat info{};
   ::stat(file.c_str(), &info);
   if ((info.st_mode & (S_IRWXO | S_IWGRP)) == 0) return text;
-  return unusable(file, fmt::format("holds a private key, but its mode {:04o} lets others use it; "
-                                    "run 'chmod 0600 {}', and make a new key if others had access",
-                                    info.st_mode & 07777U, shell_word(file)));
+  return unusable(file,
+                  fmt::format("contains a private key, but its mode {:04o} lets others read it; "
+                              "run `chmod 0600 {}`, and create a new key if others had access",
+                              info.st_mode & 07777U, shell_word(file)));
 }
 
 Result<Chain> parse_chain(const std::string& file, std::string_view text) {
@@ -74,12 +78,12 @@ Result<Chain> parse_chain(const std::string& file, std::string_view text) {
   // OpenSSL says this at the end of each file, too.
   const bool at_end = ERR_GET_REASON(::ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   if (!at_end) {
-    return unusable(file,
-                    fmt::format("holds a broken certificate ({}); copy it anew", openssl_reason()));
+    return unusable(
+        file, fmt::format("contains a damaged certificate ({}); copy it again", openssl_reason()));
   }
   if (!chain.empty()) return chain;
   return unusable(file,
-                  "holds no certificate in PEM; it begins with '-----BEGIN CERTIFICATE-----'");
+                  "contains no PEM certificate, which begins with '-----BEGIN CERTIFICATE-----'");
 }
 
 Result<PrivateKey> parse_key(const std::string& file, std::string_view text) {
@@ -89,12 +93,13 @@ Result<PrivateKey> parse_key(const std::string& file, std::string_view text) {
   if (key) return key;
   if (text.find("ENCRYPTED") != text.npos) {
     return unusable(file,
-                    "holds a key with a passphrase, and nobody is there to type it; write "
-                    "the key without one");
+                    "contains a key with a passphrase, which the daemon cannot enter; store the "
+                    "key without one");
   }
-  return unusable(file, fmt::format("holds no private key in PEM ({}); it begins with "
-                                    "'-----BEGIN PRIVATE KEY-----'",
-                                    openssl_reason()));
+  return unusable(
+      file, fmt::format(
+                "contains no PEM private key ({}), which begins with '-----BEGIN PRIVATE KEY-----'",
+                openssl_reason()));
 }
 
 Result<void> check_dates(const IdentityFiles& files, const CertificateFacts& facts, WallTime now) {
@@ -117,13 +122,15 @@ Result<void> check_pair(const IdentityFiles& files, const Chain& chain, EVP_PKEY
   };
   if (fits(chain.front())) return {};
   if (std::ranges::any_of(chain, fits)) {
-    return unusable(files.certificate, fmt::format("has the certificate of the key {} behind "
-                                                   "others; put it first",
-                                                   files.key));
+    return unusable(
+        files.certificate,
+        fmt::format("has the certificate of the key {} after others; put it first", files.key));
   }
-  return unusable(files.key, fmt::format("is not the key of the certificate {}; name the two that "
-                                         "were made together",
-                                         files.certificate));
+  return unusable(
+      files.key,
+      fmt::format(
+          "is not the key of the certificate {}; use a certificate and key that belong together",
+          files.certificate));
 }
 
 // What a handshake costs us depends on the kind of key.
@@ -134,36 +141,34 @@ Result<void> check_kind(const std::string& file, EVP_PKEY* key,
   if (kind == EVP_PKEY_RSA && bits >= kLeastRsaBits) {
     if (bits > kQuickRsaBits) {
       warnings.push_back(
-          fmt::format("{} is an RSA key of {} bits, with which a handshake takes ten "
-                      "times as long as with P-256; make a P-256 key",
+          fmt::format("{} is an RSA key of {} bits, which makes handshakes ten times slower than "
+                      "P-256; use a P-256 key",
                       file, bits));
     }
     return {};
   }
   if (kind == EVP_PKEY_ED25519) {
-    warnings.push_back(fmt::format("{} is an Ed25519 key, which no browser accepts", file));
+    warnings.push_back(fmt::format("{} is an Ed25519 key, which browsers do not accept", file));
     return {};
   }
   std::array<char, 64> group{};
   if (kind == EVP_PKEY_EC) ::EVP_PKEY_get_group_name(key, group.data(), group.size(), nullptr);
   const std::string_view curve = group.data();
   if (curve == "prime256v1" || curve == "secp384r1") return {};
-  return unusable(file, "is of a kind that clients do not accept; make a P-256 key");
+  return unusable(file, "is of a type that clients do not accept; use a P-256 key");
 }
 
 void look_over(const std::string& file, const Chain& chain, const CertificateFacts& facts,
                std::vector<std::string>& warnings) {
   if (facts.names.empty()) {
-    warnings.push_back(
-        fmt::format("{} has no subject alternative names, so that clients accept it "
-                    "for no host",
-                    file));
+    warnings.push_back(fmt::format(
+        "{} has no subject alternative names, so clients do not accept it for any host", file));
   }
   for (std::size_t i = 1; i < chain.size(); ++i) {
     if (::X509_check_issued(chain[i].get(), chain[i - 1].get()) == X509_V_OK) continue;
     warnings.push_back(
-        fmt::format("in {} certificate {} did not sign the one before it; clients "
-                    "may not find the way to their root",
+        fmt::format("in {}, certificate {} did not sign the one before it; clients may not be able "
+                    "to verify the chain",
                     file, i + 1));
   }
 }
@@ -234,8 +239,8 @@ Result<void> ask_for_certificates(SSL_CTX* context, const std::string& file) {
   STACK_OF(X509_NAME)* names = ::SSL_load_client_CA_file(file.c_str());
   if (names == nullptr || ::SSL_CTX_load_verify_file(context, file.c_str()) != 1) {
     sk_X509_NAME_pop_free(names, ::X509_NAME_free);
-    return unusable(file, fmt::format("holds no certificates to trust clients by ({}); name the "
-                                      "PEM file of those who sign them",
+    return unusable(file, fmt::format("contains no certificates to verify clients with ({}); set "
+                                      "the PEM file of the issuing authority",
                                       openssl_reason()));
   }
   ::SSL_CTX_set_client_CA_list(context, names);
@@ -266,7 +271,7 @@ Result<Credentials> read_credentials(const IdentityFiles& files, WallTime now,
     return std::move(dates).error();
   }
   if (::X509_check_purpose(leaf, X509_PURPOSE_SSL_SERVER, 0) != 1) {
-    return unusable(files.certificate, "is not for servers; have one made with serverAuth");
+    return unusable(files.certificate, "is not a server certificate; get one with serverAuth");
   }
   if (auto kind = check_kind(files.key, key->get(), identity.warnings); !kind) {
     return std::move(kind).error();
@@ -293,19 +298,20 @@ Result<std::shared_ptr<const ServerIdentity>> load_identity(
     identity->context.reset(::SSL_CTX_new(::TLS_server_method()), &::SSL_CTX_free);
   }
   if (!identity->context)
-    return Error{Errc::internal, "OpenSSL does not start: " + openssl_reason()};
+    return Error{Errc::internal, "OpenSSL cannot be initialised: " + openssl_reason()};
   SSL_CTX* context = identity->context.get();
   const auto credentials = read_credentials(files, now, *identity);
   if (!credentials) return credentials.error();
   ::ERR_clear_error();
   if (!present(context, *credentials)) {
-    return unusable(files.certificate, fmt::format("cannot be used with TLS ({}); have one made "
-                                                   "with a P-256 key and SHA-256",
-                                                   openssl_reason()));
+    return unusable(
+        files.certificate,
+        fmt::format("cannot be used with TLS ({}); get one with a P-256 key and SHA-256",
+                    openssl_reason()));
   }
   std::string trusted;
   if (!files.client_ca.empty()) {
-    auto text = read_pem(files.client_ca);
+    auto text = read_pem(files.client_ca, "set tls.client_ca to an existing file");
     if (!text) return std::move(text).error();
     if (auto asked = ask_for_certificates(context, files.client_ca); !asked) {
       return std::move(asked).error();

@@ -84,28 +84,28 @@ TEST_F(LoadIdentity, RefusesFilesThatAreNotThereOrHoldNothing) {
   ours_.files.certificate = directory().in("nowhere");
   expect_refused("/nowhere", "No such file");
   ours_.files.certificate = directory().path();
-  expect_refused(directory().path(), "is no regular file");
+  expect_refused(directory().path(), "is not a regular file");
   ours_.files.certificate = directory().write("empty", "");
-  expect_refused("/empty", "holds no certificate in PEM");
+  expect_refused("/empty", "contains no PEM certificate");
   ours_.files.certificate =
       directory().write("broken", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
-  expect_refused("/broken", "holds a broken certificate");
+  expect_refused("/broken", "contains a damaged certificate");
 }
 
 TEST_F(LoadIdentity, RefusesAKeyThatOthersCanRead) {
   ours_.files.key = directory().write("open.key", ours_.key(), 0644);
-  expect_refused("/open.key", "its mode 0644 lets others use it; run 'chmod 0600");
+  expect_refused("/open.key", "its mode 0644 lets others read it; run `chmod 0600");
   ours_.files.key = directory().write("group.key", ours_.key(), 0640);
   EXPECT_TRUE(load_identity(ours_.files, wall_now()));
 }
 
 TEST_F(LoadIdentity, RefusesAKeyThatIsNoneOrHasAPassphrase) {
   ours_.files.key = directory().write("none.key", "hello");
-  expect_refused("/none.key", "holds no private key in PEM");
+  expect_refused("/none.key", "contains no PEM private key");
   ours_.files.key = directory().write("locked.key",
                                       "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n"
                                       "-----END ENCRYPTED PRIVATE KEY-----\n");
-  expect_refused("/locked.key", "holds a key with a passphrase");
+  expect_refused("/locked.key", "contains a key with a passphrase");
 }
 
 TEST_F(LoadIdentity, RefusesTheKeyOfAnotherCertificate) {
@@ -119,7 +119,7 @@ TEST_F(LoadIdentity, WantsTheKeysCertificateFirst) {
   TestCertificate(kLocalNames).write_to(directory().in("other.crt"));
   const std::string other = directory().read("other.crt");
   directory().write("tls.crt", other + ours);
-  expect_refused("/tls.crt", "behind others; put it first");
+  expect_refused("/tls.crt", "after others; put it first");
   directory().write("tls.crt", ours + other);
   EXPECT_THAT(ours_.load()->warnings,
               ElementsAre(HasSubstr("certificate 2 did not sign the one before it")));
@@ -163,10 +163,10 @@ TEST_F(LoadIdentity, WarnsOfKeysThatAreSlowAndRefusesThoseThatNobodyTakes) {
   EXPECT_THAT(ours_.load()->warnings, IsEmpty());
   for (const char* curve : {"P-521", "secp256k1"}) {
     use(TestCertificate(kLocalNames, 3600, EVP_EC_gen(curve)));
-    expect_refused("/tls.key", "is of a kind that clients do not accept; make a P-256 key");
+    expect_refused("/tls.key", "is of a type that clients do not accept; use a P-256 key");
   }
   use(TestCertificate(kLocalNames, 3600, EVP_RSA_gen(1024)));
-  expect_refused("/tls.key", "is of a kind that clients do not accept");
+  expect_refused("/tls.key", "is of a type that clients do not accept");
 }
 
 TEST_F(LoadIdentity, WarnsOfACertificateForNobody) {
@@ -176,7 +176,7 @@ TEST_F(LoadIdentity, WarnsOfACertificateForNobody) {
 
 TEST_F(LoadIdentity, RefusesRootsForClientsThatAreNone) {
   ours_.files.client_ca = directory().write("clients", "hello");
-  expect_refused("/clients", "holds no certificates to trust clients by");
+  expect_refused("/clients", "contains no certificates to verify clients with");
   ours_.files.client_ca = directory().in("nowhere");
   expect_refused("/nowhere", "cannot be read");
 }

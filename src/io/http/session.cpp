@@ -144,10 +144,11 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   Step admit() {
     admitted_ = true;
     if (!host_is_ours()) {
-      return refuse(error_response(
-          421, "misdirected",
-          "the Host field names neither localhost nor this server's address; names that resolve to "
-          "this machine are refused unless they are configured, because a web page can have one"));
+      return refuse(
+          error_response(421, "misdirected",
+                         "the Host header is neither localhost nor this server's address; other "
+                         "names of this machine are refused unless they are in "
+                         "server.allowed_hosts, because a malicious web page could use them"));
     }
     if (parser_.complete()) return Step::have_request;
     enter(Phase::reading, site_->limits.read);
@@ -200,7 +201,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     try {
       site_->handler(std::move(request), std::move(reply));
     } catch (const std::exception& error) {
-      log::error("a request's handler threw: {}", error.what());  // its Reply has answered 500
+      log::error("a request handler threw: {}", error.what());  // its Reply has answered 500
     }
   }
 
@@ -265,13 +266,12 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (head_only()) return false;  // which has no body
     const Parties::Room room = site_->parties.room_to_stream(*this);
     if (room == Parties::Room::there) return true;
-    refuse(error_response(
-        503, "busy",
-        room == Parties::Room::own
-            ? fmt::format("{} has {} streams open, the most that one may have; end some, or ask "
-                          "for an answer without a stream",
-                          party().name, site_->limits.streams_of_one)
-            : "too many streams are open; try again later"));
+    refuse(error_response(503, "busy",
+                          room == Parties::Room::own
+                              ? fmt::format("{} has {} open streams, the maximum; close some, or "
+                                            "request an answer without a stream",
+                                            party().name, site_->limits.streams_of_one)
+                              : "too many streams are open; try again later"));
     return false;
   }
 

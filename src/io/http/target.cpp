@@ -95,7 +95,7 @@ Result<void> decode_target(Request& request) {
     const std::string_view authority = take_authority(target);
     // User information in a target can make one host look like another.
     if (authority.empty() || authority.find('@') != authority.npos) {
-      return Error{Errc::invalid, "the request target must name a host, and no user"};
+      return Error{Errc::invalid, "the request target must contain a host and no user"};
     }
     request.host = authority;
   } else if (!target.starts_with('/')) {

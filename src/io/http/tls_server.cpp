@@ -77,7 +77,7 @@ std::string TlsServer::take() {
 
 Result<bool> TlsServer::shake_hands() {
   if (parts_->fed > kMostHandshakeBytes) {
-    return Error{Errc::invalid, fmt::format("agreeing over TLS failed: more than {} bytes came",
+    return Error{Errc::invalid, fmt::format("the TLS handshake failed: received more than {} bytes",
                                             kMostHandshakeBytes)};
   }
   ::ERR_clear_error();
@@ -109,7 +109,7 @@ Result<std::optional<std::size_t>> TlsServer::decrypt(std::span<char> space) {
   const int size = static_cast<int>(std::min<std::size_t>(space.size(), INT_MAX));
   const int got = ::SSL_read(parts_->ssl.get(), space.data(), size);
   if (parts_->later_messages > kMostLaterMessages) {
-    return Error{Errc::invalid, "receiving over TLS failed: the client negotiates without an end"};
+    return Error{Errc::invalid, "receiving over TLS failed: the client keeps renegotiating"};
   }
   if (got > 0) return std::optional(static_cast<std::size_t>(got));
   const int why = ::SSL_get_error(parts_->ssl.get(), got);

@@ -162,7 +162,7 @@ TEST_F(TlsServerTest, HoldsNoMoreOfAHandshakeThanItsLimit) {
     step = server.shake_hands();
   }
   ASSERT_FALSE(step);
-  EXPECT_THAT(step.error().message, HasSubstr("more than 65536 bytes came"));
+  EXPECT_THAT(step.error().message, HasSubstr("received more than 65536 bytes"));
 }
 
 TEST_F(TlsServerTest, DoesNotNegotiateAnew) {

@@ -211,8 +211,8 @@ class Greeting final : public Handshake, public std::enable_shared_from_this<Gre
   }
 
   asio::awaitable<void> answer_in_plain_text() {
-    const std::string answer = last_words(
-        400, "invalid", "this port speaks HTTPS; write https:// in front of its address");
+    const std::string answer =
+        last_words(400, "invalid", "this port uses HTTPS; put https:// in front of its address");
     co_await say_at_last(answer);
   }
 

@@ -250,7 +250,7 @@ TEST_F(TlsSessionTest, TellsAClientInPlainTextToUseHttps) {
   io_.poll();
   const std::string answer = pipe_->take_received();
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 400 "));
-  EXPECT_THAT(answer, HasSubstr("this port speaks HTTPS; write https://"));
+  EXPECT_THAT(answer, HasSubstr("this port uses HTTPS; put https:// in front"));
   EXPECT_THAT(answer, HasSubstr("Connection: close\r\n"));
   EXPECT_TRUE(pipe_->finished_by_server());
   pass(Limits().linger);

@@ -59,7 +59,7 @@ void read_json(const boost::json::value& from, NoticeTime& time, const std::stri
                json::Problems& problems) {
   const auto* text = from.if_string();
   const auto wall = text != nullptr ? from_rfc3339(*text) : std::nullopt;
-  if (!wall) return problems.add(path, "must be a time like 2026-01-31T12:00:00.250Z");
+  if (!wall) return problems.add(path, "must be a time such as 2026-01-31T12:00:00.250Z");
   time = *wall;
 }
 
@@ -108,12 +108,12 @@ void DeadLetterLog::say() {
   const auto alerts = std::exchange(alerts_, {});
   said_at_ = loop_.now();
   if (count == 1) {
-    return log::error("Sink {}: a notice of alert {} was not delivered ({} so far): {}", sink_,
-                      alerts.front(), total_, why_);
+    return log::error("Sink {}: a notification of alert {} was not delivered ({} so far): {}",
+                      sink_, alerts.front(), total_, why_);
   }
   const std::string_view more = count > alerts.size() ? " and others" : "";
-  log::error("Sink {}: {} notices of alerts {}{} were not delivered ({} so far): {}", sink_, count,
-             fmt::join(alerts, ", "), more, total_, why_);
+  log::error("Sink {}: {} notifications of alerts {}{} were not delivered ({} so far): {}", sink_,
+             count, fmt::join(alerts, ", "), more, total_, why_);
 }
 
 }  // namespace gpuyard::notify

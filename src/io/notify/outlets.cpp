@@ -13,14 +13,14 @@ namespace {
 
 Result<void> check(const std::vector<SinkConfig>& sinks) {
   if (sinks.size() > kMostSinks) {
-    return Error{Errc::invalid, fmt::format("there are {} sinks; at most {} can be told: let one "
-                                            "of them pass alerts on",
-                                            sinks.size(), kMostSinks)};
+    return Error{Errc::invalid,
+                 fmt::format("{} sinks exceed the maximum of {}: let one of them forward alerts",
+                             sinks.size(), kMostSinks)};
   }
   std::set<std::string> names;
   for (const SinkConfig& sink : sinks) {
     if (names.insert(sink.name).second) continue;
-    return Error{Errc::invalid, fmt::format("two sinks are called {}", sink.name)};
+    return Error{Errc::invalid, fmt::format("two sinks have the name {}", sink.name)};
   }
   return {};
 }
@@ -62,7 +62,7 @@ Result<void> Outlets::replace(std::vector<SinkConfig> sinks) {
     }
   }
   for (const auto& [name, queue] : former) {
-    queue->close(fmt::format("the sink {} is not there any more", name));
+    queue->close(fmt::format("the sink {} no longer exists", name));
   }
   still_firing(std::exchange(firing_, {}));
   return {};
@@ -86,13 +86,13 @@ void Outlets::send(const std::string& sink, Notice notice) {
   }
   if (missed_.insert(sink).second) {
     log::error(
-        "Sink {}: a notice of alert {} was not delivered: there is no sink of that name any "
-        "more; others that wait for it go the same way",
+        "Sink {}: a notification of alert {} was dropped because the sink no longer exists; others "
+        "queued for it are dropped as well",
         sink, notice.key);
   }
   loop_.post([told = std::weak_ptr(told_), sink, id = notice.id] {
     const auto still = told.lock();
-    if (still) still->dead(sink, id, fmt::format("there is no sink {}", sink));
+    if (still) still->dead(sink, id, fmt::format("unknown sink {}", sink));
   });
 }
 

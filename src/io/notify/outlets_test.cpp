@@ -47,7 +47,7 @@ TEST(Outlets, SayThatThereIsNoSuchSink) {
   yard.outlets.send("a", hot_gpu("n-1"));
   EXPECT_THAT(yard.told, IsEmpty());
   yard.loop.run_posted();
-  EXPECT_THAT(yard.told, ElementsAre("a never gets n-1: there is no sink a"));
+  EXPECT_THAT(yard.told, ElementsAre("a never gets n-1: unknown sink a"));
 }
 
 TEST(Outlets, LogOnceThatASinkForWhichSomethingWaitsIsNotThereAnyMore) {
@@ -56,8 +56,8 @@ TEST(Outlets, LogOnceThatASinkForWhichSomethingWaitsIsNotThereAnyMore) {
   for (const char* id : {"n-1", "n-2"}) yard.outlets.send("a", about("x/GPU-1", id));
   yard.loop.run_posted();
   EXPECT_THAT(CapturedLog::lines(),
-              ElementsAre(HasSubstr("Sink a: a notice of alert x/GPU-1 was not delivered: there is "
-                                    "no sink of that name any more")));
+              ElementsAre(HasSubstr("Sink a: a notification of alert x/GPU-1 was dropped because "
+                                    "the sink no longer exists")));
   EXPECT_EQ(yard.told.size(), 2U);
 }
 
@@ -110,9 +110,9 @@ TEST(Outlets, GiveUpAfterSixHours) {
   yard.loop.advance(hours(6) - seconds(1));
   EXPECT_THAT(yard.told, IsEmpty());
   yard.loop.advance(seconds(1));
-  EXPECT_THAT(yard.told, ElementsAre("a never gets n-1: given up after 6 hours: no answer"));
+  EXPECT_THAT(yard.told, ElementsAre("a never gets n-1: dropped after 6 hours: no answer"));
   EXPECT_EQ(yard.figures("a").dead_letters_total, 1U);
-  EXPECT_THAT(log.lines(), Contains(HasSubstr("ERROR Sink a: a notice of alert hot/GPU-3")));
+  EXPECT_THAT(log.lines(), Contains(HasSubstr("ERROR Sink a: a notification of alert hot/GPU-3")));
   const std::size_t tries = yard.sinks["a"].tries.size();
   yard.loop.advance(hours(1));
   EXPECT_EQ(yard.sinks["a"].tries.size(), tries);
@@ -268,7 +268,8 @@ TEST(Outlets, LetNoticesWaitBeyondTheRateAndSaySoOnce) {
   EXPECT_EQ(yard.sinks["a"].tries.size(), 12U);
   yard.loop.advance(minutes(2));
   EXPECT_EQ(yard.sinks["a"].tries.size(), 20U);
-  EXPECT_THAT(log.lines(), ElementsAre("WARNING Sink a: more than 6 tries in a minute; 14 wait"));
+  EXPECT_THAT(log.lines(),
+              ElementsAre("WARNING Sink a: more than 6 attempts per minute; 14 waiting"));
 }
 
 TEST(Outlets, LetTheOldestGoWhenTooManyWait) {
@@ -280,9 +281,8 @@ TEST(Outlets, LetTheOldestGoWhenTooManyWait) {
     yard.outlets.send("a", about(std::to_string(i), std::to_string(i)));
   }
   yard.loop.run_posted();
-  EXPECT_THAT(
-      yard.told,
-      ElementsAre("a never gets 1: 1000 others wait for the sink, none of them less severe"));
+  EXPECT_THAT(yard.told, ElementsAre("a never gets 1: 1000 other notifications are queued for the "
+                                     "sink, none of them less severe"));
   EXPECT_EQ(yard.figures("a").queued, kMostQueued);
   EXPECT_EQ(yard.figures("a").dead_letters_total, 1U);
   sink.answers = &takes;
@@ -305,10 +305,10 @@ TEST(Outlets, LetAnInfoGoBeforeAPageWhenTooManyWait) {
   yard.outlets.send("a", about("lost", "page"));
   for (std::size_t i = 1; i <= kMostQueued; ++i) yard.outlets.send("a", small(std::to_string(i)));
   yard.loop.run_posted();
-  EXPECT_THAT(
-      yard.told,
-      ElementsAre("a never gets 1: 1000 others wait for the sink, none of them less severe",
-                  "a never gets 2: 1000 others wait for the sink, none of them less severe"));
+  EXPECT_THAT(yard.told, ElementsAre("a never gets 1: 1000 other notifications are queued for the "
+                                     "sink, none of them less severe",
+                                     "a never gets 2: 1000 other notifications are queued for the "
+                                     "sink, none of them less severe"));
 }
 
 TEST(Outlets, SendThePageFirstOfWhatWaits) {
@@ -336,7 +336,7 @@ TEST(Outlets, KeepWhatWaitsWhenTheirSinksAreReadAgain) {
   yard.reload({other});
   yard.loop.run_posted();  // at once: what was wrong may be what was changed
   EXPECT_THAT(yard.told, ::testing::UnorderedElementsAre(
-                             "a has n-1", "b never gets n-1: the sink b is not there any more"));
+                             "a has n-1", "b never gets n-1: the sink b no longer exists"));
 }
 
 TEST(Outlets, LetATryEndAsItBeganWhenTheirSinksAreReadAgain) {
@@ -367,11 +367,12 @@ TEST(Outlets, NameAllAlertsInTheLogOfWhichANoticeWasNotDelivered) {
   yard.sinks["a"].answers = [](const std::string&) { return Outcome::refused("404"); };
   for (const char* alert : {"x", "y", "z"}) yard.outlets.send("a", about(alert, alert));
   yard.loop.run_posted();
-  EXPECT_THAT(log.lines(),
-              Contains("ERROR Sink a: a notice of alert x was not delivered (1 so far): 404"));
+  EXPECT_THAT(
+      log.lines(),
+      Contains("ERROR Sink a: a notification of alert x was not delivered (1 so far): 404"));
   yard.loop.advance(minutes(1));
   EXPECT_EQ(log.lines().back(),
-            "ERROR Sink a: 2 notices of alerts y, z were not delivered (3 so far): 404");
+            "ERROR Sink a: 2 notifications of alerts y, z were not delivered (3 so far): 404");
   yard.loop.advance(hours(1));
   EXPECT_EQ(log.lines().size(), 3U);  // one of them that the sink fails
 }
@@ -381,11 +382,13 @@ TEST(Outlets, NameSixteenAlertsInOneLineAlsoOfASinkThatIsGone) {
   FakeYard yard({webhook_named("a")});
   for (int i = 0; i < 20; ++i) yard.outlets.send("a", about(std::to_string(i), "n"));
   yard.reload({});
-  EXPECT_THAT(log.lines(),
-              ElementsAre(HasSubstr("a notice of alert 0 was not delivered (1 so far)"),
-                          HasSubstr("19 notices of alerts 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, "
-                                    "13, 14, 15, 16 and others were not delivered (20 so far): "
-                                    "the sink a is not there any more")));
+  EXPECT_THAT(
+      log.lines(),
+      ElementsAre(
+          HasSubstr("a notification of alert 0 was not delivered (1 so far)"),
+          HasSubstr(
+              "19 notifications of alerts 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 "
+              "and others were not delivered (20 so far): the sink a no longer exists")));
 }
 
 TEST(Outlets, WriteToTheLogAtOnce) {

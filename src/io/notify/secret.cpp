@@ -28,8 +28,7 @@ Result<void> check_mode(const std::string& path) {
   if (!S_ISREG(info.st_mode)) return bad_secret(path + " is not a file");
   if ((info.st_mode & S_IRWXO) == 0) return {};
   return bad_secret(
-      fmt::format("{} holds a secret, and others than its owner and group may read or "
-                  "change it; do: chmod o-rwx {}",
+      fmt::format("{} contains a secret, but others can read or change it; run: chmod o-rwx {}",
                   path, shell_word(path)));
 }
 
@@ -44,14 +43,14 @@ Result<Secret> read_secret(const std::string& path) {
   if (secret.empty()) return bad_secret(path + " is empty");
   const bool one_line = std::ranges::none_of(
       secret, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
-  if (!one_line) return bad_secret(path + " must hold one line, the secret");
+  if (!one_line) return bad_secret(path + " must contain one line, the secret");
   return Secret(std::string(secret));
 }
 
 namespace {
 
 Error not_a_url() {
-  return {Errc::invalid, "is not a URL like https://host/path or http://127.0.0.1:9093"};
+  return {Errc::invalid, "is not a URL such as https://host/path or http://127.0.0.1:9093"};
 }
 
 bool is_plain(std::string_view text) {

@@ -96,7 +96,7 @@ bool passes(int status) {
 Outcome judge(const SinkConfig& sink, const Result<http::ClientResponse>& answer) {
   if (!answer) return Outcome::later(answer.error().message);
   if (answer->status / 100 == 2) return Outcome::taken();
-  std::string why = fmt::format("{} answered {}{}", sink.where(), answer->status,
+  std::string why = fmt::format("{} responded with {}{}", sink.where(), answer->status,
                                 explanation(sink, answer->body));
   if (!passes(answer->status)) return Outcome::refused(std::move(why));
   Outcome outcome = Outcome::later(std::move(why));
@@ -183,9 +183,9 @@ void HttpSender::send(std::vector<Notice> notices, Done done) {
     const auto answer = (*fetch)(sink->url.origin, request_for(*sink, notices, now), sink->timeout);
     Outcome outcome = judge(*sink, answer);
     if (!answer && !proxy.empty()) {
-      outcome.why +=
-          fmt::format("; {} is set and not used: to pass a proxy, name it as proxy in [sink.{}]",
-                      proxy, sink->name);
+      outcome.why += fmt::format(
+          "; {} is set but not used: to connect through a proxy, set proxy in [sink.{}]", proxy,
+          sink->name);
     }
     return outcome;
   };

@@ -48,12 +48,12 @@ TEST(Answer, ThatMayPassMeansLater) {
   for (const int status : {408, 425, 429, 500, 502, 503, 504}) {
     const auto outcome = judge(webhook(), response(status));
     EXPECT_EQ(outcome.kind, Outcome::Kind::later) << status;
-    EXPECT_THAT(outcome.why, HasSubstr("example.org answered " + std::to_string(status)));
+    EXPECT_THAT(outcome.why, HasSubstr("example.org responded with " + std::to_string(status)));
   }
   const auto silence =
-      judge(webhook(), Error{Errc::timed_out, "no answer from example.org in time"});
+      judge(webhook(), Error{Errc::timed_out, "no response from example.org in time"});
   EXPECT_EQ(silence.kind, Outcome::Kind::later);
-  EXPECT_EQ(silence.why, "no answer from example.org in time");
+  EXPECT_EQ(silence.why, "no response from example.org in time");
 }
 
 TEST(Answer, ThatWillBeTheSameTomorrowMeansNever) {
@@ -61,7 +61,7 @@ TEST(Answer, ThatWillBeTheSameTomorrowMeansNever) {
     EXPECT_EQ(judge(webhook(), response(status)).kind, Outcome::Kind::refused) << status;
   }
   EXPECT_EQ(judge(webhook(), response(400, "invalid_payload\n")).why,
-            "example.org answered 400: invalid_payload");
+            "example.org responded with 400: invalid_payload");
 }
 
 TEST(Answer, MayAskForPatienceInSeconds) {
@@ -79,10 +79,10 @@ TEST(Answer, IsNotRepeatedWhenItGivesASecretAway) {
   for (const char* echo :
        {"no route /s3cret-path", "token=t0ken-in-query is bad", "me:pa55word?",
         "signed with k3y-of-signature", "unknown Basic bWU6cGE1NXdvcmQ=", "...n-in-quer..."}) {
-    EXPECT_EQ(judge(webhook(), response(401, echo)).why, "example.org answered 401") << echo;
+    EXPECT_EQ(judge(webhook(), response(401, echo)).why, "example.org responded with 401") << echo;
   }
   EXPECT_EQ(judge(webhook(), response(400, "\x1B[2Jno such\nfield ")).why,
-            "example.org answered 400: ?[2Jno such?field");
+            "example.org responded with 400: ?[2Jno such?field");
 }
 
 TEST(Answer, IsNotRepeatedWhenItSaysWhatWeSentEncoded) {
@@ -95,8 +95,10 @@ TEST(Answer, IsNotRepeatedWhenItSaysWhatWeSentEncoded) {
         std::string("url = \"https://pa55@h\"\n")}) {
     const auto sinks = read_sinks("[sink.a]\nkind = \"webhook\"\n" + how, "alerts.toml");
     ASSERT_TRUE(sinks) << sinks.error().message;
-    EXPECT_EQ(judge(sinks->front(), response(401, "pa55 is wrong")).why, "h answered 401") << how;
-    EXPECT_EQ(judge(sinks->front(), response(401, "me? no")).why, "h answered 401: me? no") << how;
+    EXPECT_EQ(judge(sinks->front(), response(401, "pa55 is wrong")).why, "h responded with 401")
+        << how;
+    EXPECT_EQ(judge(sinks->front(), response(401, "me? no")).why, "h responded with 401: me? no")
+        << how;
   }
 }
 
@@ -134,7 +136,7 @@ class Variable {
 
 std::string why_of_silence() {
   Wired wired([](const http::Origin&, const http::ClientRequest&, Duration) {
-    return Answer(Error{Errc::timed_out, "no answer from example.org in time"});
+    return Answer(Error{Errc::timed_out, "no response from example.org in time"});
   });
   wired.send();
   wired.worker->run_all();
@@ -143,16 +145,16 @@ std::string why_of_silence() {
 }
 
 TEST(HttpSender, SaysThatAProxyIsSetAndNotUsed) {
-  EXPECT_EQ(why_of_silence(), "no answer from example.org in time");
+  EXPECT_EQ(why_of_silence(), "no response from example.org in time");
   {
     const Variable set("https_proxy", "http://me:pa55word@127.0.0.1:3128");
     EXPECT_EQ(why_of_silence(),
-              "no answer from example.org in time; https_proxy is set and not used: to pass a "
-              "proxy, name it as proxy in [sink.a]");
+              "no response from example.org in time; https_proxy is set but not used: to "
+              "connect through a proxy, set proxy in [sink.a]");
   }
   const Variable set("https_proxy", "http://127.0.0.1:3128");
   const Variable excepted("no_proxy", "localhost, .example.org");
-  EXPECT_EQ(why_of_silence(), "no answer from example.org in time");
+  EXPECT_EQ(why_of_silence(), "no response from example.org in time");
 }
 
 TEST(HttpSender, SaysNothingOfAProxyThatItUsesOrDoesNotNeed) {
@@ -230,8 +232,8 @@ TEST(Sinks, NeverGiveASecretAwayWhateverTheReceiverSays) {
   }
   loop.advance(std::chrono::hours(7));
   for (const std::string& line : log.lines()) told += line + "\n";
-  EXPECT_THAT(told, HasSubstr("example.org answered 500"));
-  EXPECT_THAT(told, HasSubstr("example.org answered 400"));
+  EXPECT_THAT(told, HasSubstr("example.org responded with 500"));
+  EXPECT_THAT(told, HasSubstr("example.org responded with 400"));
   for (const char* secret : {"s3cret", "t0ken", "pa55", "k3y", "bWU6"}) {
     EXPECT_THAT(told, Not(HasSubstr(secret)));
   }
@@ -282,7 +284,7 @@ TEST_F(Command, ThatFailsIsRunAgainLater) {
 TEST_F(Command, ThatHangsIsEndedAtItsDeadline) {
   const auto outcome = run({"/bin/sleep", "60"}, hot_gpu(), std::chrono::milliseconds(50));
   EXPECT_EQ(outcome.kind, Outcome::Kind::later);
-  EXPECT_THAT(outcome.why, StartsWith("/bin/sleep was ended after"));
+  EXPECT_THAT(outcome.why, StartsWith("/bin/sleep was stopped after"));
 }
 
 }  // namespace

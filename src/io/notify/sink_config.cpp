@@ -134,7 +134,7 @@ constexpr auto kToken = [](SinkDraft& draft) -> Secret& { return draft.bearer_to
 Result<void> set_username(SinkDraft& draft, const Value& value) {
   draft.username = text_of(value);
   if (!draft.username.empty() && draft.username.find(':') == std::string::npos) return {};
-  return wrong("must be a name, and no colon can be in it");
+  return wrong("must be a name without a colon");
 }
 
 Result<void> set_ca_file(SinkDraft& draft, const Value& value) {
@@ -149,7 +149,7 @@ Result<void> set_ca_file(SinkDraft& draft, const Value& value) {
 Result<void> set_proxy(SinkDraft& draft, const Value& value) {
   const auto url = parse_url(text_of(value));
   if (!url || url->origin.tls || url->target.reveal() != "/") {
-    return wrong("must be like http://gateway.example.org:3128");
+    return wrong("must be a URL such as http://gateway.example.org:3128");
   }
   draft.proxy = http::Proxy{url->origin.host, url->origin.port};
   draft.sink.proxy_userinfo = url->userinfo;
@@ -179,7 +179,7 @@ Result<void> authorize(SinkDraft& draft) {
     return wrong("username, bearer_token_file and a user in the URL exclude each other");
   }
   if (login && (draft.username.empty() || draft.password.empty())) {
-    return wrong("username and password_file need each other");
+    return wrong("username and password_file must be set together");
   }
   if (login) {
     const std::string both = draft.username + ":" + draft.password.reveal();
@@ -214,11 +214,11 @@ Result<void> finish_url(SinkDraft& draft) {
     return wrong(fmt::format("a sink of kind {} needs url or url_file", enum_name(sink.kind)));
   }
   if (shows_its_secret(sink)) {
-    return wrong(fmt::format("a sink of kind {} sends a secret: its URL must begin with https",
+    return wrong(fmt::format("a sink of kind {} sends a secret, so its URL must use https",
                              enum_name(sink.kind)));
   }
   if (!draft.ca_file.empty() && !sink.url.origin.tls) {
-    return wrong("ca_file is for a URL that begins with https");
+    return wrong("ca_file requires an https URL");
   }
   sink.url.origin.ca_file = draft.ca_file;
   sink.url.origin.proxy = draft.proxy;
@@ -273,16 +273,17 @@ bool is_name(std::string_view text) {
 
 class SinkReader {
  public:
-  explicit SinkReader(const std::string& file) : file_(file) {}
+  SinkReader(const std::string& file, const std::set<std::string>& only)
+      : file_(file), only_(only) {}
 
   Result<std::vector<SinkConfig>> read(const toml::table& document) {
     for (const auto& [name, node] : document) {
       if (name == "rule") continue;
       const auto* tables = node.as_table();
       if (name != "sink" || tables == nullptr) {
-        return at(name.source(), fmt::format("\"{}\" is not known here; there are tables "
-                                             "[rule.NAME] and [sink.NAME]",
-                                             name.str()));
+        return at(
+            name.source(),
+            fmt::format("unknown \"{}\"; expected a table [rule.NAME] or [sink.NAME]", name.str()));
       }
       if (auto done = read_tables(*tables); !done) return std::move(done).error();
     }
@@ -298,14 +299,15 @@ class SinkReader {
     for (const auto& [name, node] : tables) {
       const auto* table = node.as_table();
       if (table == nullptr || !is_name(name.str())) {
-        return at(name.source(), fmt::format("a sink is a table [sink.NAME], its name of up to {} "
-                                             "letters, digits, '_' and '-'",
+        return at(name.source(), fmt::format("a sink must be a table [sink.NAME], with a name of "
+                                             "up to {} letters, digits, '_' and '-'",
                                              kLongestName));
       }
+      if (!only_.empty() && !only_.contains(std::string(name.str()))) continue;
       if (sinks_.size() == kMostSinks) {
-        return at(name.source(), fmt::format("there are more than {} sinks; let one of them pass "
-                                             "alerts on",
-                                             kMostSinks));
+        return at(name.source(),
+                  fmt::format("there are more than {} sinks; let one of them forward alerts",
+                              kMostSinks));
       }
       auto sink = read_sink(std::string(name.str()), name.source(), *table);
       if (!sink) return std::move(sink).error();
@@ -348,7 +350,7 @@ class SinkReader {
     if (key == keys.end()) return at(where, fmt::format("unknown key \"{}\"; {}", full, known()));
     const auto& kinds = key->kinds;
     if (!kinds.empty() && std::ranges::find(kinds, draft.sink.kind) == kinds.end()) {
-      return at(where, fmt::format("\"{}\" is not for a sink of kind {}; take it out", full,
+      return at(where, fmt::format("\"{}\" is not allowed for a sink of kind {}; remove it", full,
                                    enum_name(draft.sink.kind)));
     }
     const auto type = static_cast<std::size_t>(key->type);
@@ -363,21 +365,23 @@ class SinkReader {
   }
 
   static std::string known() {
-    std::string names = "known are";
+    std::string names = "known keys:";
     for (const SinkKey& key : sink_keys()) names += fmt::format(" {}", key.name);
     return names;
   }
 
   const std::string& file_;
+  const std::set<std::string>& only_;
   std::vector<SinkConfig> sinks_;
 };
 
 }  // namespace
 
-Result<std::vector<SinkConfig>> read_sinks(std::string_view toml, const std::string& file) {
+Result<std::vector<SinkConfig>> read_sinks(std::string_view toml, const std::string& file,
+                                           const std::set<std::string>& only) {
   const auto document = parse_toml(toml, file);
   if (!document) return document.error();
-  return SinkReader(file).read(*document);
+  return SinkReader(file, only).read(*document);
 }
 
 namespace {

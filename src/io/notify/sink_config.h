@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,7 +56,9 @@ std::string unused_proxy(const SinkConfig&);
 // The sinks of one file, in the order of their names. The tables `[rule.NAME]` are read elsewhere;
 // anything else at the top is an error. Errc::invalid has "FILE:LINE: what, why, what to do", and
 // never a secret. Secret files are read here; an unusable one closes only its own sink, because it
-// can be fixed without a change of this file.
-Result<std::vector<SinkConfig>> read_sinks(std::string_view toml, const std::string& file);
+// can be fixed without a change of this file. `only`: the names of the sinks to read, and whose
+// secret files are read; empty: all.
+Result<std::vector<SinkConfig>> read_sinks(std::string_view toml, const std::string& file,
+                                           const std::set<std::string>& only = {});
 
 }  // namespace gpuyard::notify

@@ -56,6 +56,17 @@ TEST_F(ReadSinks, LeavesRulesAlone) {
   EXPECT_EQ(sinks->front().min_level, Level::warning);
 }
 
+TEST_F(ReadSinks, ReadsOnlyTheNamedSinks) {
+  const std::string toml =
+      "[sink.a]\nkind = \"webhook\"\nurl_file = \"/nowhere/a\"\n"
+      "[sink.b]\nkind = \"webhook\"\nurl_file = \"/nowhere/b\"\n";
+  const auto sinks = read_sinks(toml, "x", {"b"});
+  ASSERT_TRUE(sinks) << sinks.error().message;
+  ASSERT_EQ(sinks->size(), 1U);
+  EXPECT_EQ(sinks->front().name, "b");
+  EXPECT_THAT(sinks->front().trouble, HasSubstr("/nowhere/b"));
+}
+
 TEST_F(ReadSinks, HasNoneInAnEmptyFile) {
   const auto sinks = read_sinks("", "x");
   ASSERT_TRUE(sinks);
@@ -99,7 +110,7 @@ TEST_F(ReadSinks, ReadsAProxyAndItsLogin) {
         "alerts.toml");
     ASSERT_FALSE(refused) << bad;
     EXPECT_EQ(refused.error().message,
-              "alerts.toml:4: sink.a.proxy: must be like http://gateway.example.org:3128");
+              "alerts.toml:4: sink.a.proxy: must be a URL such as http://gateway.example.org:3128");
   }
 }
 
@@ -145,18 +156,18 @@ TEST_F(ReadSinks, SaysWhereAndWhatIsWrong) {
     const char* error;
   };
   for (const auto& [toml, error] : {
-           Case{"\n[sinks.a]\n", "alerts.toml:2: \"sinks\" is not known here; there are tables"},
-           Case{"sink = 3\n", "alerts.toml:1: \"sink\" is not known here"},
-           Case{"[sink]\na = 3\n", "alerts.toml:2: a sink is a table [sink.NAME]"},
-           Case{"[sink.\"a b\"]\nkind = \"log\"\n", "alerts.toml:1: a sink is a table"},
+           Case{"\n[sinks.a]\n", "alerts.toml:2: unknown \"sinks\"; expected a table"},
+           Case{"sink = 3\n", "alerts.toml:1: unknown \"sink\""},
+           Case{"[sink]\na = 3\n", "alerts.toml:2: a sink must be a table [sink.NAME]"},
+           Case{"[sink.\"a b\"]\nkind = \"log\"\n", "alerts.toml:1: a sink must be a table"},
            Case{"\n\n[sink.a]\n", "alerts.toml:3: sink.a has no kind"},
            Case{"[sink.a]\nkind = \"email\"\n",
                 "alerts.toml:2: sink.a.kind: must be one of log, command, webhook"},
            Case{"[sink.a]\nkind = 3\n", "alerts.toml:2: sink.a.kind must be a string"},
            Case{"[sink.a]\nkind = \"log\"\ncolour = 3\n",
-                "alerts.toml:3: unknown key \"sink.a.colour\"; known are kind min_level"},
+                "alerts.toml:3: unknown key \"sink.a.colour\"; known keys: kind min_level"},
            Case{"[sink.a]\nkind = \"log\"\n\nurl = \"https://x\"\n",
-                "alerts.toml:4: \"sink.a.url\" is not for a sink of kind log; take it out"},
+                "alerts.toml:4: \"sink.a.url\" is not allowed for a sink of kind log; remove it"},
            Case{"[sink.a]\nkind = \"log\"\nmin_level = \"bad\"\n",
                 "alerts.toml:3: sink.a.min_level: must be one of info, warning, error, critical"},
            Case{"[sink.a]\nkind = \"command\"\n",
@@ -168,7 +179,7 @@ TEST_F(ReadSinks, SaysWhereAndWhatIsWrong) {
            Case{"[sink.a]\nkind = \"webhook\"\n",
                 "alerts.toml:1: sink.a: a sink of kind webhook needs url or url_file"},
            Case{"[sink.a]\nkind = \"webhook\"\nurl = \"ftp://x\"\n",
-                "alerts.toml:3: sink.a.url: is not a URL like https://host/path"},
+                "alerts.toml:3: sink.a.url: is not a URL such as https://host/path"},
            Case{"[sink.a]\nkind = \"webhook\"\nurl = \"http://x\"\nsecret_file = \"key\"\n",
                 "alerts.toml:4: sink.a.secret_file: must be an absolute path"},
            Case{"[sink.a]\nkind = \"webhook\"\nurl = \"http://x\"\ntimeout_s = 0\n",
@@ -176,11 +187,13 @@ TEST_F(ReadSinks, SaysWhereAndWhatIsWrong) {
            Case{"[sink.a]\nkind = \"webhook\"\nurl = \"http://x\"\nrate_per_minute = 0\n",
                 "alerts.toml:4: sink.a.rate_per_minute: must be 1 to 6000"},
            Case{"[sink.a]\nkind = \"webhook\"\nurl = \"http://x\"\nusername = \"me\"\n",
-                "alerts.toml:1: sink.a: username and password_file need each other"},
+                "alerts.toml:1: sink.a: username and password_file must be set together"},
            Case{"[sink.a]\nkind = \"slack\"\nurl = \"http://hooks.slack.com/x\"\n",
-                "alerts.toml:1: sink.a: a sink of kind slack sends a secret: its URL must begin"},
+                "alerts.toml:1: sink.a: a sink of kind slack sends a secret, so its URL must use "
+                "https"},
            Case{"[sink.a]\nkind = \"slack\"\nurl = \"http://127.example.org/x\"\n",
-                "alerts.toml:1: sink.a: a sink of kind slack sends a secret: its URL must begin"},
+                "alerts.toml:1: sink.a: a sink of kind slack sends a secret, so its URL must use "
+                "https"},
            Case{"[sink.a]\nkind = \"pagerduty\"\n",
                 "alerts.toml:1: sink.a: a sink of kind pagerduty needs routing_key_file"},
            Case{"[sink.a\n", "alerts.toml:1: "},
@@ -193,10 +206,9 @@ TEST_F(ReadSinks, RefusesASecretThatOthersCanRead) {
   const std::string path = file("key", "s3cret", 0644);
   const std::string toml =
       "[sink.a]\nkind = \"webhook\"\nurl = \"https://x\"\nsecret_file = \"" + path + "\"\n";
-  EXPECT_EQ(trouble_of(toml), "alerts.toml:4: sink.a.secret_file: " + path +
-                                  " holds a secret, and others than its owner and group may read "
-                                  "or change it; do: chmod o-rwx " +
-                                  path);
+  EXPECT_EQ(trouble_of(toml),
+            "alerts.toml:4: sink.a.secret_file: " + path +
+                " contains a secret, but others can read or change it; run: chmod o-rwx " + path);
   ::chmod(path.c_str(), 0640);
   EXPECT_EQ(trouble_of(toml), "");
 }
@@ -217,7 +229,7 @@ TEST_F(ReadSinks, InvalidFileClosesOnlyItsOwnSink) {
   EXPECT_THAT(trouble_of(webhook + "\"/nowhere/x\"\n"), HasSubstr("opening /nowhere/x: No such"));
   const std::string plain = file("url", "http://hooks.slack.com/x");
   EXPECT_THAT(trouble_of("[sink.s]\nkind = \"slack\"\nurl_file = \"" + plain + "\"\n"),
-              HasSubstr("its URL must begin with https"));
+              HasSubstr("its URL must use https"));
 }
 
 TEST_F(ReadSinks, RefusesAnEmptySecretAndOneOfTwoLines) {
@@ -226,7 +238,7 @@ TEST_F(ReadSinks, RefusesAnEmptySecretAndOneOfTwoLines) {
                       file("key", text) + "\"\n");
   };
   EXPECT_THAT(error(" \n"), EndsWith("/key is empty"));
-  EXPECT_THAT(error("a\nb\n"), EndsWith("/key must hold one line, the secret"));
+  EXPECT_THAT(error("a\nb\n"), EndsWith("/key must contain one line, the secret"));
   EXPECT_THAT(error(std::string(kMostSecretBytes + 1, 'x')), HasSubstr("larger than 4096 bytes"));
 }
 

@@ -53,7 +53,8 @@ void SinkQueue::make_room() {
     return is_under_way(entry) ? UINT_MAX : entry.notice.severity;
   };
   bury(std::ranges::min_element(entries_, {}, weight),
-       fmt::format("{} others wait for the sink, none of them less severe", kMostQueued));
+       fmt::format("{} other notifications are queued for the sink, none of them less severe",
+                   kMostQueued));
 }
 
 void SinkQueue::repeat(std::vector<Notice> firing) {
@@ -82,7 +83,7 @@ void SinkQueue::pump() {
   const TimePoint may = nothing ? TimePoint::max() : std::max(ready, rate_.free_at());
   if (may <= loop_.now()) return start(*next);
   if (!nothing && ready <= loop_.now() && !std::exchange(said_that_it_waits_, true)) {
-    log::warning("Sink {}: more than {} tries in a minute; {} wait", config_.name,
+    log::warning("Sink {}: more than {} attempts per minute; {} waiting", config_.name,
                  config_.rate_per_minute, entries_.size());
   }
   const TimePoint wake = std::min({may, repeat_at_, oldest_expires()});
@@ -122,8 +123,8 @@ TimePoint SinkQueue::oldest_expires() const {
 void SinkQueue::give_up_on_old() {
   constexpr auto kHours = std::chrono::duration_cast<std::chrono::hours>(kGiveUp).count();
   while (!entries_.empty() && oldest_expires() <= loop_.now() && !is_under_way(entries_.front())) {
-    bury(entries_.begin(), fmt::format("given up after {} hours: {}", kHours,
-                                       last_error_.value_or("its turn did not come")));
+    bury(entries_.begin(), fmt::format("dropped after {} hours: {}", kHours,
+                                       last_error_.value_or("it was still waiting in the queue")));
   }
 }
 
@@ -183,7 +184,8 @@ void SinkQueue::on_taken(const Entries::iterator& entry) {
 }
 
 void SinkQueue::note_success() {
-  if (failing_since_) log::info("Sink {} ({}) takes notices again", config_.name, config_.where());
+  if (failing_since_)
+    log::info("Sink {} ({}) accepts notifications again", config_.name, config_.where());
   if (failures_ >= kDown) {
     for (Entry& entry : entries_) entry.again_at = loop_.now();
   }

@@ -3,8 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "base/json_reader.h"
-#include "base/json_writer.h"
 #include "store/sqlite.h"
 #include "store/unreadable.h"
 
@@ -75,11 +73,12 @@ Result<andon::Kept> load_alerts(Database& database) {
       "INTEGER)) FROM unreadable_rows WHERE origin = 'alerts'), 0))");
   if (!last) return last.error();
   kept.last_number = static_cast<std::uint64_t>(*last);
-  auto sound = read_sound(kept.firing, database, kFiring, kAlert);
-  if (!sound) return std::move(sound).error();
-  auto read = read_into(kept.silences, database,
-                        "SELECT id, rule, gpu, by, comment, since_ms, until_ms FROM alert_silences",
-                        kSilence);
+  auto read = read_sound(kept.firing, database, kFiring, kAlert);
+  if (read) {
+    read = read_into(kept.silences, database,
+                     "SELECT id, rule, gpu, by, comment, since_ms, until_ms FROM alert_silences",
+                     kSilence);
+  }
   if (read) {
     read = read_into(kept.outgoing, database,
                      "SELECT number, id, sink, body FROM alert_outbox ORDER BY number", kOutgoing);
@@ -90,8 +89,7 @@ Result<andon::Kept> load_alerts(Database& database) {
 
 Result<void> put_bad_alerts_aside(Database& database) {
   std::vector<Alert> firing;
-  auto read = read_sound(firing, database, kFiring, kAlert);
-  return read ? Result<void>() : std::move(read).error();
+  return read_sound(firing, database, kFiring, kAlert);
 }
 
 Result<void> save_alerts(Database& database, const andon::AlertEntry& entry) {

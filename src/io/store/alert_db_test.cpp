@@ -38,7 +38,7 @@ Alert alert(std::uint64_t number) {
 Alert resolved(Alert one) {
   one.state = andon::State::resolved;
   one.resolved = WallTime(std::chrono::milliseconds(9000));
-  one.ending = "its rule is gone";
+  one.ending = "its rule was removed";
   return one;
 }
 

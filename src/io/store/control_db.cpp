@@ -301,7 +301,7 @@ bool ControlDb::save_now(control::ControlEntry entry, const Kept& kept) {
       },
       Durability::normal);
   if (!taken) {
-    for (const Waiting& one : overtaken) one.kept(Error{Errc::busy, "too much waits for the disk"});
+    for (const Waiting& one : overtaken) one.kept(Error{Errc::busy, "the disk queue is full"});
   }
   return taken;
 }
@@ -323,7 +323,7 @@ void ControlDb::keep_waiting() {
         for (const Waiting& one : *all) one.kept(done);
       });
   if (taken) return;
-  for (const Waiting& one : *all) one.kept(Error{Errc::busy, "too much waits for the disk"});
+  for (const Waiting& one : *all) one.kept(Error{Errc::busy, "the disk queue is full"});
 }
 
 bool ControlDb::audit(control::AuditQuestion question,

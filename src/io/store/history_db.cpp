@@ -32,7 +32,8 @@ Result<void> HistoryDb::open() {
   if (!layout) return layout.error();
   if (*layout != 0 && *layout != HistoryTables::kLayout) {
     return Error{Errc::invalid,
-                 fmt::format("{} has layout {}, which this gpuyard does not know", path_, *layout)};
+                 fmt::format("{} has layout {}, which this version of gpuyard does not support",
+                             path_, *layout)};
   }
   auto tables = HistoryTables::in(*std::move(database));
   if (!tables) return std::move(tables).error();
@@ -56,7 +57,7 @@ Result<void> HistoryDb::keep(const Work& work) {
   if (!done) {
     failed(done.error());
   } else if (!trouble_.empty()) {
-    log::info("history: {} is written again", path_);
+    log::info("history: writing to {} again", path_);
     trouble_.clear();
   }
   return done;
@@ -168,7 +169,7 @@ Result<std::vector<Past>> HistoryDb::read(const DaemonRun& present, const histor
 std::vector<std::string> HistoryDb::notes() const {
   std::vector<std::string> notes;
   if (!moved_.empty()) notes.push_back(moved_);
-  if (!trouble_.empty()) notes.push_back("nothing is written to disk now: " + trouble_);
+  if (!trouble_.empty()) notes.push_back("not writing to disk: " + trouble_);
   return notes;
 }
 
@@ -177,8 +178,7 @@ void HistoryDb::failed(const Error& error) {
   tables_.reset();
   forgot_ms_ = INT64_MIN;
   if (trouble_.empty()) {
-    log::warning("history: {}; what is in memory goes on, and the disk is tried again",
-                 error.message);
+    log::warning("history: {}; continuing in memory and retrying the disk", error.message);
   }
   trouble_ = error.message;
 }
@@ -192,7 +192,9 @@ void HistoryDb::move_aside(const std::string& why) {
   if (std::rename(path_.c_str(), aside.c_str()) != 0) {
     return failed(system_error("moving " + path_ + " aside"));
   }
-  moved_ = fmt::format("the history on disk began anew: {}; the old file is {}", why, aside);
+  moved_ = fmt::format(
+      "the history on disk was replaced with a new one: {}; the old file was moved to {}", why,
+      aside);
   log::warning("history: {}", moved_);
 }
 

@@ -172,7 +172,7 @@ TEST_F(HistoryDbTest, WhatIsNoDatabaseIsMovedAsideAndSaidOnce) {
   ASSERT_TRUE(db.put(present, {minutes(0, kHourMs)}));
   ASSERT_TRUE(db.put(present, {minutes(0, kHourMs)}));
   EXPECT_EQ(count(db, present), 60U);
-  EXPECT_THAT(db.notes(), ElementsAre(HasSubstr("began anew")));
+  EXPECT_THAT(db.notes(), ElementsAre(HasSubstr("was replaced with a new one")));
   EXPECT_TRUE(std::filesystem::exists(path() + ".aside"));
   EXPECT_EQ(log.lines().size(), 1U);
 }
@@ -215,7 +215,7 @@ TEST_F(HistoryDbTest, AMissingDirectoryIsSaidOnceAndTriedAgain) {
   EXPECT_FALSE(db.put(present, {minutes(0, kHourMs)}));
   EXPECT_FALSE(db.put(present, {minutes(0, kHourMs)}));
   EXPECT_EQ(log.lines().size(), 1U);
-  EXPECT_THAT(db.notes(), ElementsAre(HasSubstr("nothing is written")));
+  EXPECT_THAT(db.notes(), ElementsAre(HasSubstr("not writing to disk")));
   std::filesystem::create_directory(later);
   EXPECT_TRUE(db.put(present, {minutes(0, kHourMs)}));
   EXPECT_THAT(db.notes(), IsEmpty());
@@ -249,7 +249,7 @@ TEST_F(HistoryDbTest, AFullDiskIsSaidOnceAndLosesNothingThatWasStored) {
     const FullDisk full(4096);
     for (int i = 0; i < 3; ++i) EXPECT_FALSE(db.put(present, {minutes(0, 200 * kHourMs)}));
     EXPECT_EQ(log.lines().size(), 1U);
-    EXPECT_THAT(db.notes(), ElementsAre(HasSubstr("nothing is written")));
+    EXPECT_THAT(db.notes(), ElementsAre(HasSubstr("not writing to disk")));
   }
   EXPECT_EQ(count(db, present), 60U);
   ASSERT_TRUE(db.put(present, {minutes(0, 200 * kHourMs)}));

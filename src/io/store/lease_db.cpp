@@ -12,11 +12,11 @@ using lease::Lease;
 using lease::LeaseEntry;
 
 Error too_much() {
-  return {Errc::busy, "too much waits for the disk"};
+  return {Errc::busy, "the disk queue is full"};
 }
 
 Error out_of_order() {
-  return {Errc::unavailable, "what came before it could not be kept; it is read again first"};
+  return {Errc::unavailable, "earlier data could not be written; it is read back first"};
 }
 
 }  // namespace

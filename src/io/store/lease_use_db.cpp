@@ -296,9 +296,8 @@ std::vector<std::string> LeaseUseDb::notes() const {
   auto notes = store_.notes();
   if (folding_->needed) {
     notes.push_back(
-        fmt::format("usage.db has reached {} MiB: of the users with most leases, those that are "
-                    "over share a row "
-                    "for each day and GPU, the oldest first",
+        fmt::format("usage.db has reached {} MiB: ended leases of the users with the most leases "
+                    "are merged into one row per day and GPU, oldest first",
                     most_bytes_ >> 20));
   }
   return notes;

@@ -59,8 +59,7 @@ Result<std::vector<KnownBoard>> load_boards(Database& database, const std::strin
 
 Result<void> put_bad_boards_aside(Database& database) {
   std::vector<KnownBoard> boards;
-  auto read = read_sound(boards, database, boards_of(""), kBoard);
-  return read ? Result<void>() : std::move(read).error();
+  return read_sound(boards, database, boards_of(""), kBoard);
 }
 
 Result<void> save_boards(Database& database, const MachineChanges& changes) {

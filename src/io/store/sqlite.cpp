@@ -151,6 +151,11 @@ Blob Statement::blob(int column) const {
   return {bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column))};
 }
 
+std::string_view Statement::name(int column) const {
+  const char* const name = sqlite3_column_name(statement_.get(), column);
+  return name == nullptr ? std::string_view() : name;
+}
+
 void Database::Close::operator()(sqlite3* database) const {
   sqlite3_close_v2(database);
 }
@@ -308,7 +313,7 @@ std::string json_list(std::string_view with_commas) {
 }
 
 void RowReader::fault(std::string_view what) {
-  if (fault_.empty()) fault_ = fmt::format("column {}: {}", at_, what);
+  if (fault_.empty()) fault_ = fmt::format("column {}: {}", row_.name(at_ - 1), what);
 }
 
 }  // namespace gpuyard::store

@@ -71,6 +71,7 @@ class Statement {
   double real(int column) const;
   std::string_view text(int column) const;
   Blob blob(int column) const;
+  std::string_view name(int column) const;
 
  private:
   friend class Database;
@@ -250,7 +251,7 @@ class RowReader {
   void as(T& value, To&&, From&& from) {
     std::decay_t<std::invoke_result_t<To, const T&>> form{};
     take(form);
-    if (!from(form, value)) fault("makes no sense");
+    if (!from(form, value)) fault("is invalid");
   }
   template <class T, class Columns>
   void maybe(std::optional<T>& value, int count, Columns&& columns) {
@@ -259,7 +260,7 @@ class RowReader {
     at_ += count;
   }
 
-  // "column 3: out of range"; "" where all made sense.
+  // "column uid: out of range"; "" where all made sense.
   const std::string& fault() const { return fault_; }
 
  private:
@@ -277,7 +278,7 @@ class RowReader {
       value = Duration(row_.integer(at_++));
     } else if constexpr (DescribedEnum<T>) {
       const auto known = enum_from_name<T>(row_.text(at_++));
-      if (!known) fault("its word is not known here");
+      if (!known) fault("unknown value");
       value = known.value_or(T{});
     } else if constexpr (is_vector<T>) {
       auto read = json::from_json<T>(row_.text(at_++));

@@ -37,10 +37,11 @@ Result<void> bring_up_to_date(Database& database, StateDb::Layout steps) {
   const auto newest = static_cast<std::int64_t>(steps.size());
   if (*layout == newest) return {};
   if (*layout > newest || *layout < 0) {
-    return Error{Errc::conflict,
-                 fmt::format("{} has layout {}, and this gpuyard knows {} at most: it is a newer "
-                             "one's. Start that one, or move the file away",
-                             database.path(), *layout, newest)};
+    return Error{
+        Errc::conflict,
+        fmt::format("{} has layout {}, but this version of gpuyard supports {} at most: it was "
+                    "written by a newer version. Start that version, or move the file away",
+                    database.path(), *layout, newest)};
   }
   return database.transaction([&]() -> Result<void> {
     for (auto step = static_cast<std::size_t>(*layout); step < steps.size(); ++step) {
@@ -143,11 +144,12 @@ Result<void> StateDb::put_aside(const Error& why) {
   // The journal first: a new database must not meet the journal of the old one.
   for (const char* const part : {"-wal", "-shm", ""}) {
     if (std::rename((path_ + part).c_str(), (to + part).c_str()) != 0 && errno != ENOENT) {
-      return system_error(fmt::format("putting {}{} aside, which is corrupt", path_, part));
+      return system_error(fmt::format("moving the corrupt {}{} aside", path_, part));
     }
   }
   put_aside_.push_back(
-      fmt::format("{} was corrupt ({}), is kept as {}, and began anew", path_, why.message, to));
+      fmt::format("{} was corrupt ({}); it was moved to {} and replaced with a new one", path_,
+                  why.message, to));
   return {};
 }
 
@@ -235,11 +237,12 @@ Result<void> check_local(const std::string& directory) {
   }
   const auto network = network_file_system(magic, type);
   if (!network) return {};
-  return Error{Errc::denied,
-               fmt::format("{} is on a network file system ({}), whose locks and syncs cannot be "
-                           "relied on: a GPU could be given to two. Name a directory on a disk of "
-                           "this machine: gpuyard serve --state DIR",
-                           directory, *network)};
+  return Error{
+      Errc::denied,
+      fmt::format(
+          "{} is on a network file system ({}), whose locks and syncs are not reliable: a GPU "
+          "could be leased twice. Use a directory on a local disk: gpuyard serve --state DIR",
+          directory, *network)};
 }
 
 StateStore::StateStore(Worker& worker, Worker& reads, std::string path, StateDb::Layout layout,
@@ -301,15 +304,14 @@ void StateStore::on_committed(const Group& group, const Outcome& outcome) {
 
 void StateStore::note_trouble(const std::optional<Error>& trouble) {
   if (trouble && trouble != trouble_) log::warning("{}: {}", path_, trouble->message);
-  if (trouble_ && !trouble) log::info("{} is kept again", path_);
+  if (trouble_ && !trouble) log::info("writing to {} again", path_);
   trouble_ = trouble;
 }
 
 std::vector<std::string> StateStore::notes() const {
   std::vector<std::string> notes = put_aside_;
   if (trouble_) {
-    notes.push_back(
-        fmt::format("{} cannot be kept now: {}; trying again", path_, trouble_->message));
+    notes.push_back(fmt::format("cannot write to {}: {}; retrying", path_, trouble_->message));
   }
   return notes;
 }

@@ -213,7 +213,7 @@ class StateStore {
           if (!answer && answer.error().code == Errc::invalid) check_whole();
           answered(std::move(answer));
         }));
-    if (!posted) answered(Error{Errc::busy, "too much waits for the disk; ask again"});
+    if (!posted) answered(Error{Errc::busy, "the disk queue is full; try again"});
   }
   // Checks the file after a reader found it corrupt; the writer puts a corrupt one aside.
   void check_whole();

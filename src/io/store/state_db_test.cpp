@@ -124,7 +124,7 @@ TEST_F(StateDbTest, ANewerOneIsLeftAsItIs) {
   const auto done = commit(state, nothing);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, Errc::conflict);
-  EXPECT_THAT(done.error().message, ::testing::HasSubstr("a newer one's"));
+  EXPECT_THAT(done.error().message, ::testing::HasSubstr("written by a newer version"));
   EXPECT_TRUE(state.put_aside().empty());
   EXPECT_EQ(files("state.db.corrupt"), 0U);
 }
@@ -306,13 +306,13 @@ TEST_F(StateStoreTest, AGroupThatFailsIsToldToAllOfIt) {
   worker_.run_all();
   EXPECT_THAT(failed_, ElementsAre(1));
   ASSERT_EQ(store_->notes().size(), 1U);
-  EXPECT_THAT(store_->notes()[0], HasSubstr("disk full; trying again"));
+  EXPECT_THAT(store_->notes()[0], HasSubstr("disk full; retrying"));
   outcome_ = {};
   run(2);
   worker_.run_all();
   EXPECT_THAT(kept_, ElementsAre(2));
   EXPECT_THAT(store_->notes(), IsEmpty());
-  EXPECT_THAT(log_.lines().back(), HasSubstr("is kept again"));
+  EXPECT_THAT(log_.lines().back(), HasSubstr("INFO writing to "));
 }
 
 TEST_F(StateStoreTest, TroubleThatGoesOnIsLoggedOnce) {

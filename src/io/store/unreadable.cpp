@@ -51,7 +51,7 @@ Result<void> withhold(Database& database, const Rows& of, const UnreadableRow& o
   for (const DeviceId& gpu : **gpus) {
     const bool any = gpu == lease::kEveryGpu;
     const std::string reason = fmt::format(
-        "{} {} ({}: {})", of.what,
+        "{} {} ({}: {}); check the GPU, then uncordon it (see docs/recovery.md)", of.what,
         any ? "could not be read and may be of any GPU" : "of this GPU could not be read",
         printable(one.key), printable(one.error));
     auto done = run(database,
@@ -87,13 +87,16 @@ Result<void> put_aside(Database& database, const Rows& of, const std::vector<Unr
     if (done) done = run(database, remove, one.key);
     if (!done) return done;
     if (i >= kMostSaid) continue;
-    database.remark(fmt::format("{}: the row {} of {} could not be read ({}) and was put aside",
-                                database.path(), printable(one.key), of.table,
-                                printable(one.error)));
+    database.remark(
+        fmt::format("{}: row {} of the table {} could not be read ({}) and was moved to the table "
+                    "unreadable_rows; see docs/recovery.md",
+                    database.path(), printable(one.key), of.table, printable(one.error)));
   }
   if (bad.size() > kMostSaid) {
-    database.remark(fmt::format("{}: {} more rows of {} could not be read and were put aside",
-                                database.path(), bad.size() - kMostSaid, of.table));
+    database.remark(
+        fmt::format("{}: {} more rows of the table {} could not be read and were moved to the "
+                    "table unreadable_rows",
+                    database.path(), bad.size() - kMostSaid, of.table));
   }
   return run(database,
              "DELETE FROM unreadable_rows WHERE number <= (SELECT max(number) FROM "

@@ -76,13 +76,10 @@ Result<std::vector<UnreadableRow>> read_unsound(std::vector<Record>& records, Da
 
 // The same, but puts the others aside.
 template <class Record, class Columns, class... Values>
-Result<std::vector<UnreadableRow>> read_sound(std::vector<Record>& records, Database& database,
-                                              const Rows& of, const Columns& columns,
-                                              const Values&... values) {
+Result<void> read_sound(std::vector<Record>& records, Database& database, const Rows& of,
+                        const Columns& columns, const Values&... values) {
   auto bad = read_unsound(records, database, of, columns, values...);
-  if (!bad) return bad;
-  if (auto done = put_aside(database, of, *bad); !done) return std::move(done).error();
-  return bad;
+  return bad ? put_aside(database, of, *bad) : std::move(bad).error();
 }
 
 }  // namespace gpuyard::store

@@ -90,8 +90,12 @@ TEST_F(UnreadableRows, TokenWithUnreadableRightsIsDropped) {
   EXPECT_EQ(rows[0].origin, "tokens");
   EXPECT_EQ(rows[0].key, "spoilt");
   EXPECT_THAT(rows[0].error, HasSubstr("column"));
-  EXPECT_THAT(store_->notes(), ElementsAre(HasSubstr("the row spoilt of tokens")));
-  EXPECT_THAT(log_.lines(), Contains(HasSubstr("the row spoilt of tokens")));
+  EXPECT_THAT(
+      store_->notes(),
+      ElementsAre(HasSubstr("row spoilt of the table tokens could not be read (column gpus: ")));
+  EXPECT_THAT(
+      log_.lines(),
+      Contains(HasSubstr("row spoilt of the table tokens could not be read (column gpus: ")));
 }
 
 TEST_F(UnreadableRows, CanBeInsertedAgainFromTheirContent) {
