@@ -130,10 +130,9 @@ class GPUDevice(Model):
     total_memory_mb: Optional[int]
     # Unallocated memory, MiB, rounded down.
     free_memory_mb: Optional[int]
-    # Total less free, MiB, rounded down: all processes and what the driver reserves.
+    # Total minus free, MiB, rounded down: all processes and the driver's reserve.
     used_memory_mb: Optional[int]
-    # Share of the driver's sample period in which a kernel was resident; null where not
-    # supported.
+    # Share of the driver's sample period in which a kernel was resident; null if not supported.
     utilization_percent: Optional[int]
     # Core temperature, degrees Celsius.
     temperature_c: Optional[int]
@@ -197,44 +196,43 @@ class ErrorAnswer(Model):
 class Process(Model):
     """Process of the API."""
 
-    # Process id as the driver sees it; a container may know it by another.
+    # PID as seen by the driver; it may differ inside a container.
     pid: int
     kind: str
-    # Device memory; null if not told.
+    # Device memory; null if not reported.
     memory_bytes: Optional[int]
-    # Share of the streaming multiprocessors since the list before; null if not told.
+    # Share of the streaming multiprocessors since the previous list; null if not reported.
     sm_percent: Optional[int]
     # Name of the effective user.
     user: Optional[str]
     uid: Optional[int]
-    # The kernel's name for the process, of at most 15 bytes; the process may change it.
+    # Name of the process in the kernel, at most 15 bytes; the process can change it.
     command: Optional[str]
-    # Id of the outermost container, or its name where it has no id; null for one in none.
+    # ID of the outermost container, or its name if it has no ID; null: not in a container.
     container: Optional[str]
-    # docker, containerd, crio, podman, lxc or systemd-nspawn; null where the control group does
-    # not tell.
+    # docker, containerd, crio, podman, lxc or systemd-nspawn; null if the control group does not
+    # show it.
     container_runtime: Optional[str]
-    # UID of the Kubernetes pod; null for one in none.
+    # UID of the Kubernetes pod; null: not in a pod.
     pod: Optional[str]
-    # Slurm's id of the job; null for one in none.
+    # Slurm job ID; null: not in a job.
     slurm_job: Optional[str]
     slurm_step: Optional[str]
-    # Service or scope of systemd; null for one in none.
+    # systemd service or scope; null: none.
     unit: Optional[str]
-    # Slice of systemd: that of a user is named by who logged in.
+    # systemd slice; a user slice is named after the login user.
     slice: Optional[str]
     # When the process started.
     started_at: Optional[str]
-    # The same since the machine was booted, exact to 10 ms: with the pid it names one process for
-    # ever.
+    # Start time since boot, exact to 10 ms; with the PID it identifies a process uniquely.
     started_after_boot_ms: Optional[int]
-    # CPU time of all its threads between the last two looks, in percent of one core; null before
-    # the second look.
+    # CPU time of all its threads between the last two samples, in percent of one core; null
+    # before the second sample.
     cpu_percent: Optional[float]
-    # Resident memory of the machine, not of the GPU.
+    # Resident host memory, not GPU memory.
     host_memory_bytes: Optional[int]
-    # For each field that is null because it is not known: its key, and why; "process" if nothing
-    # is known but what the driver tells.
+    # For each unknown field: its key and the reason; "process" if only the driver's data is
+    # known.
     missing: Mapping[str, str]
 
     _shape: ClassVar[Shape] = (
@@ -264,7 +262,7 @@ class Process(Model):
 class XidErrors(Model):
     """XidErrors of the API."""
 
-    # The driver's number; null for all beyond the first 16 different ones of a GPU.
+    # Xid; null: all Xids beyond the first 16 different ones of a GPU.
     xid: Optional[int]
     count: int
     # RFC 3339.
@@ -301,15 +299,15 @@ class Readings(Model):
     minor_number: Optional[int]
     # Installed device memory.
     memory_total_bytes: Optional[int]
-    # Device memory nobody has allocated.
+    # Unallocated device memory.
     memory_free_bytes: Optional[int]
-    # Device memory allocated by all processes, and what the driver reserves: total - free.
+    # Device memory in use: allocated by processes or reserved by the driver (total - free).
     memory_used_bytes: Optional[int]
-    # Device memory the driver and the firmware keep for themselves; a part of used.
+    # Device memory reserved by the driver and firmware; part of used.
     memory_reserved_bytes: Optional[int]
     # Size of the BAR1 window through which the host reaches device memory.
     bar1_total_bytes: Optional[int]
-    # Part of the BAR1 window that nothing is mapped to.
+    # Unmapped part of the BAR1 window.
     bar1_free_bytes: Optional[int]
     # Part of the BAR1 window in use.
     bar1_used_bytes: Optional[int]
@@ -325,11 +323,11 @@ class Readings(Model):
     temperature_core_celsius: Optional[int]
     # Memory temperature.
     temperature_memory_celsius: Optional[int]
-    # Core temperature at which the hardware slows the GPU down.
+    # Core temperature at which the hardware throttles the GPU.
     temperature_slowdown_celsius: Optional[int]
     # Core temperature at which the GPU shuts down.
     temperature_shutdown_celsius: Optional[int]
-    # Highest core temperature for normal operation; above it the driver slows the GPU down.
+    # Highest core temperature for normal operation; above it, the driver throttles the GPU.
     temperature_core_max_celsius: Optional[int]
     # Highest memory temperature for normal operation.
     temperature_memory_max_celsius: Optional[int]
@@ -339,11 +337,11 @@ class Readings(Model):
     power_draw_average_w: Optional[float]
     # Power drawn by the whole board at this moment.
     power_draw_instant_w: Optional[float]
-    # Power limit the GPU enforces now.
+    # Power limit currently enforced.
     power_limit_w: Optional[float]
-    # Power limit that software has asked for.
+    # Power limit requested by software.
     power_limit_set_w: Optional[float]
-    # Power limit after the driver was loaded.
+    # Default power limit.
     power_limit_default_w: Optional[float]
     # Lowest power limit that can be set.
     power_limit_min_w: Optional[float]
@@ -369,29 +367,29 @@ class Readings(Model):
     clock_video_max_mhz: Optional[int]
     # Why clocks are below their maximum; idle and sw_power_cap are part of normal operation.
     throttle_reasons: Optional[list[str]]
-    # Time the driver has slowed the GPU down because of heat.
+    # Time for which the driver has throttled the GPU because of heat.
     throttle_time_sw_thermal_seconds: Optional[float]
-    # Time the hardware has slowed the GPU down because of heat.
+    # Time for which the hardware has throttled the GPU because of heat.
     throttle_time_hw_thermal_seconds: Optional[float]
-    # Time an external power brake has slowed the GPU down.
+    # Time for which an external power brake has throttled the GPU.
     throttle_time_power_brake_seconds: Optional[float]
     # Performance state: 0 is the fastest, 15 the slowest.
     performance_state: Optional[int]
-    # Intended fan speed, of its highest.
+    # Intended fan speed, as a share of the maximum.
     fan_speed_percent: Optional[list[Optional[int]]]
-    # PCIe generation of the link now; idle GPUs lower it.
+    # Current PCIe generation of the link; idle GPUs lower it.
     pcie_generation: Optional[int]
     # Highest PCIe generation of this GPU in this slot.
     pcie_generation_max: Optional[int]
     # PCIe lanes in use.
     pcie_width: Optional[int]
-    # Most PCIe lanes of this GPU in this slot.
+    # Maximum number of PCIe lanes of this GPU in this slot.
     pcie_width_max: Optional[int]
     # PCIe traffic from the GPU, over the last 20 ms before it was read.
     pcie_tx_bytes_per_second: Optional[int]
     # PCIe traffic to the GPU, over the last 20 ms before it was read.
     pcie_rx_bytes_per_second: Optional[int]
-    # PCIe packets sent again.
+    # PCIe packets resent (replays).
     pcie_replays: Optional[int]
     # Whether memory errors are corrected and counted: 1 enabled, 0 disabled.
     ecc_mode: Optional[str]
@@ -399,39 +397,39 @@ class Readings(Model):
     ecc_mode_pending: Optional[str]
     # Memory errors corrected since the driver was loaded.
     ecc_corrected_volatile: Optional[int]
-    # Memory errors beyond correction since the driver was loaded.
+    # Uncorrectable memory errors since the driver was loaded.
     ecc_uncorrected_volatile: Optional[int]
-    # Memory errors corrected in the life of the GPU.
+    # Corrected memory errors over the lifetime of the GPU.
     ecc_corrected_aggregate: Optional[int]
-    # Memory errors beyond correction in the life of the GPU.
+    # Uncorrectable memory errors over the lifetime of the GPU.
     ecc_uncorrected_aggregate: Optional[int]
-    # Memory errors corrected since the driver was loaded, by place.
+    # Corrected memory errors since the driver was loaded, by location.
     ecc_corrected_volatile_at: Optional[Mapping[str, Optional[int]]]
-    # Memory errors beyond correction since the driver was loaded, by place.
+    # Uncorrectable memory errors since the driver was loaded, by location.
     ecc_uncorrected_volatile_at: Optional[Mapping[str, Optional[int]]]
-    # Memory errors corrected in the life of the GPU, by place.
+    # Corrected memory errors over the lifetime of the GPU, by location.
     ecc_corrected_aggregate_at: Optional[Mapping[str, Optional[int]]]
-    # Memory errors beyond correction in the life of the GPU, by place.
+    # Uncorrectable memory errors over the lifetime of the GPU, by location.
     ecc_uncorrected_aggregate_at: Optional[Mapping[str, Optional[int]]]
-    # Memory rows replaced by spare ones because of corrected errors.
+    # Memory rows remapped because of corrected errors.
     rows_remapped_corrected: Optional[int]
-    # Memory rows replaced by spare ones because of errors beyond correction.
+    # Memory rows remapped because of uncorrectable errors.
     rows_remapped_uncorrected: Optional[int]
-    # 1 if a row is replaced at the next reset.
+    # 1 if a row will be remapped at the next reset.
     row_remap_pending: Optional[str]
-    # 1 if a row could not be replaced: the GPU has no spare left.
+    # 1 if a row could not be remapped because no spare row is left.
     row_remap_failure: Optional[str]
-    # Memory pages taken out of use because of several single-bit errors.
+    # Memory pages retired because of multiple single-bit errors.
     retired_pages_single_bit: Optional[int]
-    # Memory pages taken out of use because of a double-bit error.
+    # Memory pages retired because of a double-bit error.
     retired_pages_double_bit: Optional[int]
-    # 1 if pages are taken out of use at the next reset.
+    # 1 if pages will be retired at the next reset.
     retired_pages_pending: Optional[str]
-    # Whether the driver stays loaded without clients: 1 enabled, 0 disabled.
+    # Persistence mode (the driver stays initialised without clients): 1 enabled, 0 disabled.
     persistence_mode: Optional[str]
-    # Who may compute: 0 everyone, 2 nobody, 3 one process.
+    # Compute mode: 0 default, 2 prohibited, 3 exclusive process.
     compute_mode: Optional[str]
-    # Whether the GPU is split into instances: 1 enabled, 0 disabled.
+    # MIG mode (the GPU is split into instances): 1 enabled, 0 disabled.
     mig_mode: Optional[str]
     # The MIG mode after the next reset: 1 enabled, 0 disabled.
     mig_mode_pending: Optional[str]
@@ -445,11 +443,11 @@ class Readings(Model):
     gpm_graphics_percent: Optional[float]
     # Share of streaming multiprocessors that were busy.
     gpm_sm_percent: Optional[float]
-    # Warps that were resident, of the most there can be.
+    # Resident warps, as a share of the maximum.
     gpm_occupancy_percent: Optional[float]
     # Share of time in which the tensor pipes were busy.
     gpm_tensor_percent: Optional[float]
-    # Bandwidth of device memory in use, of the highest.
+    # Device memory bandwidth in use, as a share of the maximum.
     gpm_dram_percent: Optional[float]
     # Share of time in which the double precision pipes were busy.
     gpm_fp64_percent: Optional[float]
@@ -457,12 +455,12 @@ class Readings(Model):
     gpm_fp32_percent: Optional[float]
     # Share of time in which the half precision pipes were busy.
     gpm_fp16_percent: Optional[float]
-    # Processes that compute on the GPU.
+    # Number of compute processes on the GPU.
     processes_compute: Optional[int]
-    # Processes that draw on the GPU.
+    # Number of graphics processes on the GPU.
     processes_graphics: Optional[int]
-    # Device memory that listed processes hold; the rest of used belongs to the driver, or to
-    # processes that cannot be seen from here.
+    # Device memory of the listed processes; the rest of used belongs to the driver or to
+    # processes that are not visible from here.
     processes_memory_bytes: Optional[int]
 
     _shape: ClassVar[Shape] = (
@@ -570,21 +568,21 @@ class Device(Model):
     name: str
     condition: str
     why: Optional[str]
-    # The verdict on the GPU; null while it is not known.
+    # Health of the GPU; null while unknown.
     health: Optional[str]
-    # Why the GPU is not healthy, or what is not known of it.
+    # Why the GPU is not healthy, or what is unknown.
     health_reasons: list[str]
     readings: Readings
-    # Who uses the GPU; the 1024 with most memory if there are more.
+    # Processes on the GPU; at most the 1024 with the most memory.
     processes: Optional[list[Process]]
     # For each reading that is null: its key, and why it is null.
     missing: Mapping[str, str]
     # Age of the oldest of the readings that are taken every second, milliseconds.
     age_ms: Optional[int]
-    # Errors by the driver's own number, since the daemon started; null without a daemon.
+    # Driver errors by Xid, since the daemon started; null without a daemon.
     xid_errors: Optional[list[XidErrors]]
-    # Why the GPU is slow, by its last minute; null without a daemon. Of a past moment: the worst
-    # of the spell that was on; null, with a reason in missing, where nobody judged it.
+    # Bottleneck of the last minute; null without a daemon. For a past time: the peak of the
+    # active spell; null, with a reason in missing, if not assessed.
     bottleneck: Optional[Bottleneck]
 
     _shape: ClassVar[Shape] = (
@@ -609,47 +607,46 @@ class Device(Model):
 class ProcessInFull(Model):
     """ProcessInFull of the API."""
 
-    # Process id as the driver sees it; a container may know it by another.
+    # PID as seen by the driver; it may differ inside a container.
     pid: int
     kind: str
-    # Device memory; null if not told.
+    # Device memory; null if not reported.
     memory_bytes: Optional[int]
-    # Share of the streaming multiprocessors since the list before; null if not told.
+    # Share of the streaming multiprocessors since the previous list; null if not reported.
     sm_percent: Optional[int]
     # Name of the effective user.
     user: Optional[str]
     uid: Optional[int]
-    # The kernel's name for the process, of at most 15 bytes; the process may change it.
+    # Name of the process in the kernel, at most 15 bytes; the process can change it.
     command: Optional[str]
-    # Id of the outermost container, or its name where it has no id; null for one in none.
+    # ID of the outermost container, or its name if it has no ID; null: not in a container.
     container: Optional[str]
-    # docker, containerd, crio, podman, lxc or systemd-nspawn; null where the control group does
-    # not tell.
+    # docker, containerd, crio, podman, lxc or systemd-nspawn; null if the control group does not
+    # show it.
     container_runtime: Optional[str]
-    # UID of the Kubernetes pod; null for one in none.
+    # UID of the Kubernetes pod; null: not in a pod.
     pod: Optional[str]
-    # Slurm's id of the job; null for one in none.
+    # Slurm job ID; null: not in a job.
     slurm_job: Optional[str]
     slurm_step: Optional[str]
-    # Service or scope of systemd; null for one in none.
+    # systemd service or scope; null: none.
     unit: Optional[str]
-    # Slice of systemd: that of a user is named by who logged in.
+    # systemd slice; a user slice is named after the login user.
     slice: Optional[str]
     # When the process started.
     started_at: Optional[str]
-    # The same since the machine was booted, exact to 10 ms: with the pid it names one process for
-    # ever.
+    # Start time since boot, exact to 10 ms; with the PID it identifies a process uniquely.
     started_after_boot_ms: Optional[int]
-    # CPU time of all its threads between the last two looks, in percent of one core; null before
-    # the second look.
+    # CPU time of all its threads between the last two samples, in percent of one core; null
+    # before the second sample.
     cpu_percent: Optional[float]
-    # Resident memory of the machine, not of the GPU.
+    # Resident host memory, not GPU memory.
     host_memory_bytes: Optional[int]
-    # For each field that is null because it is not known: its key, and why; "process" if nothing
-    # is known but what the driver tells.
+    # For each unknown field: its key and the reason; "process" if only the driver's data is
+    # known.
     missing: Mapping[str, str]
-    # With the program itself; for the process's own user and administrators, over the Unix
-    # socket.
+    # Arguments, including the program; only for the process's own user and administrators, over
+    # the Unix socket.
     arguments: Optional[list[str]]
 
     _shape: ClassVar[Shape] = (
@@ -684,9 +681,9 @@ class DeviceProcesses(Model):
     index: int
     uuid: str
     pci_address: str
-    # The 1024 with most memory if there are more; null if the driver does not tell.
+    # At most the 1024 with the most memory; null if not reported by the driver.
     processes: Optional[list[ProcessInFull]]
-    # Why there is no list, if there is none.
+    # Why the list is missing; null if it is not.
     missing: Mapping[str, str]
     # Age of the list, milliseconds; it is read every five seconds.
     age_ms: Optional[int]
@@ -710,7 +707,8 @@ class HistorySummary(Model):
     min: Optional[float]
     mean: Optional[float]
     max: Optional[float]
-    # The newest reading; where each reading is no longer kept, the mean of the newest step.
+    # The newest reading or, where single readings are no longer stored, the mean of the newest
+    # step.
     last: Optional[float]
 
     _shape: ClassVar[Shape] = (
@@ -726,13 +724,13 @@ class HistorySummary(Model):
 class HistoryPoint(Model):
     """HistoryPoint of the API."""
 
-    # Begin of the step, milliseconds since 1970 by the clock as it is now.
+    # Start of the step, milliseconds since 1970 by the current clock.
     t_ms: int
-    # Least reading of the step; null: from here on there are no readings.
+    # Lowest reading of the step; null: no readings from here on.
     min: Optional[float]
     # Mean of all readings of the step.
     mean: Optional[float]
-    # Greatest reading of the step.
+    # Highest reading of the step.
     max: Optional[float]
 
     _shape: ClassVar[Shape] = (
@@ -749,32 +747,30 @@ class History(Model):
 
     schema: int
     simulated: bool
-    # NVML index of the GPU; null for one that is gone.
+    # NVML index of the GPU; null if no longer present.
     index: Optional[int]
     uuid: str
     name: Optional[str]
     # JSON key, with the unit of the points.
     metric: str
     element: Optional[str]
-    # The unit as people write it; may be empty.
+    # Unit for display; may be empty.
     unit: str
-    # It only grows, until the driver is loaded anew: differences of max are what is of interest.
+    # A counter that only grows until the driver is reloaded; use differences of max.
     counter: bool
-    # What the points are made of: each reading is kept for an hour, ten seconds for a day,
-    # minutes for 30 days.
+    # Resolution of the points: single readings are stored for an hour, ten-second means for a
+    # day, minute means for 30 days.
     resolution: str
     # Length of a point's step; 0: each point is one reading.
     step_ms: int
     since: str
     until: str
-    # Nothing of this resolution is kept from before.
+    # No data of this resolution before this time.
     covers_since: str
-    # What the GPU says now that it cannot exceed, or should not: its power limit, say. Null:
-    # there is none, or it is not known.
+    # Current upper bound of the metric, such as the power limit. Null: none, or unknown.
     bound: Optional[float]
     summary: HistorySummary
-    # What a reader should know: since when there is anything, a clock that was set, a disk that
-    # is full.
+    # Remarks on the data: since when it exists, clock changes, a full disk.
     notes: list[str]
     points: list[HistoryPoint]
 
@@ -810,16 +806,17 @@ class HistoryColumn(Model):
     unit: str
     counter: bool
     resolution: str
-    # Begin of the first step, milliseconds since 1970.
+    # Start of the first step, milliseconds since 1970.
     first_ms: int
-    # From one point to the next; more than was asked for where it is kept coarser.
+    # Time from one point to the next; longer than requested where data is stored at a lower
+    # resolution.
     step_ms: int
     bound: Optional[float]
-    # Least reading of each step, from the first with a reading to the last; null: the step has
-    # none. Four digits, of a counter all.
+    # Lowest reading of each step, from the first step with a reading to the last; null: no
+    # reading. Rounded to four digits, except for counters.
     min: list[Optional[float]]
     mean: list[Optional[float]]
-    # Greatest reading of each step.
+    # Highest reading of each step.
     max: list[Optional[float]]
 
     _shape: ClassVar[Shape] = (
@@ -845,9 +842,9 @@ class HistoryColumns(Model):
     schema: int
     simulated: bool
     since_ms: int
-    # The end of the last whole step: the same answer until the next ends.
+    # End of the last complete step; the response stays the same until the next one ends.
     until_ms: int
-    # A round length of time, of which the range has no more than points.
+    # A round duration that gives no more steps than points.
     step_ms: int
     series: list[HistoryColumn]
     notes: list[str]
@@ -867,23 +864,23 @@ class HistoryColumns(Model):
 class Stay(Model):
     """Stay of the API."""
 
-    # NVML index of the GPU; null for one that is gone.
+    # NVML index of the GPU; null if no longer present.
     index: Optional[int]
     uuid: str
     pid: int
-    # When the process started; null where it ended before anybody looked.
+    # When the process started; null if it ended before it was inspected.
     started_at: Optional[str]
     user: Optional[str]
     uid: Optional[int]
     command: Optional[str]
-    # The lease that had the GPU when the process was seen first; null for none.
+    # Lease of the GPU when the process was first seen; null: none.
     lease: Optional[str]
-    # The most device memory that it had at any look; null if the driver does not tell.
+    # Highest device memory in any sample; null if not reported by the driver.
     peak_memory_bytes: Optional[int]
     first_seen: str
-    # When it was in the driver's list last.
+    # When it was last in the driver's list.
     last_seen: str
-    # True: it was in the newest list.
+    # True if it is in the newest list.
     there: bool
 
     _shape: ClassVar[Shape] = (
@@ -909,10 +906,10 @@ class Stays(Model):
     schema: int
     since: str
     until: str
-    # False: there are more than the limit.
+    # False if there are more entries than the limit.
     complete: bool
     processes: list[Stay]
-    # What a reader should know: a disk that cannot be read, say.
+    # Remarks on the data, such as a disk that cannot be read.
     notes: list[str]
 
     _shape: ClassVar[Shape] = (
@@ -931,7 +928,7 @@ class CauseShare(Model):
 
     cause: str
     seconds: float
-    # Of the time of the range of which a cause is known.
+    # Share of the covered time in the range.
     percent: float
 
     _shape: ClassVar[Shape] = (
@@ -943,21 +940,21 @@ class CauseShare(Model):
 
 @record
 class Bottleneck(Model):
-    """As it was at its worst; of a state, at its end."""
+    """The bottleneck at its peak or, for a state, at its end."""
 
-    # What holds the GPU back; the first of the list that applies.
+    # Cause of the bottleneck; the first in the list that applies.
     cause: str
-    # True: probable, and not told by the driver.
+    # True if inferred rather than reported by the driver.
     inferred: bool
-    # Share of the last minute in which it applied; null where it is a state of the GPU.
+    # Share of the last minute in which it applied; null if it is a state of the GPU.
     share_percent: Optional[int]
-    # A few words, at most 24 columns.
+    # Description of a few words, at most 24 columns.
     brief: str
-    # The same as a sentence that begins with the GPU's name.
+    # Description as a sentence that begins with the GPU's name.
     text: str
-    # What to do about it; may be empty.
+    # Recommended action; may be empty.
     advice: str
-    # What could not be judged, and why.
+    # Causes that could not be assessed, with the reason.
     not_known: list[str]
 
     _shape: ClassVar[Shape] = (
@@ -977,9 +974,9 @@ class Spell(Model):
 
     bottleneck: Bottleneck
     began: str
-    # Its end, or the last moment at which it is known: now, or when a daemon was killed.
+    # End of the spell, or the last time it was known: now, or when a daemon was killed.
     ended: str
-    # True: it is so now.
+    # True if it continues now.
     on: bool
 
     _shape: ClassVar[Shape] = (
@@ -994,15 +991,15 @@ class Spell(Model):
 class GpuBottlenecks(Model):
     """GpuBottlenecks of the API."""
 
-    # NVML index of the GPU; null for one that is gone.
+    # NVML index of the GPU; null if no longer present.
     index: Optional[int]
     uuid: str
-    # So much of the range is known. In the rest no daemon ran, or it could not tell: cause
-    # not_known. The GPU need not have been fine.
+    # Seconds of the range with data. In the rest no daemon ran or the cause was not_known, which
+    # does not mean that there was no bottleneck.
     known_seconds: float
-    # How long each cause lasted, the longest first; none: it was fine.
+    # Duration of each cause, longest first; empty: no bottleneck.
     shares: list[CauseShare]
-    # The newest first.
+    # Newest first.
     spells: list[Spell]
 
     _shape: ClassVar[Shape] = (
@@ -1024,7 +1021,7 @@ class Bottlenecks(Model):
     until: str
     # Length of the range.
     seconds: float
-    # False: there are more spells than the limit.
+    # False if there are more spells than the limit.
     complete: bool
     gpus: list[GpuBottlenecks]
 
@@ -1044,7 +1041,7 @@ class DriverInfo(Model):
     """DriverInfo of the API."""
 
     driver_version: Optional[str]
-    # The highest CUDA version that the driver supports.
+    # Highest CUDA version that the driver supports.
     cuda_driver_version: Optional[str]
     nvml_version: Optional[str]
 
@@ -1068,16 +1065,15 @@ class Detail(Model):
 
 @record
 class Past(Model):
-    """Null for the newest snapshot. For a past moment: what is kept of it. The GPUs' names are
-    those of now, memory_bytes of a process is the most it ever had, and what the history does
-    not keep is missing."""
+    """Null for the newest snapshot. For a past time: the stored data. GPU names are the current
+    ones, memory_bytes of a process is its peak, and readings without history are missing."""
 
-    # The moment that was asked for.
+    # The requested time.
     at: str
-    # The coarsest of what the values are: readings, or means of ten seconds or a minute; nothing
-    # where nothing is kept of that moment.
+    # Lowest resolution of the values: readings, or means of ten seconds or a minute; nothing if
+    # there is no data.
     resolution: str
-    # What a reader should know: a disk that was full, a clock that was set.
+    # Remarks on the data, such as a full disk or a clock change.
     notes: list[str]
 
     _shape: ClassVar[Shape] = (
@@ -1099,9 +1095,8 @@ class Snapshot(Model):
     driver_error: Optional[str]
     driver: DriverInfo
     devices: list[Device]
-    # Null for the newest snapshot. For a past moment: what is kept of it. The GPUs' names are
-    # those of now, memory_bytes of a process is the most it ever had, and what the history does
-    # not keep is missing.
+    # Null for the newest snapshot. For a past time: the stored data. GPU names are the current
+    # ones, memory_bytes of a process is its peak, and readings without history are missing.
     past: Optional[Past]
 
     _shape: ClassVar[Shape] = (
@@ -1119,11 +1114,11 @@ class Snapshot(Model):
 
 @record
 class GpuEnergyAccounts(Model):
-    """Null if nothing of its energy is known, as is epoch."""
+    """Energy by account; null, like epoch, if none of its energy is known."""
 
-    # Used while the daemon ran.
+    # Energy used while the daemon was running.
     unattributed_joules: float
-    # Counted by the GPU from an earlier daemon's last save until this one's first reading.
+    # Counted by the GPU between an earlier daemon's last save and this daemon's first reading.
     daemon_down_joules: float
 
     _shape: ClassVar[Shape] = (
@@ -1136,8 +1131,7 @@ class GpuEnergyAccounts(Model):
 class GpuEnergyEpoch(Model):
     """GpuEnergyEpoch of the API."""
 
-    # Counts up whenever the GPU's counter started over: a reset, a driver that was loaded anew,
-    # another boot.
+    # Rises whenever the GPU's counter restarts: after a reset, a driver reload or a reboot.
     number: int
     since: str
     joules: float
@@ -1151,12 +1145,12 @@ class GpuEnergyEpoch(Model):
 
 @record
 class Estimate(Model):
-    """What that energy cost, estimated; null where [energy] has no price."""
+    """Estimated cost of that energy; null if [energy] has no price."""
 
-    # The energy times the configured price; null without one.
+    # Energy times the configured price; null if no price is set.
     cost: Optional[float]
     currency: Optional[str]
-    # The energy times the configured grams for each kilowatt-hour, likewise.
+    # Energy times the configured grams per kilowatt-hour; null if not set.
     co2_g: Optional[float]
 
     _shape: ClassVar[Shape] = (
@@ -1170,26 +1164,26 @@ class Estimate(Model):
 class GpuEnergy(Model):
     """GpuEnergy of the API."""
 
-    # NVML index of the GPU; null if it is not there now.
+    # NVML index of the GPU; null if not present now.
     index: Optional[int]
     uuid: str
-    # When its energy was first read; null if it never was.
+    # When its energy was first read; null: never.
     since: Optional[str]
-    # Used since it was first seen, as far as known: the sum of its accounts; null if nothing of
-    # it is known.
+    # Energy used since the GPU was first seen, as far as known: the sum of its accounts; null if
+    # none of it is known.
     joules: Optional[float]
-    # Null if nothing of its energy is known, as is epoch.
+    # Energy by account; null, like epoch, if none of its energy is known.
     accounts: Optional[GpuEnergyAccounts]
-    # Now: the GPU has no energy counter, so that its power is integrated.
+    # True if the GPU has no energy counter, so that its power is integrated.
     estimated: bool
-    # How many of the joules are integrated power.
+    # Part of `joules` that was integrated from power readings.
     estimated_joules: float
-    # Time of which the energy is not, or not wholly, known.
+    # Time for which the energy is unknown or incomplete.
     unknown_seconds: float
     epoch: Optional[GpuEnergyEpoch]
     # Age of the last reading.
     age_seconds: float
-    # What that energy cost, estimated; null where [energy] has no price.
+    # Estimated cost of that energy; null if [energy] has no price.
     estimate: Optional[Estimate]
     # Why its energy cannot be read now; null if it can.
     why: Optional[str]
@@ -1217,14 +1211,14 @@ class EnergyReport(Model):
     schema: int
     simulated: bool
     taken_at: str
-    # Of all GPUs that were ever seen; null if nothing is known of any.
+    # Total of all GPUs ever seen, as far as known; null if unknown for all of them.
     joules: Optional[float]
     gpus: list[GpuEnergy]
-    # What is wrong with how the books are kept, and which GPUs the sum lacks.
+    # Problems with the energy accounting, and GPUs that the sum does not include.
     notes: list[str]
     estimate: Optional[Estimate]
-    # The joules are at least this: of a GPU, or of some of the time, they are not known. Null
-    # from a daemon that does not tell it.
+    # True if the joules are a lower bound, because the energy of a GPU or of part of the time is
+    # unknown. Null from older daemons.
     partial: Optional[bool]
 
     _shape: ClassVar[Shape] = (
@@ -1245,22 +1239,22 @@ class WindowGpu(Model):
 
     index: Optional[int]
     uuid: str
-    # All that the device used in the window, whoever used it; null if nothing of it is known.
+    # Total energy of the device in the window, regardless of user; null if none of it is known.
     joules: Optional[float]
-    # Between the readings at the two edges.
+    # Time between the first and the last reading.
     seconds: float
-    # Over the time that is known; null below half a second of it.
+    # Mean over the time with data; null for less than half a second.
     mean_w: Optional[float]
-    # The highest power reading; there is one every second, and at the edges.
+    # Highest power reading; power is read every second, and at the start and end.
     peak_w: Optional[float]
-    # At least a part is integrated power, not counted.
+    # True if at least part of the energy is integrated from power instead of counted.
     estimated: bool
-    # The counter started over in between: the joules are of the parts that are known.
+    # The counter restarted in between; the joules cover only the known parts.
     interrupted: bool
     epochs_crossed: int
-    # Time of which the energy is not, or not wholly, known.
+    # Time for which the energy is unknown or incomplete.
     unknown_seconds: float
-    # Age of the reading at the end: a GPU that does not answer is measured until it last did.
+    # Age of the last reading; a GPU that does not respond is measured up to its last response.
     age_seconds: float
     # Why its energy cannot be read now; null if it can.
     why: Optional[str]
@@ -1288,20 +1282,20 @@ class EnergyWindow(Model):
     schema: int
     id: str
     name: Optional[str]
-    # Who began it, and may end it; so may an administrator.
+    # User who started it; only this user or an administrator can end it.
     owner_uid: int
     simulated: bool
     began_at: str
-    # When it is over if nobody ends it.
+    # When it expires if not ended.
     ends_at: str
     seconds: float
-    # Of those of its GPUs that are known; null if none is.
+    # Total of its GPUs with known energy; null if there are none.
     joules: Optional[float]
     gpus: list[WindowGpu]
     notes: list[str]
     estimate: Optional[Estimate]
-    # The joules are at least this: of a GPU, or of some of the time, they are not known. Null
-    # from a daemon that does not tell it.
+    # True if the joules are a lower bound, because the energy of a GPU or of part of the time is
+    # unknown. Null from older daemons.
     partial: Optional[bool]
 
     _shape: ClassVar[Shape] = (
@@ -1325,11 +1319,11 @@ class EnergyWindow(Model):
 class EnergyWindowWish(Model):
     """EnergyWindowWish of the API."""
 
-    # Indexes, UUIDs or PCI addresses; all GPUs if there is none.
+    # Indexes, UUIDs or PCI addresses. Default: all GPUs.
     gpus: Optional[list[Union[str, int]]] = None
-    # For people, at most 64 bytes. Whoever may read can see it.
+    # Label, at most 64 bytes. Visible to everyone with read access.
     name: Optional[str] = None
-    # Then the window is ended and forgotten: 1 to 2592000 (30 days); 86400 if not said.
+    # Seconds after which the window is discarded: 1 to 2592000 (30 days); default 86400.
     most_seconds: Optional[int] = None
 
     _shape: ClassVar[Shape] = (
@@ -1761,11 +1755,11 @@ class LeasedGpu(Model):
 class LeasePlace(Model):
     """LeasePlace of the API."""
 
-    # 1 is next, among those who want the same GPUs.
+    # Position among claims for the same GPUs; 1 is next.
     position: int
     why: str
     text: str
-    # From now, if everybody keeps to what he said; null: nobody can say.
+    # Expected wait from now, if all holders keep to their announced times; null: unknown.
     expected_s: Optional[float]
 
     _shape: ClassVar[Shape] = (
@@ -1808,22 +1802,22 @@ class Lease(Model):
     id: str
     state: str
     binding: str
-    # Whose it is.
+    # Owner of the lease.
     uid: int
-    # The name of that user; null where it is not known.
+    # Name of that user; null if unknown.
     user: Optional[str]
-    # The process that it is bound to. Only over the Unix sockets.
+    # Process it is bound to. Only over the Unix sockets.
     pid: Optional[int]
-    # For its own user and administrators, over the Unix sockets; else empty.
+    # Note of its user; shown to this user and to administrators, over the Unix sockets; otherwise
+    # empty.
     note: str
     wanted_gpus: int
-    # Counts up with every grant on this machine. A change under the lease that brings another's
-    # is refused.
+    # Rises with every grant on this machine. A change with the fence of another grant is refused.
     fence: Optional[int]
     gpus: list[LeasedGpu]
     asked: str
     granted: Optional[str]
-    # When a detached lease ends, or until when its holder said to need it.
+    # When a detached lease expires, or until when its holder expects to need it.
     until: Optional[str]
     ended: Optional[str]
     ending: Optional[str]
@@ -1889,35 +1883,34 @@ class LeaseAnswer(Model):
 class LeaseWish(Model):
     """LeaseWish of the API."""
 
-    # Chosen by the caller, 16 to 64 letters, digits, '-' and '_', a letter or digit first: the
-    # same claim made again with it is the same claim. No id of a lease begins with another's.
-    # Left out: a new one.
+    # ID chosen by the caller, 16 to 64 letters, digits, '-' and '_', starting with a letter or
+    # digit; repeating a claim with the same ID returns the same claim. Omitted: a new ID.
     id: Optional[str] = None
-    # How many GPUs: all of them or none. 1.
+    # Number of GPUs, granted all at once or not at all. Default 1.
     gpus: Optional[int] = None
-    # So much memory is to be free on each.
+    # Free memory required on each GPU.
     min_free_bytes: Optional[int] = None
-    # Part of the GPU's name, in any case; at most 64 bytes.
+    # Text that the GPU name must contain, in any case; at most 64 bytes.
     model: Optional[str] = None
     # Only these GPUs: indexes, UUIDs or PCI addresses.
     among: Optional[list[Union[str, int]]] = None
-    # How long the GPUs are held at most, as far as one knows. Who says so may go before others
-    # where nobody has to wait longer for it.
+    # Longest time the caller expects to hold the GPUs. A claim with this time may start early if
+    # that delays no other claim.
     max_time_s: Optional[float] = None
-    # How long to wait for them; 0: not at all; null: for ever.
+    # How long to wait; 0: not at all; null: no limit.
     wait_s: Optional[float] = None
-    # What the lease lasts as long as: `process`, the caller's (the default); `run`, the command
-    # that is counted to it; `detached`, a time that can be renewed.
+    # What the lease is bound to: `process`: the caller's process (default); `run`: the command
+    # added to it; `detached`: a renewable time.
     binding: Optional[str] = None
-    # Of a detached lease: how long it lasts without renewal, from 10 seconds to 7 days.
+    # Duration of a detached lease unless renewed, 10 seconds to 7 days.
     ttl_s: Optional[float] = None
-    # For people: the command, the purpose; at most 200 bytes. Only its own user and
-    # administrators see it.
+    # Note, e.g. the command or purpose; at most 200 bytes. Visible only to its user and
+    # administrators.
     note: Optional[str] = None
-    # Answer after so long at the latest, with what there is then: up to 60, 30 if left out. Ask
-    # again with the id to wait on.
+    # Respond within this many seconds with the current state; up to 60, default 30. Repeat the
+    # request with the same ID to keep waiting.
     answer_within_s: Optional[float] = None
-    # Answer with server-sent events `lease`, at each change and when the place is another.
+    # Respond with server-sent events `lease` at each change, including the queue position.
     stream: Optional[bool] = None
 
     _shape: ClassVar[Shape] = (
@@ -1955,7 +1948,7 @@ class AdoptWish(Model):
 class RenewWish(Model):
     """RenewWish of the API."""
 
-    # From now, in seconds.
+    # Seconds from now until the lease expires.
     ttl_s: float
     # Fence of the lease; refused if it is from another grant.
     fence: Optional[int] = None
@@ -1993,7 +1986,7 @@ class Squatter(Model):
     command: str
     memory_bytes: Optional[int]
     age_s: Optional[float]
-    # The command that makes a lease of what the process uses.
+    # Command that gives the process a lease.
     resolve: str
 
     _shape: ClassVar[Shape] = (
@@ -2060,7 +2053,7 @@ class PooledGpu(Model):
     index: int
     name: str
     vendor: str
-    # Held, or given up while its processes are not gone yet.
+    # True if the GPU is leased, or its lease is draining.
     leased: bool
 
     _shape: ClassVar[Shape] = (
@@ -2169,7 +2162,7 @@ class CordonWish(Model):
 
 @record
 class AlertGpu(Model):
-    """Null: the alert is about the machine."""
+    """GPU of the alert; null: the alert is about the machine."""
 
     index: Optional[int]
     uuid: str
@@ -2203,31 +2196,32 @@ class Acknowledgement(Model):
 class Alert(Model):
     """Alert of the API."""
 
-    # From 1; no two alerts of this machine that were kept on its disk have the same.
+    # Number of the alert, from 1; unique among the stored alerts of this machine.
     number: int
     rule: str
     state: str
     level: str
-    # 0 to 100, by its value now: 0-39 info, 40-59 warning, 60-79 error, from 80 on critical.
+    # Severity from 0 to 100, by the current value: 0-39 info, 40-59 warning, 60-79 error, from 80
+    # critical.
     severity: int
-    # Null: the alert is about the machine.
+    # GPU of the alert; null: the alert is about the machine.
     gpu: Optional[AlertGpu]
     value: float
     xid: Optional[int]
     message: str
-    # What to do about it.
+    # Recommended action.
     advice: str
     fired: str
     resolved: Optional[str]
-    # Why it is over, where it is not that it cleared.
+    # Why it ended, if not because it cleared.
     ending: str
     acknowledged: Optional[Acknowledgement]
     silenced: bool
-    # The GPU gets no new work because of it.
+    # The alert withholds the GPU from new leases.
     quarantines: bool
-    # The rule that fires for the same GPU and keeps this one as it was.
+    # The firing rule that inhibits this one for the same GPU.
     inhibited_by: Optional[str]
-    # Sinks were told that it fires.
+    # Sinks have been notified.
     told: bool
     simulated: bool
 
@@ -2261,9 +2255,9 @@ class PendingAlert(Model):
     rule: str
     gpu: Optional[AlertGpu]
     value: float
-    # Since when its threshold is reached, seconds.
+    # Seconds since its threshold was reached.
     for_s: float
-    # It fires when that lasts for so long, seconds.
+    # Seconds after which it fires.
     hold_s: float
 
     _shape: ClassVar[Shape] = (
@@ -2283,7 +2277,7 @@ class Alerts(Model):
     simulated: bool
     alerts: list[Alert]
     pending: list[PendingAlert]
-    # What a person should look at, and what no rule can judge now.
+    # Problems that need attention, and GPUs that cannot be assessed now.
     notes: list[str]
 
     _shape: ClassVar[Shape] = (
@@ -2329,7 +2323,7 @@ class AlertAnswer(Model):
 class AcknowledgeWish(Model):
     """AcknowledgeWish of the API."""
 
-    # What is done about it; at most 200 bytes.
+    # Note on what is being done; at most 200 bytes.
     note: Optional[str] = None
 
     _shape: ClassVar[Shape] = (
@@ -2344,7 +2338,7 @@ class SinkTest(Model):
     sink: str
     delivered: bool
     seconds: float
-    # Why it did not arrive within 15 s.
+    # Why it was not delivered within 15 s.
     why: Optional[str]
 
     _shape: ClassVar[Shape] = (
@@ -2374,7 +2368,7 @@ class SinkTests(Model):
 class SinkTestWish(Model):
     """SinkTestWish of the API."""
 
-    # Left out: all of them.
+    # Name of a sink; omitted: all sinks.
     sink: Optional[str] = None
 
     _shape: ClassVar[Shape] = (
@@ -2424,13 +2418,13 @@ class Silences(Model):
 class SilenceWish(Model):
     """SilenceWish of the API."""
 
-    # So long, in seconds; at most 30 days.
+    # Duration in seconds; at most 30 days.
     for_s: float
-    # Of this rule; left out: any.
+    # Rule to mute; omitted: all.
     rule: Optional[str] = None
-    # Of this GPU: index, UUID or PCI address; left out: any, and the machine.
+    # GPU to mute, by index, UUID or PCI address; omitted: all GPUs and the machine.
     gpu: Optional[str] = None
-    # Why; at most 200 bytes.
+    # Reason; at most 200 bytes.
     comment: Optional[str] = None
 
     _shape: ClassVar[Shape] = (
@@ -2454,7 +2448,7 @@ class Rule(Model):
     hold_s: float
     clear_hold_s: float
     over_s: Optional[float]
-    # Null: by its value, see `curve`.
+    # Fixed severity; null: by the value, see `curve`.
     severity: Optional[int]
     curve: str
     xids: list[int]
@@ -2464,7 +2458,7 @@ class Rule(Model):
     sinks: list[str]
     quarantine: bool
     cap_w: Optional[float]
-    # The program that is run when it fires and when it is over, without its arguments.
+    # Program run when it fires and when it ends, without arguments.
     command: Optional[str]
     message: str
     advice: str
@@ -2500,7 +2494,7 @@ class Rules(Model):
 
     schema: int
     simulated: bool
-    # The file that adds to the built-in rules; empty: there is none.
+    # File that extends the built-in rules; empty: none.
     file: str
     rules: list[Rule]
 
@@ -2518,15 +2512,15 @@ class Sink(Model):
 
     name: str
     kind: str
-    # Host or program; never a secret, as the rest of a URL may be.
+    # Host or program, without secrets.
     where: str
     min_level: str
     queued: int
     delivered_total: int
     retries_total: int
-    # What was given up: refused, too old, or too much.
+    # Dropped notifications: refused, too old or too many.
     dead_letters_total: int
-    # Since when nothing was delivered although something was to be; null: all is well.
+    # Since when deliveries have failed; null: working.
     failing_since: Optional[str]
     last_error: Optional[str]
 
@@ -2565,23 +2559,23 @@ class Token(Model):
 
     id: str
     name: str
-    # Whose it is; null: a service's.
+    # Owner; null: a service.
     uid: Optional[int]
     user: Optional[str]
     scope: str
-    # UUIDs; none: all GPUs.
+    # UUIDs of the GPUs it is limited to; empty: all GPUs.
     gpus: list[str]
-    # "good", "expired" or "revoked".
+    # State: "good", "expired" or "revoked".
     state: str
     made: str
     made_by: str
-    # Null: never.
+    # Expiry; null: never.
     expires: Optional[str]
-    # Known to the minute.
+    # When it was last used, to the minute.
     last_used: Optional[str]
-    # The address or user that showed it last.
+    # Address or user that last used it.
     last_from: str
-    # When it was last sent without TLS, where others may have read it: make a new one.
+    # When it was last sent without TLS and may have been read by others; replace it.
     in_clear: Optional[str]
     revoked: Optional[str]
     revoked_by: str
@@ -2631,7 +2625,7 @@ class NewToken(Model):
 
     schema: int
     token: Token
-    # The token itself, which is told only here and now.
+    # The token itself; returned only once.
     text: str
 
     _shape: ClassVar[Shape] = (
@@ -2645,20 +2639,19 @@ class NewToken(Model):
 class TokenWish(Model):
     """TokenWish of the API."""
 
-    # For people: what uses it. 1 to 64 printable characters; no two good tokens of one user have
-    # the same.
+    # Name, 1 to 64 printable characters; unique among a user's valid tokens.
     name: str
-    # The most that it may; it never may more than its user may at that time.
+    # Highest scope of the token; never more than its user currently has.
     scope: str
-    # The only GPUs it is for: indexes, UUIDs or PCI addresses. All.
+    # GPUs the token is limited to: indexes, UUIDs or PCI addresses. Default: all.
     gpus: Optional[list[Union[str, int]]] = None
-    # It expires after so many seconds; at most ten years. 90 days.
+    # Lifetime in seconds; at most ten years. Default: 90 days.
     lasts_s: Optional[float] = None
-    # It never expires. Only administrators.
+    # Never expires. Administrators only.
     for_ever: Optional[bool] = None
-    # It is no user's, and may only read. Only administrators.
+    # Belongs to no user and can only read. Administrators only.
     service: Optional[bool] = None
-    # The user whose it is. Only administrators name another than themselves.
+    # Owner of the token. Only administrators can set another user.
     uid: Optional[int] = None
 
     _shape: ClassVar[Shape] = (
@@ -2691,18 +2684,18 @@ class BriefGpus(Model):
 
     index: list[int]
     uuid: list[str]
-    # Its place in `models`, from 0.
+    # Index of its model in `models`, from 0.
     model: list[int]
-    # free: nobody has it and it is handed out; leased; draining: given up, and its processes are
-    # not gone yet; outside: used outside any lease; withheld: not handed out.
+    # free: can be leased; leased; draining: released, but its processes are still running;
+    # outside: used without a lease; withheld: not available for leasing.
     use: list[str]
-    # Who has the GPU, or uses it outside any lease; null: nobody, or not known.
+    # User who leases the GPU or uses it without a lease; null: none, or unknown.
     user: list[Optional[str]]
-    # Why it is withheld, in a word; else null.
+    # Why it is withheld, in one word; otherwise null.
     why: list[Optional[str]]
     health: list[Optional[str]]
     utilization_percent: list[Optional[int]]
-    # Rounded down.
+    # Unallocated memory, MiB, rounded down.
     memory_free_mib: list[Optional[int]]
     temperature_c: list[Optional[int]]
     power_w: list[Optional[int]]
@@ -2728,21 +2721,21 @@ class Brief(Model):
 
     schema: int
     simulated: bool
-    # The machine's own name.
+    # Host name of the machine.
     host: str
-    # Of this run of the daemon: two addresses that tell the same one lead to one daemon.
+    # ID of this run of the daemon; two addresses with the same ID lead to the same daemon.
     instance: str
     version: str
     driver_version: Optional[str]
     driver_error: Optional[str]
-    # How many claims wait.
+    # Number of waiting claims.
     waiting: int
-    # How many alerts fire that nobody has acknowledged or silenced.
+    # Number of firing alerts that are neither acknowledged nor silenced.
     alerts: int
     worst_alert: Optional[str]
-    # A digest of each section of the configuration that is not as it is by default, and of the
-    # rules: where two machines have different ones, they are configured differently. Sections
-    # that belong to one machine (server, state, tls) are left out.
+    # A digest of each non-default section of the configuration, and of the rules; different
+    # digests mean different configurations. Machine-specific sections (server, state, tls) are
+    # left out.
     configuration: Mapping[str, str]
     models: list[BriefModel]
     gpus: BriefGpus
@@ -2774,7 +2767,7 @@ class FreeGpu(Model):
     memory_free_bytes: Optional[int]
     temperature_c: Optional[int]
     health: Optional[str]
-    # The claim would get this one now.
+    # The claim would get this GPU now.
     chosen: bool
 
     _shape: ClassVar[Shape] = (
@@ -2794,18 +2787,18 @@ class FreeGpus(Model):
 
     schema: int
     simulated: bool
-    # A claim that does not wait would be granted now, if the caller may claim at all.
+    # A claim without waiting would be granted now, if the caller may claim at all.
     enough: bool
-    # Why it would not be; else empty.
+    # Why it would not be granted; otherwise empty.
     why: str
-    # How many claims wait; 0 for a token of some GPUs.
+    # Number of waiting claims; 0 for a token limited to some GPUs.
     waiting: int
-    # How many GPUs there are, of those that the caller sees.
+    # Number of GPUs the caller can see.
     capacity: int
     # All chosen GPUs are linked with each other by NVLink.
     linked: bool
-    # Of these a claim of one GPU would get one. Free GPUs that are kept for a claim that waits
-    # are not among them.
+    # GPUs that a claim for one GPU could get now. Free GPUs reserved for a waiting claim are not
+    # included.
     gpus: list[FreeGpu]
 
     _shape: ClassVar[Shape] = (
@@ -2825,16 +2818,16 @@ class SlurmGpu(Model):
     """SlurmGpu of the API."""
 
     index: int
-    # The N of its device file /dev/nvidiaN; null: not known.
+    # The N of its device file /dev/nvidiaN; null: unknown.
     minor: Optional[int]
     uuid: str
     pci_address: str
     name: str
-    # The rule whose alert keeps it in quarantine; null: it gets work.
+    # The rule whose alert quarantines it; null: not quarantined.
     rule: Optional[str]
     why: str
     advice: str
-    # What should be known of it and is not now; null: nothing.
+    # Why its condition is not fully known now; null: it is.
     unknown: Optional[str]
 
     _shape: ClassVar[Shape] = (
@@ -2861,11 +2854,11 @@ class SlurmJob(Model):
     user: Optional[str]
     gpus: list[int]
     since: str
-    # What the job, which is over, left on its GPUs; else empty.
+    # What the ended job left on its GPUs; otherwise empty.
     left: str
-    # How long it has been over; null: it is not.
+    # Seconds since it ended; null: still running.
     draining_s: Optional[float]
-    # How long all its GPUs have been idle; 0: one is busy.
+    # Seconds for which all its GPUs have been idle; 0: one is busy.
     idle_s: Optional[float]
 
     _shape: ClassVar[Shape] = (
@@ -2889,14 +2882,14 @@ class SlurmNode(Model):
     schema: int
     simulated: bool
     driver_error: Optional[str]
-    # There has been no driver for so long that an alert fires.
+    # The driver has been missing long enough for an alert to fire.
     driver_down: bool
-    # Slurm hands out the GPUs, and leases only observe.
+    # Slurm allocates the GPUs, and leases only observe.
     observes: bool
-    # What keeps a hook from its work; else empty.
+    # The error of a hook; otherwise empty.
     trouble: str
     gpus: list[SlurmGpu]
-    # Those that have GPUs, or left something on them.
+    # Jobs that have GPUs, or left something on them.
     jobs: list[SlurmJob]
 
     _shape: ClassVar[Shape] = (
@@ -2915,8 +2908,7 @@ class SlurmNode(Model):
 class SlurmCheck(Model):
     """SlurmCheck of the API."""
 
-    # What keeps the hook from its work, at most 200 bytes; empty: nothing. Left out: as it said
-    # last.
+    # The error of the hook, at most 200 bytes; empty: none. Omitted: unchanged.
     trouble: Optional[str] = None
 
     _shape: ClassVar[Shape] = (
@@ -2931,9 +2923,9 @@ class SlurmBegun(Model):
     schema: int
     simulated: bool
     lease: Lease
-    # Those of the job's GPUs that are in quarantine.
+    # GPUs of the job that are quarantined.
     sick: list[SlurmGpu]
-    # Numbers of the job that the driver has no GPU for.
+    # Device file numbers of the job without a GPU in the driver.
     unknown: list[int]
 
     _shape: ClassVar[Shape] = (
@@ -2949,11 +2941,11 @@ class SlurmBegun(Model):
 class JobWish(Model):
     """JobWish of the API."""
 
-    # Whose job it is.
+    # Owner of the job.
     uid: int
-    # The numbers of its GPUs' device files.
+    # Device file numbers of its GPUs.
     minors: list[int]
-    # For people: the name of the job; at most 200 bytes.
+    # Name of the job, for display; at most 200 bytes.
     note: Optional[str] = None
 
     _shape: ClassVar[Shape] = (
@@ -2990,7 +2982,7 @@ class Readiness(Model):
     # Other problems, for callers with read access, such as an old certificate that is still in
     # use or a closed address.
     notes: list[str]
-    # The machine's own clock, RFC 3339; null from a daemon that is too old to say.
+    # Clock of the machine, RFC 3339; null from older daemons.
     now: Optional[str]
 
     _shape: ClassVar[Shape] = (

@@ -79,8 +79,8 @@ void AlertCaps::ask(const Key& key, const Cap& cap) {
     again.owed = cap;
     again.until = loop_.now() + again.next;
     again.next = std::min(2 * again.next, kLongest);
-    log::warning("{} {} for {} did not work, and is tried again: {}",
-                 cap ? "capping" : "lifting the cap of", key.first, key.second, why->message);
+    log::warning("{} {} for {} failed and will be retried: {}",
+                 cap ? "capping" : "removing the cap of", key.first, key.second, why->message);
   }));
 }
 

@@ -82,12 +82,17 @@ Result<void> AndonFeed::replace(AlertsFile file) {
 
 void AndonFeed::watch_closed_sinks() {
   sinks_timer_.reset();
-  const bool all_open =
-      std::ranges::all_of(file_.sinks, [](const auto& sink) { return sink.trouble.empty(); });
-  if (all_open) return;
-  sinks_timer_ = loop_.call_after(kSinkLook, [this] {
+  std::set<std::string> closed;
+  for (const notify::SinkConfig& sink : file_.sinks) {
+    if (!sink.trouble.empty()) closed.insert(sink.name);
+  }
+  if (closed.empty()) return;
+  sinks_timer_ = loop_.call_after(kSinkLook, [this, closed = std::move(closed)] {
     const bool asked = ask_worker(
-        query_, [text = file_.text, file = file_.file] { return notify::read_sinks(text, file); },
+        query_,
+        [text = file_.text, file = file_.file, closed] {
+          return notify::read_sinks(text, file, closed);
+        },
         here_.guard(
             [this, text = file_.text](const Result<std::vector<notify::SinkConfig>>& sinks) {
               on_sinks_read(text, sinks);
@@ -255,7 +260,7 @@ andon::Outgoing AndonFeed::words_for(const andon::Alert& alert, const std::strin
 void AndonFeed::send(const andon::Outgoing& words) {
   auto notice = json::from_json<notify::Notice>(words.body, json::UnknownFields::ignore);
   if (!notice) {
-    log::error("what sink {} was to be told cannot be read: {}", words.sink,
+    log::error("a stored notification for sink {} cannot be read: {}", words.sink,
                notice.error().message);
     return loop_.post(here_.guard([this, id = words.id] { board_.delivered(id); }));
   }
@@ -306,7 +311,7 @@ void AndonFeed::test(const std::string& sink, const std::string& by, Tested test
     if (std::ranges::find(sinks, sink) == sinks.end()) {
       return loop_.post([sink, tested = std::move(tested)] {
         tested(Error{Errc::not_found,
-                     "there is no sink \"" + sink + "\"; `gpuyard alerts sinks` lists them"});
+                     "unknown sink \"" + sink + "\"; list sinks with `gpuyard alerts sinks`"});
       });
     }
     sinks = {sink};
@@ -318,8 +323,8 @@ void AndonFeed::test(const std::string& sink, const std::string& by, Tested test
     test.rule = "test";
     test.severity = 0;
     test.level = notify::Level::info;
-    test.message = "This is a test of gpuyard on " + host_ + ", asked for by " + by;
-    test.advice = "Nothing is wrong, and nothing is to be done.";
+    test.message = "Test notification of gpuyard on " + host_ + ", requested by " + by;
+    test.advice = "Nothing is wrong; no action is needed.";
     test.host = host_;
     test.started_at = loop_.wall();
     test.test = true;
@@ -333,7 +338,7 @@ void SinkTests::begin(const std::vector<std::string>& sinks,
                       api::AlertSinks::Tested tested) {
   if (tests_.size() == kMost) {
     return loop_.post([tested = std::move(tested)] {
-      tested(Error{Errc::busy, "too many tests of sinks are under way; try again in a moment"});
+      tested(Error{Errc::busy, "too many sink tests are in progress; try again in a moment"});
     });
   }
   const std::uint64_t number = next_++;
@@ -344,7 +349,7 @@ void SinkTests::begin(const std::vector<std::string>& sinks,
   for (const std::string& sink : sinks) {
     const std::string id = new_id();
     test.open.emplace(id, test.sinks.size());
-    test.sinks.push_back({sink, false, 0, "it has not taken it yet, and is tried again"});
+    test.sinks.push_back({sink, false, 0, "not delivered yet; delivery will be retried"});
     outlets_.send(sink, notice(id));
   }
 }

@@ -42,7 +42,7 @@ std::string process_numbers(const std::vector<GpuProcess>& processes) {
 Error reset_failed(const CommandOutcome& outcome) {
   return {Errc::internal,
           fmt::format("the reset command {}: {}", outcome.text(),
-                      outcome.output.empty() ? "it said nothing" : trimmed(outcome.output))};
+                      outcome.output.empty() ? "no output" : trimmed(outcome.output))};
 }
 
 }  // namespace
@@ -81,15 +81,15 @@ Result<void> ControlFeed::may_reset(const DeviceInfo& gpu) {
     // A lost GPU tells no processes, and a reset may be what it needs.
     if (device->condition != DeviceCondition::responsive) return {};
     return Error{Errc::unavailable,
-                 fmt::format("it cannot be told now whether processes use GPU {}", gpu.index)};
+                 fmt::format("cannot determine now whether processes are using GPU {}", gpu.index)};
   }
   if (processes->empty()) return {};
-  return Error{Errc::conflict, fmt::format("processes use GPU {}: {}; end them first", gpu.index,
-                                           process_numbers(*processes))};
+  return Error{Errc::conflict, fmt::format("processes are using GPU {}: {}; end them first",
+                                           gpu.index, process_numbers(*processes))};
 }
 
 void ControlFeed::reset(const DeviceInfo& gpu, Done done) {
-  log::warning("GPU {} is reset; all GPUs are away for that moment", gpu.index);
+  log::warning("resetting GPU {}; all GPUs are unavailable until it is done", gpu.index);
   host_.pause([this, gpu, done = std::move(done)](const Result<void>& ended) {
     if (ended) return run_reset_command(gpu, done);
     host_.resume();

@@ -7,6 +7,7 @@
 namespace gpuyard::daemon {
 
 void Doors::add(const std::string& name, Open open) {
+  if (stopped_) return;
   waiting_.emplace(name, open);
   try_one(name, open);
   if (!waiting_.empty() && !again_) again_ = loop_.call_after(kAgain, [this] { try_again(); });
@@ -33,6 +34,7 @@ void Doors::try_again() {
 }
 
 void Doors::stop() {
+  stopped_ = true;
   again_.reset();
   waiting_.clear();
 }

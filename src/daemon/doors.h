@@ -30,7 +30,7 @@ class Doors {
   // Opens a listener now, or retries until it opens. `name` is its configuration key and address.
   void add(const std::string& name, Open open);
   const Closed& closed() const { return closed_; }
-  // Ends the retries.
+  // Ends the retries. From now on add() opens nothing.
   void stop();
 
  private:
@@ -41,6 +41,7 @@ class Doors {
   const std::function<void(const std::string& place)> opened_;
   std::map<std::string, Open> waiting_;  // closed ones
   Closed closed_;
+  bool stopped_ = false;
   Subscription again_;
 };
 

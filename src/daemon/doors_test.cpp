@@ -80,7 +80,9 @@ TEST_F(DoorsTest, NoListenerOpensAfterStop) {
   doors_.stop();
   stuck_.clear();
   loop_.advance(Doors::kAgain * 2);
+  add("b");
   EXPECT_THAT(opened_, IsEmpty());
+  EXPECT_EQ(tries_["b"], 0);
 }
 
 }  // namespace

@@ -95,8 +95,8 @@ void LeaseFeed::tell_of_squatter(const DeviceId& gpu, const lease::Seen& one) {
   event.kind = "squatter";
   event.severity = Severity::warn;
   event.text = fmt::format(
-      "pid {} ({}) of uid {} uses the GPU outside any lease{}; `gpuyard lease adopt --pid {}` "
-      "makes it a lease",
+      "pid {} ({}) of uid {} uses the GPU without a lease{}; to give it one: `gpuyard lease adopt "
+      "--pid {}`",
       one.pid, one.command, one.uid,
       one.memory_bytes ? fmt::format(", with {} MiB", *one.memory_bytes >> 20) : "", one.pid);
   journal_.add(std::move(event));
@@ -220,14 +220,14 @@ std::set<std::string> LeaseSettings::orphans(const DeviceId& gpu) const {
 // If control is switched off, it restores nothing, and a drain does not wait for it.
 std::optional<std::string> LeaseSettings::left(const lease::Lease& lease) const {
   if (!control_.policy().enabled) return std::nullopt;
-  if (!control_.loaded()) return "what was set of its GPUs is not read yet";
+  if (!control_.loaded()) return "the settings of its GPUs have not been read yet";
   const std::string owner = lease::owner_of(lease.id);
   std::optional<std::string> left;
   for (const DeviceId& gpu : lease.gpus) {
     if (leases_.gpus().lost(gpu)) continue;
     each_holding(control_, gpu, [&](const control::Holding& holding) {
       if (control::find_claim(holding, owner) == nullptr) return;
-      left = fmt::format("the {} of {} is not put back yet", words_of(holding.kind), gpu);
+      left = fmt::format("the {} of {} has not been restored yet", words_of(holding.kind), gpu);
     });
   }
   return left;
@@ -255,7 +255,7 @@ void LeaseSettings::put_back(const DeviceId& gpu, const std::string& owner) {
     const auto why = error_of(changes);
     if (!why) return;
     not_before_ = loop_.now() + kAgain;
-    log::warning("what was set of {} with {} was not put back yet: {}", gpu, owner, why->message);
+    log::warning("settings of {} by {} have not been restored yet: {}", gpu, owner, why->message);
   }));
 }
 

@@ -63,7 +63,7 @@ TEST(PoolGpus, AReadingThatFailsWithholdsTheGpu) {
   DeviceState device = gpu();
   device.sample.set({Metric::temperature_core, 0, {}, Missing{MissingReason::failed, "no"}});
   EXPECT_EQ(pooled(device).withheld, "unknown");
-  EXPECT_EQ(pooled(device).text, "not known: temperature (no)");
+  EXPECT_EQ(pooled(device).text, "unknown: temperature (no)");
 }
 
 TEST(PoolGpus, UtilisationWithoutAProcessIsActivity) {

@@ -39,7 +39,7 @@ void tell(const std::vector<std::string>& failures) {
 }
 
 Error too_slow() {
-  return {Errc::unavailable, "who the process is could not be found out in time; try again"};
+  return {Errc::unavailable, "the process could not be identified in time; try again"};
 }
 
 }  // namespace

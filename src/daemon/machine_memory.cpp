@@ -52,7 +52,7 @@ void MachineMemory::recall(const std::string& machine, std::function<void()> rea
   ready_ = std::move(ready);
   if (!first) return;
   patience_timer_ = loop_.call_after(kPatience, [this] {
-    log::warning("the disk does not answer: GPUs that are missing are not known yet");
+    log::warning("the disk is not responding: missing GPUs are not known yet");
     be_ready();
   });
   load();
@@ -68,7 +68,7 @@ void MachineMemory::load() {
 
 void MachineMemory::on_loaded(Result<std::vector<KnownBoard>> boards) {
   if (!boards) {
-    log::error("what is known of this machine's GPUs cannot be read: {}", boards.error().message);
+    log::error("the records of this machine's GPUs cannot be read: {}", boards.error().message);
     load_timer_ = loop_.call_after(kAgain, [this] { load(); });
     return be_ready();
   }

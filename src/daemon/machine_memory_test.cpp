@@ -116,7 +116,7 @@ TEST_F(MachineMemoryTest, ABoardMissingAfterARestartIsAnEvent) {
   ASSERT_EQ(after.telemetry.latest()->devices.size(), 3U);
   EXPECT_TRUE(is_missing(after.telemetry.latest()->devices[2].info));
   EXPECT_THAT(after.events,
-              ElementsAre(HasSubstr("GPU GPU-b (was 1) is missing: no longer there since ")));
+              ElementsAre(HasSubstr("GPU GPU-b (was 1) is missing: not present since ")));
 }
 
 TEST_F(MachineMemoryTest, AMissingBoardStaysMissingUntilTakenOut) {

@@ -40,7 +40,7 @@ void Reload::begin() {
   reading_ = ask_worker(
       worker_, [reread = reread_, control = control_] { return read(reread, control); },
       here_.guard([this](Result<Fresh> fresh) { on_read(std::move(fresh)); }));
-  if (!reading_) hear_(Error{Errc::busy, "too much waits for the disk; send SIGHUP again"});
+  if (!reading_) hear_(Error{Errc::busy, "the disk queue is full; send SIGHUP again"});
 }
 
 void Reload::on_read(Result<Fresh> fresh) {
@@ -81,14 +81,14 @@ void add_commands(const andon::Rules& rules, std::vector<notify::SinkConfig>& si
 std::string fault_of(const andon::Rule& rule, const AlertsFile& alerts,
                      const config::Config& config) {
   if (rule.cap_w && rule.enabled && !config.control.enabled) {
-    return "cap_w changes the power limit, and control.enabled is false; set it to true in the "
-           "configuration, or leave cap_w out";
+    return "cap_w changes the power limit, but control.enabled is false; set it to true in the "
+           "configuration, or remove cap_w";
   }
   for (const std::string& sink : rule.sinks) {
     if (has(alerts.sinks, sink)) continue;
     std::string known;
     for (const auto& one : alerts.sinks) known += " " + one.name;
-    return fmt::format("there is no sink \"{}\"; known are{}", sink, known);
+    return fmt::format("unknown sink \"{}\"; known sinks:{}", sink, known);
   }
   return {};
 }
@@ -128,9 +128,10 @@ Result<AlertsFile> read_alerts(const config::Config& config) {
   }
   add_commands(alerts.rules, alerts.sinks);
   if (alerts.sinks.size() > notify::kMostSinks) {
-    return Error{Errc::invalid,
-                 fmt::format("{}: {} sinks, with the commands of rules and the log; at most {}",
-                             alerts.file, alerts.sinks.size(), notify::kMostSinks)};
+    return Error{
+        Errc::invalid,
+        fmt::format("{}: {} sinks, counting the log and the commands of rules; the maximum is {}",
+                    alerts.file, alerts.sinks.size(), notify::kMostSinks)};
   }
   return alerts;
 }

@@ -124,7 +124,7 @@ TEST_F(AlertsFileTest, ACapNeedsControl) {
 
 TEST_F(AlertsFileTest, ARuleNamesOnlySinksThatThereAre) {
   EXPECT_EQ(refused("[rule.thermal]\nsinks = ['ops']\n"),
-            path() + ": rule thermal: there is no sink \"ops\"; known are log");
+            path() + ": rule thermal: unknown sink \"ops\"; known sinks: log");
 }
 
 TEST_F(AlertsFileTest, AFileThatIsNamedMustBeThere) {
@@ -152,8 +152,9 @@ TEST_F(AlertsFileTest, CommandsCountAmongTheSinks) {
     text += "[rule.r" + std::to_string(i) +
             "]\non = 'temperature_c'\nat = 1\nmessage = 'x'\ncommand = ['/bin/true']\n";
   }
-  EXPECT_NE(refused(text).find("17 sinks, with the commands of rules and the log; at most 16"),
-            std::string::npos);
+  EXPECT_NE(
+      refused(text).find("17 sinks, counting the log and the commands of rules; the maximum is 16"),
+      std::string::npos);
 }
 
 }  // namespace

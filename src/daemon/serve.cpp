@@ -13,6 +13,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "daemon/reload.h"
 #include "daemon/yard.h"
 #include "http/certificate.h"
@@ -49,7 +50,7 @@ Result<void> make_place(const std::string& directory, unsigned mode,
   if (in_fallback_directory(environment, directory)) {
     if (auto own = make_private_directory(fallback_directory(environment)); !own) {
       Error error = std::move(own).error();
-      error.message += "; set XDG_RUNTIME_DIR, or name other places with --socket and --state";
+      error.message += "; set XDG_RUNTIME_DIR, or choose other paths with --socket and --state";
       return error;
     }
   }
@@ -80,16 +81,15 @@ Result<UniqueFd> lock_state(const std::string& directory) {
   auto lock = lock_file(directory + "/lock");
   if (!lock && lock.error().code == Errc::conflict) {
     const auto pid = read_file(directory + "/lock", 64);
-    return Error{
-        Errc::conflict,
-        fmt::format("another gpuyard{} already serves with the state in {}; stop it, or give "
-                    "this one its own --state and --socket",
-                    pid && !pid->empty() ? " (pid " + *pid + ")" : "", directory)};
+    return Error{Errc::conflict,
+                 fmt::format("another gpuyard{} is already running with the state directory {}; "
+                             "stop it, or use a different --state and --socket",
+                             pid && !pid->empty() ? " (pid " + *pid + ")" : "", directory)};
   }
   if (!lock && lock.error().code == Errc::denied) {
     return std::move(lock).error().in(
-        fmt::format("the state directory (whose files must be this user's: if root has served with "
-                    "it, chown --reference={0} {0}/lock {0}/*.db*)",
+        fmt::format("the state directory (its files must belong to this user; if root ran the "
+                    "daemon here: chown --reference={0} {0}/lock {0}/*.db*)",
                     shell_word(directory)));
   }
   if (!lock) return lock;
@@ -98,7 +98,8 @@ Result<UniqueFd> lock_state(const std::string& directory) {
   const bool told =
       ::ftruncate(lock->get(), 0) == 0 && ::pwrite(lock->get(), pid.data(), pid.size(), 0) > 0;
   if (!told)
-    log::warning("{}/lock does not name this process: {}", directory, std::strerror(errno));
+    log::warning("the PID of this process could not be written to {}/lock: {}", directory,
+                 std::strerror(errno));
   return lock;
 }
 
@@ -106,7 +107,7 @@ namespace {
 
 Result<void> check_temperatures(const config::Config::Health& health) {
   const auto in_order = [](const auto& one) { return one.degraded <= one.unhealthy; };
-  const std::string what = "the temperature of \"unhealthy\" is below that of \"degraded\"";
+  const std::string what = "the \"unhealthy\" temperature is below the \"degraded\" temperature";
   if (!in_order(health.common)) return Error{Errc::invalid, "health: " + what};
   for (const auto& [gpu, own] : health.of_gpu) {
     if (!in_order(own))
@@ -122,10 +123,11 @@ Result<void> check_addresses(const config::Config& config, const std::string& se
     const auto endpoint = http::parse_endpoint(text);
     if (!endpoint) return Error(endpoint.error()).in(config.place_of(section + ".listen"));
     if (endpoint->kind != http::Endpoint::Kind::tcp) {
-      return Error{Errc::invalid,
-                   fmt::format("{}: \"{}\" is no ADDRESS:PORT; a Unix socket is named by {}.socket",
-                               config.place_of(section + ".listen"), text,
-                               section == "tls" ? "server" : section)};
+      return Error{
+          Errc::invalid,
+          fmt::format("{}: \"{}\" is not an ADDRESS:PORT; for a Unix socket, use {}.socket",
+                      config.place_of(section + ".listen"), text,
+                      section == "tls" ? "server" : section)};
     }
   }
   return {};
@@ -143,12 +145,12 @@ Result<void> check_plain(const config::Config& config, const std::string& sectio
     }
     return Error{
         Errc::invalid,
-        fmt::format("{}: \"{}\" is on a network, where others read along and nobody is known: {}",
+        fmt::format("{}: \"{}\" is a network address, without encryption or authentication: {}",
                     config.place_of(section + ".listen"), text,
                     section == "zeus"
-                        ? "zeusd's protocol knows no TLS; use 127.0.0.1, or a Unix socket"
-                        : "use tls.listen, or ssh; if strangers may read, name that very address "
-                          "in server.insecure_read_only, too")};
+                        ? "zeusd's protocol has no TLS; use 127.0.0.1 or a Unix socket"
+                        : "use tls.listen or ssh; to let anyone on the network read, also add this "
+                          "address to server.insecure_read_only")};
   }
   return {};
 }
@@ -160,7 +162,7 @@ Result<void> check_tls(const config::Config& config) {
   };
   for (const std::string& text : config.server.insecure_read_only) {
     if (is_meant(text)) continue;
-    return Error{Errc::invalid, fmt::format("{}: server.listen has no \"{}\"",
+    return Error{Errc::invalid, fmt::format("{}: server.listen does not contain \"{}\"",
                                             config.place_of("server.insecure_read_only"), text)};
   }
   for (const std::string& text : config.tls.revoked) {
@@ -169,8 +171,10 @@ Result<void> check_tls(const config::Config& config) {
     }
   }
   if (config.tls.client_ca.empty() && !config.tls.clients.empty()) {
-    return Error{Errc::invalid, fmt::format("{}: needs tls.client_ca, which says who signs them",
-                                            config.place_of("tls.clients"))};
+    return Error{
+        Errc::invalid,
+        fmt::format("{}: requires tls.client_ca, the authority that signs client certificates",
+                    config.place_of("tls.clients"))};
   }
   return {};
 }

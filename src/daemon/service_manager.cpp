@@ -35,7 +35,7 @@ UniqueFd connected_to(const std::string& path) {
   if (path.empty()) return UniqueFd();
   // An abstract name ends with the address, a path with a zero.
   if (path.size() + (path.front() == '@' ? 0 : 1) > sizeof address.sun_path) {
-    log::warning("the service manager hears nothing of us: {} is no socket's name", path);
+    log::warning("cannot notify the service manager: {} is not a socket name", path);
     return UniqueFd();
   }
   address.sun_family = AF_UNIX;
@@ -48,7 +48,7 @@ UniqueFd connected_to(const std::string& path) {
   constexpr timeval kPatience{.tv_sec = 0, .tv_usec = 200'000};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
   if (fd && ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0) return fd;
-  log::warning("the service manager at {} hears nothing of us: {}", path, std::strerror(errno));
+  log::warning("cannot notify the service manager at {}: {}", path, std::strerror(errno));
   return UniqueFd();
 }
 
@@ -76,7 +76,7 @@ void ServiceManager::ready(const std::string& status) const {
 }
 
 void ServiceManager::stopping() const {
-  send("STOPPING=1\nSTATUS=ending: its clients have half a second");
+  send("STOPPING=1\nSTATUS=shutting down: clients have half a second to finish");
 }
 
 void ServiceManager::watch(Loop& loop, Worker& worker) {

@@ -35,8 +35,9 @@ Result<void> renew(const http::IdentityFiles& files, const TlsFeed::Dating& dati
   const bool from_the_future = facts->not_before > dating.now;
   if (!from_the_future && !is_due(*facts, dating.now)) return {};
   if (!(from_the_future ? dating.corrections : dating.renewals)) {
-    return Error{Errc::unavailable,
-                 "this machine's clock has changed too far since it was last right; set it"};
+    return Error{
+        Errc::unavailable,
+        "this machine's clock is too far from the last time known to be correct; set the clock"};
   }
   const auto key = read_file(files.key, kMostOfFile);
   if (!key) return key.error();
@@ -45,8 +46,21 @@ Result<void> renew(const http::IdentityFiles& files, const TlsFeed::Dating& dati
   const auto made = http::make_self_signed(names, dating.now, http::kCertificateLife, *key);
   if (!made) return made.error();
   auto done = replace_file(files.certificate, made->certificate, 0644);
-  if (done) log::info("{} is renewed with the same key", files.certificate);
+  if (done) log::info("{} renewed with the same key", files.certificate);
   return done;
+}
+
+// Watches the directories: what renews certificates puts new files, or links, in place of the old.
+// Repeated at each read: a directory may have been created since.
+void watch_directories(const UniqueFd& changes, const http::IdentityFiles& files) {
+  std::set<std::string> directories;
+  for (const std::string& file : {files.certificate, files.key, files.client_ca}) {
+    if (!file.empty()) directories.insert(parent_directory(file));
+  }
+  for (const std::string& directory : directories) {
+    ::inotify_add_watch(changes.get(), directory.c_str(),
+                        IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_ATTRIB);
+  }
 }
 
 Result<Identity> load(const http::IdentityFiles& files, const TlsFeed::Dating& dating,
@@ -55,7 +69,7 @@ Result<Identity> load(const http::IdentityFiles& files, const TlsFeed::Dating& d
   auto identity = http::load_identity(files, dating.now, former);
   if (renewed) return identity;
   const std::string why =
-      fmt::format("{} is not renewed: {}", files.certificate, renewed.error().message);
+      fmt::format("could not renew {}: {}", files.certificate, renewed.error().message);
   if (!identity) return Error{Errc::invalid, identity.error().message + "; " + why};
   log::warning("{}", why);
   return identity;
@@ -102,28 +116,15 @@ TlsFeed::Dating TlsFeed::dating() {
   return dating;
 }
 
-// Watches the directories: what renews certificates puts new files, or links, in place of the old.
 void TlsFeed::follow_files() {
-  changes_ = UniqueFd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-  watch_directories();
-  if (changes_) watch_ = loop_.watch(changes_.get(), [this] { on_changes(); });
-}
-
-// Repeated at each read: a directory may have been created since.
-void TlsFeed::watch_directories() {
-  std::set<std::string> directories;
-  for (const std::string& file : {files_.certificate, files_.key, files_.client_ca}) {
-    if (!file.empty()) directories.insert(parent_directory(file));
-  }
-  for (const std::string& directory : directories) {
-    ::inotify_add_watch(changes_.get(), directory.c_str(),
-                        IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_ATTRIB);
-  }
+  changes_ = std::make_shared<const UniqueFd>(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  watch_directories(*changes_, files_);
+  if (*changes_) watch_ = loop_.watch(changes_->get(), [this] { on_changes(); });
 }
 
 void TlsFeed::on_changes() {
   std::array<char, 4096> ignored{};
-  while (::read(changes_.get(), ignored.data(), ignored.size()) > 0) {
+  while (::read(changes_->get(), ignored.data(), ignored.size()) > 0) {
   }
   settled_ = loop_.call_after(kSettled, [this] { reload(); });
 }
@@ -132,10 +133,10 @@ void TlsFeed::reload() {
   settled_.reset();
   again_ = reading_;
   if (reading_) return;
-  watch_directories();
   reading_ = ask_worker(
       worker_,
-      [files = files_, dating = dating(), former = door_->identity()] {
+      [changes = changes_, files = files_, dating = dating(), former = door_->identity()] {
+        watch_directories(*changes, files);
         return load(files, dating, former);
       },
       here_.guard([this](const Result<Identity>& identity) {
@@ -152,8 +153,8 @@ void TlsFeed::take(const Result<Identity>& identity) {
   const http::CertificateFacts& facts = (*identity)->facts;
   const Identity& former = door_->identity();
   if (former == nullptr || facts.fingerprint != former->facts.fingerprint) {
-    log::info("TLS with {}, until {}, pin {}", files_.certificate, to_rfc3339(facts.not_after),
-              facts.pin);
+    log::info("using TLS certificate {}, valid until {}, pin {}", files_.certificate,
+              to_rfc3339(facts.not_after), facts.pin);
     for (const std::string& warning : (*identity)->warnings) log::warning("{}", warning);
   }
   figures_.trouble.clear();
@@ -171,8 +172,7 @@ void TlsFeed::refuse(const Error& why) {
     trouble = fmt::format("the certificate valid until {} stays in use: {}",
                           to_rfc3339(shown->facts.not_after), why.message);
   } else {
-    trouble = fmt::format("tls.listen is closed until a certificate exists: {}{}", why.message,
-                          files_.is_ours ? "; create one with `gpuyard tls init`" : "");
+    trouble = fmt::format("tls.listen is closed until this is fixed: {}", why.message);
   }
   if (std::exchange(figures_.trouble, trouble) == trouble) return;
   ++figures_.reload_failures;

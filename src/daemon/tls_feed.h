@@ -55,7 +55,6 @@ class TlsFeed {
 
   Dating dating();
   void follow_files();
-  void watch_directories();
   void on_changes();
   void take(const Result<Identity>&);
   void refuse(const Error&);
@@ -75,7 +74,8 @@ class TlsFeed {
   std::optional<Known> known_;
   bool reading_ = false;
   bool again_ = false;  // something changed while it was read
-  UniqueFd changes_;    // inotify's
+  // Of inotify. A read of the files on the worker shares it.
+  std::shared_ptr<const UniqueFd> changes_;
   Subscription watch_;
   Subscription settled_;
   Subscription next_;

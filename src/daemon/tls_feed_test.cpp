@@ -21,6 +21,7 @@ using std::chrono::days;
 using std::chrono::hours;
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class TlsFeedTest : public ::testing::Test {
  protected:
@@ -89,7 +90,7 @@ TEST_F(TlsFeedTest, ListenerStaysClosedUntilACertificateExists) {
   start();
   EXPECT_EQ(usable_, 0);
   EXPECT_EQ(feed_->door()->identity(), nullptr);
-  EXPECT_THAT(trouble(), HasSubstr("tls.listen is closed until a certificate exists"));
+  EXPECT_THAT(trouble(), HasSubstr("tls.listen is closed until this is fixed: "));
   EXPECT_THAT(trouble(), HasSubstr("create one with `gpuyard tls init`"));
   EXPECT_FALSE(feed_->figures().expires);
   pass(TlsFeed::kAgain);
@@ -100,6 +101,15 @@ TEST_F(TlsFeedTest, ListenerStaysClosedUntilACertificateExists) {
   EXPECT_EQ(usable_, 1);
   EXPECT_TRUE(shows_file());
   EXPECT_EQ(trouble(), "");
+}
+
+TEST_F(TlsFeedTest, MissingClientCaIsNamedWithItsKey) {
+  make();
+  config_.tls.client_ca = directory_.path() + "/ca.pem";
+  start();
+  EXPECT_THAT(trouble(), HasSubstr("/ca.pem cannot be read"));
+  EXPECT_THAT(trouble(), HasSubstr("set tls.client_ca to an existing file"));
+  EXPECT_THAT(trouble(), Not(HasSubstr("tls init")));
 }
 
 TEST_F(TlsFeedTest, CertificateStaysInUseIfItsFilesBreak) {
@@ -131,7 +141,7 @@ TEST_F(TlsFeedTest, ClockFarAheadRenewsNothing) {
   look();
   EXPECT_EQ(in_file().fingerprint, before.fingerprint);
   EXPECT_THAT(trouble(),
-              HasSubstr("this machine's clock has changed too far since it was last right"));
+              HasSubstr("this machine's clock is too far from the last time known to be correct"));
   loop_.step_wall(-days(400));
   look();
   EXPECT_EQ(trouble(), "");

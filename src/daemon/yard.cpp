@@ -87,7 +87,7 @@ api::Authority authority_of(const config::Config& config) {
   const auto gid = processes::look_up_group(config.control.group);
   if (gid) authority.control_gid = *gid;
   if (config.control.enabled && !gid) {
-    log::warning("{}: nobody but root and gpuyard's own user may control", gid.error().message);
+    log::warning("{}: only root and gpuyard's own user can change GPUs", gid.error().message);
   }
   return authority;
 }
@@ -243,15 +243,19 @@ Result<void> Yard::listen() {
       doors_.add("server.listen " + address,
                  [this, address] { return listen_at(server_, address); });
     } else {
-      return place.error();
+      Error error = place.error();
+      if (error.code == Errc::conflict) {
+        error.message += "; choose another with --listen, or in server.listen";
+      }
+      return error;
     }
   }
-  const auto main = listen_on_socket(server_, server.socket, "the socket's directory");
+  const auto main = listen_on_socket(server_, server.socket, "the directory of the socket");
   if (!main) return main.error();
   on_opened(*main);
   if (const std::string& socket = authority_.lease_socket; !socket.empty()) {
     doors_.add("server.lease_socket " + socket, [this, socket] {
-      return listen_on_socket(server_, socket, "the leases' socket's directory");
+      return listen_on_socket(server_, socket, "the directory of the lease socket");
     });
   }
   listen_tls();
@@ -341,7 +345,7 @@ void Yard::follow_kernel_log(bool simulated) {
   if (std::exchange(kernel_log_tried_, true) || path.empty() || of_others) return;
   auto fd = events::open_kernel_log(path);
   if (!fd) {
-    return log::info("no Xids from the kernel's log, only the driver's own events: {}",
+    return log::info("no Xids from the kernel log, only the driver's own events: {}",
                      fd.error().message);
   }
   kernel_log_.emplace(
@@ -395,7 +399,7 @@ void Yard::on_acknowledged(const andon::Alert& alert, const andon::Rule& rule) {
   if (!is_about_presence(rule) || !telemetry_.take_out(alert.gpu)) return;
   // Not inside the acknowledgement, whose answer has the alert as it fires.
   loop_.post(here_.guard([this, gpu = alert.gpu] {
-    andon_.board().take_out(gpu, "acknowledged: the GPU was taken out of this machine");
+    andon_.board().take_out(gpu, "acknowledged: the GPU was removed from this machine");
   }));
 }
 
@@ -427,14 +431,14 @@ void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
   // Runs before leases: a GPU that it quarantines is not granted from this reading on.
   andon_.on_snapshot(*snapshot);
   leases_.on_snapshot(*snapshot, [this](const DeviceId& gpu) {
-    if (!andon_.board().looking()) return std::string("its alerts are still being read");
+    if (!andon_.board().looking()) return std::string("its stored alerts are still being loaded");
     const auto quarantine = andon_.board().quarantine(gpu);
     return quarantine ? quarantine->text : std::string();
   });
   use_.on_snapshot(*snapshot);
   if (std::exchange(told_ready_, true)) return;
   const DriverState& driver = snapshot->driver;
-  manager_.ready(driver.initialised ? fmt::format("watches {} GPUs", snapshot->devices.size())
+  manager_.ready(driver.initialised ? fmt::format("monitoring {} GPUs", snapshot->devices.size())
                                     : "no GPU: " + driver.why);
   if (options_.on_ready) options_.on_ready(*snapshot, places_);
 }
@@ -463,19 +467,19 @@ void Yard::on_added(const events::Event& event) {
 }
 
 void Yard::on_reread(Result<Reload::Fresh> fresh) {
-  if (!fresh) return log::error("the configuration stays as it is: {}", fresh.error().message);
+  if (!fresh) return log::error("configuration not reloaded: {}", fresh.error().message);
   const std::string what =
       fmt::format("{} rules, {} sinks{}{}", fresh->alerts.rules.size(), fresh->alerts.sinks.size(),
                   fresh->alerts.file.empty() ? "" : " from ", fresh->alerts.file);
   if (auto done = andon_.replace(std::move(fresh->alerts)); !done) {
-    return log::error("the configuration stays as it is: {}", done.error().message);
+    return log::error("configuration not reloaded: {}", done.error().message);
   }
   for (const std::string& key : config::restart_keys_that_differ(options_.config, fresh->config)) {
-    log::warning("{} has changed, and takes effect at the next start", key);
+    log::warning("{} has changed; it takes effect when the daemon restarts", key);
   }
   log::set_level(fresh->config.log.level);
   certificates_.revoke(revoked_of(fresh->config.tls));
-  log::info("read again: {}", what);
+  log::info("configuration reloaded: {}", what);
 }
 
 void Yard::stop(std::function<void()> done) {

@@ -88,8 +88,9 @@ Subscription ZeusFeed::listen_power(const DeviceId& id, Duration period,
 
 Result<void> ZeusFeed::enabled() const {
   if (control_.policy().enabled) return {};
-  return Error{Errc::denied,
-               "control is off: it sets GPUs with [control] enabled = true in the configuration"};
+  return Error{
+      Errc::denied,
+      "control is disabled; to allow changes, set [control] enabled = true in the configuration"};
 }
 
 // The same permissions as on the API's own socket.

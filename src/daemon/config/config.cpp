@@ -55,11 +55,10 @@ Result<TlsClient> tls_client_of(std::string_view text) {
   // What is leased or set is a user's.
   if (good && !client.uid) good = client.scope == "metrics" || client.scope == "read";
   if (good) return client;
-  return Error{
-      Errc::invalid,
-      fmt::format("\"{}\" is neither \"NAME = metrics\", \"NAME = read\" nor \"NAME = SCOPE "
-                  "uid NUMBER\", where NAME begins with DNS: or URI:",
-                  text)};
+  return Error{Errc::invalid,
+               fmt::format("\"{}\": expected \"NAME = metrics\", \"NAME = read\" or \"NAME = SCOPE "
+                           "uid NUMBER\", where NAME begins with DNS: or URI:",
+                           text)};
 }
 
 // Makes the configuration from the text of configuration files.
@@ -103,7 +102,7 @@ class FileReader {
     std::string known;
     for (const Key& key : keys()) known += fmt::format(" {}.{}", key.section, key.name);
     return error_at(file_, where.source(),
-                    fmt::format("unknown key \"{}\"; known are{}", name, known));
+                    fmt::format("unknown key \"{}\"; known keys:{}", name, known));
   }
 
   Result<void> set(std::string_view section, const toml::key& name, const toml::node& node) {

@@ -95,9 +95,10 @@ TEST(ConfigFile, RelativePathIsRefusedWithItsLine) {
       const auto done =
           apply_toml(config, fmt::format("{} = \"{}\"", name, path), "x.toml", "/home/u");
       ASSERT_FALSE(done) << name;
-      EXPECT_EQ(done.error().message,
-                fmt::format("x.toml:1: {}: \"{}\" is no absolute path; one begins with / or ~/",
-                            name, path));
+      EXPECT_EQ(
+          done.error().message,
+          fmt::format("x.toml:1: {}: \"{}\" is not an absolute path; it must begin with / or ~/",
+                      name, path));
     }
     Config config;
     const auto homeless = apply_toml(config, name + " = \"~/x\"", "x.toml");
@@ -115,7 +116,8 @@ TEST(ConfigFile, WordInThePlaceOfAPathStays) {
 
 TEST(ConfigFile, AnUnknownKeyIsNamedWithFileAndLine) {
   const std::string problem = problem_of("[server]\nsocket = \"/x\"\nlistn = []\n");
-  EXPECT_TRUE(problem.starts_with("x.toml:3: unknown key \"server.listn\"; known are ")) << problem;
+  EXPECT_TRUE(problem.starts_with("x.toml:3: unknown key \"server.listn\"; known keys: "))
+      << problem;
   EXPECT_NE(problem.find(" server.listen"), std::string::npos) << problem;
 }
 
@@ -134,7 +136,8 @@ TEST(ConfigFile, AValueOfTheWrongTypeIsNamedWithItsLine) {
 
 TEST(ConfigFile, ALevelThatIsNoneNamesThoseThatAre) {
   EXPECT_EQ(problem_of("log.level = \"loud\""),
-            "x.toml:1: log.level: \"loud\" is no level; use debug, info, warning or error");
+            "x.toml:1: log.level: \"loud\" is not a log level; use debug, info, warning or "
+            "error");
 }
 
 TEST(ConfigFile, WhatIsNotTomlIsInvalidAtItsLine) {
@@ -217,10 +220,10 @@ TEST(Keys, EveryKeyGivesBackWhatWasSet) {
 TEST(ConfigFile, LeasesHaveTheirBounds) {
   EXPECT_EQ(applied("lease.fair = \"strict\"").lease.fair, Config::Lease::Fair::strict);
   EXPECT_EQ(problem_of("lease.fair = \"fifo\""),
-            "x.toml:1: lease.fair: can be \"backfill\" or \"strict\", not \"fifo\"");
+            "x.toml:1: lease.fair: must be \"backfill\" or \"strict\", not \"fifo\"");
   EXPECT_EQ(applied("lease.most_gpus_per_user = 4").lease.most_gpus_per_user, 4);
   EXPECT_EQ(problem_of("lease.most_gpus_per_user = -1"),
-            "x.toml:1: lease.most_gpus_per_user: can be 0 (no limit) to 256, not -1");
+            "x.toml:1: lease.most_gpus_per_user: must be 0 (no limit) to 256, not -1");
 }
 
 TEST(ConfigFile, MetricsHaveOneOfThreeDialects) {
@@ -228,7 +231,7 @@ TEST(ConfigFile, MetricsHaveOneOfThreeDialects) {
   EXPECT_EQ(Config().metrics.dialect, gpuyard);
   EXPECT_EQ(applied("metrics.dialect = \"dcgm-4.8\"").metrics.dialect, dcgm);
   EXPECT_EQ(problem_of("metrics.dialect = \"dcgm\""),
-            "x.toml:1: metrics.dialect: can be \"gpuyard\", \"dcgm-4.8\", \"both\", not \"dcgm\"");
+            "x.toml:1: metrics.dialect: must be \"gpuyard\", \"dcgm-4.8\", \"both\", not \"dcgm\"");
 }
 
 TEST(ConfigFile, TemperaturesAreIntegers) {
@@ -252,10 +255,10 @@ TEST(ConfigFile, TemperaturesOfNoGpuOrOfOneTwiceAreRefused) {
   for (const char* text : {"", "3", "3=80", "3=/90", "=80/90", "3=80/90C", "80/90=3"}) {
     EXPECT_EQ(problem_of("health.temperatures_of = [\"" + std::string(text) + "\"]"),
               "x.toml:1: health.temperatures_of: \"" + std::string(text) +
-                  "\" is not of the form \"GPU = DEGRADED/UNHEALTHY\"");
+                  "\": expected the form \"GPU = DEGRADED/UNHEALTHY\"");
   }
   EXPECT_EQ(problem_of("health.temperatures_of = [\"3=80/90\", \"3 = 1/2\"]"),
-            "x.toml:1: health.temperatures_of: \"3 = 1/2\" names a GPU for the second time");
+            "x.toml:1: health.temperatures_of: \"3 = 1/2\" names a GPU twice");
 }
 
 TEST(Config, GpusAreOnlyWatchedUntilSomebodySaysOtherwise) {
@@ -278,7 +281,7 @@ TEST(ConfigFile, SettingsAreKeptOrRestoredWhenTheDaemonEnds) {
   EXPECT_EQ(applied("control.on_stop = \"restore\"").control.on_stop,
             Config::Control::OnStop::restore);
   EXPECT_EQ(problem_of("control.on_stop = \"drop\""),
-            "x.toml:1: control.on_stop: can be \"keep\" or \"restore\", not \"drop\"");
+            "x.toml:1: control.on_stop: must be \"keep\" or \"restore\", not \"drop\"");
 }
 
 TEST(ConfigFile, TheResetCommandIsWordsWithNamesOfTheGpu) {
@@ -290,13 +293,13 @@ TEST(ConfigFile, TheResetCommandIsWordsWithNamesOfTheGpu) {
 
 TEST(ConfigFile, AResetCommandThatCannotRunIsRefused) {
   EXPECT_EQ(problem_of("control.reset_command = [\"r\", \"{gpu}\"]"),
-            "x.toml:1: control.reset_command: \"{gpu}\" stands for nothing; {index}, {uuid} and "
-            "{pci} do");
+            "x.toml:1: control.reset_command: unknown placeholder \"{gpu}\"; use {index}, {uuid} "
+            "or {pci}");
   EXPECT_EQ(problem_of("control.reset_command = [\"\", \"-r\"]"),
-            "x.toml:1: control.reset_command: its first word, the program, is empty");
+            "x.toml:1: control.reset_command: the first word, the program, is empty");
   for (const char* seconds : {"0", "-1", "3601"}) {
     EXPECT_EQ(problem_of(std::string("control.reset_timeout_s = ") + seconds),
-              "x.toml:1: control.reset_timeout_s: can be 1 to 3600, not " + std::string(seconds));
+              "x.toml:1: control.reset_timeout_s: must be 1 to 3600, not " + std::string(seconds));
   }
 }
 
@@ -316,7 +319,8 @@ TEST(Render, TheTemplateChangesNothingUntilALineIsUncommented) {
 }
 
 TEST(Render, TellsWhetherAReloadAppliesAKey) {
-  EXPECT_NE(values_of(Config{}).find("# debug, info, warning or error. (live)\nlevel = \"info\""),
+  EXPECT_NE(values_of(Config{}).find("# Log level: debug, info, warning or error. "
+                                     "(live)\nlevel = \"info\""),
             std::string::npos);
 }
 

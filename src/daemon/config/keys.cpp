@@ -65,7 +65,7 @@ Result<void> set_word(Config& config, const Value& value) {
   if (found == Words.end()) {
     const std::string_view between = Words.size() == 2 ? "\" or \"" : "\", \"";
     return Error{Errc::invalid,
-                 fmt::format("can be \"{}\", not \"{}\"", fmt::join(Words, between), name)};
+                 fmt::format("must be \"{}\", not \"{}\"", fmt::join(Words, between), name)};
   }
   auto& word = config.*Section.*Member;
   word = static_cast<std::remove_reference_t<decltype(word)>>(found - Words.begin());
@@ -99,7 +99,7 @@ Result<void> set_bounded(Config& config, const Value& value) {
   const auto number = std::get<std::int64_t>(value);
   if (number < Least || number > Most) {
     return Error{Errc::invalid,
-                 fmt::format("can be {} to {}, not {}",
+                 fmt::format("must be {} to {}, not {}",
                              Least == 0 ? "0 (no limit)" : std::to_string(Least), Most, number)};
   }
   config.*Section.*Member = number;
@@ -139,10 +139,10 @@ Result<void> set_temperatures_of(Config& config, const Value& value) {
     auto one = temperatures_of(text);
     if (!one) {
       return Error{Errc::invalid,
-                   fmt::format("\"{}\" is not of the form \"GPU = DEGRADED/UNHEALTHY\"", text)};
+                   fmt::format("\"{}\": expected the form \"GPU = DEGRADED/UNHEALTHY\"", text)};
     }
     if (!all.insert(*std::move(one)).second) {
-      return Error{Errc::invalid, fmt::format("\"{}\" names a GPU for the second time", text)};
+      return Error{Errc::invalid, fmt::format("\"{}\" names a GPU twice", text)};
     }
   }
   config.health.of_gpu = std::move(all);
@@ -162,7 +162,7 @@ Result<void> check_word(std::string_view word) {
     if (std::ranges::find(kGpuNames, name) != kGpuNames.end()) continue;
     return Error{
         Errc::invalid,
-        fmt::format("\"{}\" stands for nothing; {{index}}, {{uuid}} and {{pci}} do", name)};
+        fmt::format("unknown placeholder \"{}\"; use {{index}}, {{uuid}} or {{pci}}", name)};
   }
   return {};
 }
@@ -170,7 +170,7 @@ Result<void> check_word(std::string_view word) {
 Result<void> set_reset_command(Config& config, const Value& value) {
   const auto& words = std::get<std::vector<std::string>>(value);
   if (!words.empty() && words.front().empty()) {
-    return Error{Errc::invalid, "its first word, the program, is empty"};
+    return Error{Errc::invalid, "the first word, the program, is empty"};
   }
   for (const std::string& word : words) {
     if (auto known = check_word(word); !known) return known;
@@ -184,7 +184,7 @@ Result<void> set_tariff(Config& config, const Value& value) {
   constexpr double kMost = 1e6;
   const auto number = std::get<double>(value);
   if (!(number >= 0 && number <= kMost)) {
-    return Error{Errc::invalid, fmt::format("can be 0 (not known) to {}, not {}", kMost, number)};
+    return Error{Errc::invalid, fmt::format("must be 0 (unknown) to {}, not {}", kMost, number)};
   }
   config.energy.*Member = number;
   return {};
@@ -195,7 +195,7 @@ Result<void> set_currency(Config& config, const Value& value) {
   const auto& text = std::get<std::string>(value);
   constexpr std::size_t kLongest = 16;
   if (text.empty() || text.size() > kLongest || printable(text) != text) {
-    return Error{Errc::invalid, fmt::format("is a word or a sign of 1 to {} bytes", kLongest)};
+    return Error{Errc::invalid, fmt::format("must be a word or symbol of 1 to {} bytes", kLongest)};
   }
   config.energy.currency = text;
   return {};
@@ -222,165 +222,171 @@ constexpr Key live(Key key) {
 
 constexpr std::array kKeys = {
     member<&Config::server, &Config::Server::listen>(
-        "server", "listen", "TCP addresses to listen on. TCP is read-only. [] for none."),
+        "server", "listen", "TCP addresses to listen on; read-only access. [] for none."),
     path<&Config::server, &Config::Server::socket>(
-        "server", "socket", "Unix socket of the API. Anybody may connect; peers decide."),
+        "server", "socket",
+        "Unix socket of the API. Anyone may connect; permissions depend on the user."),
     path<&Config::server, &Config::Server::lease_socket>(
         "server", "lease_socket",
-        "Unix socket on which nobody may more than lease, not even root: the one to mount into "
-        "containers. \"auto\": lease.sock beside gpuyard.sock; empty: none.",
+        "Unix socket that allows nothing beyond leasing, not even for root; mount this one into "
+        "containers. \"auto\": lease.sock next to gpuyard.sock; empty: none.",
         Path::file_or_auto),
     member<&Config::server, &Config::Server::allowed_hosts>(
         "server", "allowed_hosts",
-        "Names by which clients may address the TCP listeners, beside localhost and the address "
+        "Host names that clients may use for the TCP listeners, besides localhost and the address "
         "itself."),
     member<&Config::server, &Config::Server::insecure_read_only>(
         "server", "insecure_read_only",
-        "Those of the addresses in listen that are not of this machine alone: anybody on the "
-        "network "
-        "reads what is read there. tls.listen is for networks."),
+        "Addresses in listen that may be reachable from the network, where anyone can read. For "
+        "networks, prefer tls.listen."),
     member<&Config::tls, &Config::Tls::listen>(
         "tls", "listen",
-        "TCP addresses that speak TLS, for clients with tokens: \"0.0.0.0:9411\". [] for none."),
+        "TCP addresses with TLS, for clients with tokens, e.g. \"0.0.0.0:9411\". [] for none."),
     path<&Config::tls, &Config::Tls::certificate>(
         "tls", "certificate",
-        "PEM file of the certificate, and of those between it and its root. Empty: the one that "
-        "`gpuyard tls init` makes. Read again when it changes."),
-    path<&Config::tls, &Config::Tls::key>("tls", "key", "PEM file of its key. Empty: likewise."),
+        "PEM file with the certificate and its intermediate certificates. Empty: the one created "
+        "by `gpuyard tls init`. Reloaded when it changes."),
+    path<&Config::tls, &Config::Tls::key>(
+        "tls", "key",
+        "PEM file with the key of the certificate. Empty: the one created by `gpuyard tls init`."),
     word<&Config::tls, &Config::Tls::anonymous, kAnonymous>(
         "tls", "anonymous",
-        "What whoever shows no token may see over TLS: \"none\", \"metrics\" or \"read\"."),
-    path<&Config::tls, &Config::Tls::client_ca>(
-        "tls", "client_ca", "PEM file of who signs client certificates; empty: nobody does."),
-    member<&Config::tls, &Config::Tls::clients>("tls", "clients",
-                                                "What a name in a client certificate may do: "
-                                                "\"DNS:prometheus.lab = metrics\", or as a user: "
-                                                "\"URI:spiffe://lab/ci = lease uid 1000\".",
-                                                &set_tls_clients),
+        "What clients without a token may see over TLS: \"none\", \"metrics\" or \"read\"."),
+    path<&Config::tls, &Config::Tls::client_ca>("tls", "client_ca",
+                                                "PEM file with the authority that signs client "
+                                                "certificates. Empty: no client certificates."),
+    member<&Config::tls, &Config::Tls::clients>(
+        "tls", "clients",
+        "Permissions by name in a client certificate: \"DNS:prometheus.lab = metrics\" or, acting "
+        "as a user, \"URI:spiffe://lab/ci = lease uid 1000\".",
+        &set_tls_clients),
     live(member<&Config::tls, &Config::Tls::revoked>(
-        "tls", "revoked", "SHA-256 fingerprints of client certificates that are refused.")),
+        "tls", "revoked", "SHA-256 fingerprints of client certificates to refuse.")),
     path<&Config::state, &Config::State::directory>("state", "directory",
-                                                    "Where the daemon keeps what must survive it."),
+                                                    "Directory for persistent state."),
     path<&Config::driver, &Config::Driver::nvml>(
-        "driver", "nvml", "Path of libnvidia-ml.so.1; empty: where the loader finds it.",
+        "driver", "nvml", "Path of libnvidia-ml.so.1. Empty: found by the loader.",
         Path::file_or_name),
     path<&Config::processes, &Config::Processes::proc_root>(
         "processes", "proc_root",
-        "Where the processes that the driver lists are looked up: in a container, where the host's "
-        "/proc is mounted."),
-    Key{"health", "temperature_degraded", false, "A GPU is degraded above so many degrees Celsius.",
-        Type::integer, &get_temperature<&Temperatures::degraded>,
-        &set_temperature<&Temperatures::degraded>},
+        "Directory for looking up the processes that the driver lists. In a container: the mount "
+        "point of the host's /proc."),
+    Key{"health", "temperature_degraded", false,
+        "Temperature in degrees Celsius above which a GPU is degraded.", Type::integer,
+        &get_temperature<&Temperatures::degraded>, &set_temperature<&Temperatures::degraded>},
     Key{"health", "temperature_unhealthy", false,
-        "A GPU is unhealthy above so many degrees Celsius.", Type::integer,
+        "Temperature in degrees Celsius above which a GPU is unhealthy.", Type::integer,
         &get_temperature<&Temperatures::unhealthy>, &set_temperature<&Temperatures::unhealthy>},
     Key{"health", "temperatures_of", false,
-        "Other temperatures of one GPU: \"GPU = DEGRADED/UNHEALTHY\", where GPU is an index, a "
-        "UUID or a PCI address.",
+        "Temperatures for single GPUs: \"GPU = DEGRADED/UNHEALTHY\", where GPU is an index, a UUID "
+        "or a PCI address.",
         Type::list, &get_temperatures_of, &set_temperatures_of},
     member<&Config::energy, &Config::Energy::price_per_kwh>(
-        "energy", "price_per_kwh",
-        "What a kilowatt-hour costs, for estimates of what use costs; 0: no such estimates.",
+        "energy", "price_per_kwh", "Price of a kilowatt-hour, for cost estimates. 0: no estimates.",
         &set_tariff<&Config::Energy::price_per_kwh>),
     member<&Config::energy, &Config::Energy::currency>(
-        "energy", "currency", "The currency of that price: EUR, $.", &set_currency),
+        "energy", "currency", "Currency of the price, e.g. EUR or $.", &set_currency),
     member<&Config::energy, &Config::Energy::g_co2_per_kwh>(
         "energy", "g_co2_per_kwh",
-        "Grams of CO2 for each kilowatt-hour, for estimates; 0: no such estimates.",
+        "Grams of CO2 per kilowatt-hour, for estimates. 0: no estimates.",
         &set_tariff<&Config::Energy::g_co2_per_kwh>),
     bottleneck<&Config::Bottleneck::least_share_percent>(
         "least_share_percent",
-        "Heat, the power brake or the power limit hold a GPU back from this share of the last "
-        "minute on."),
+        "Share of the last minute, in percent, from which heat, the power brake or the power limit "
+        "counts as a bottleneck."),
     bottleneck<&Config::Bottleneck::starved_below_percent>(
         "starved_below_percent",
-        "A GPU in use is starved only below this utilisation, if its process needs a whole core or "
-        "PCIe is full."),
+        "Utilisation below which a GPU in use counts as starved, if its process uses a whole core "
+        "or PCIe is saturated."),
     bottleneck<&Config::Bottleneck::waiting_power_percent>(
         "waiting_power_percent",
-        "A GPU that is always busy with at most this share of its power limit waits."),
+        "Share of the power limit, in percent, up to which a constantly busy GPU counts as "
+        "waiting."),
     bottleneck<&Config::Bottleneck::idle_after_s, Config::Bottleneck::kLongestIdle>(
-        "idle_after_s", "A leased GPU that nobody uses for so many seconds is idle."),
-    bottleneck<&Config::Bottleneck::memory_full_percent>("memory_full_percent",
-                                                         "Its memory is full from here on."),
+        "idle_after_s", "Seconds without use after which a leased GPU counts as idle."),
+    bottleneck<&Config::Bottleneck::memory_full_percent>(
+        "memory_full_percent", "Memory use, in percent, from which the memory counts as full."),
     path<&Config::events, &Config::Events::kernel_log>(
         "events", "kernel_log",
-        "Where the kernel tells of Xids, or a FIFO that tells the same; empty: nowhere. With "
-        "simulated GPUs /dev/kmsg is not read."),
+        "Kernel log to read Xids from, or a FIFO with the same content. Empty: none. /dev/kmsg is "
+        "not read with simulated GPUs."),
     path<&Config::zeus, &Config::Zeus::socket>(
         "zeus", "socket",
-        "Unix socket that speaks zeusd's protocol, for ZEUSD_SOCK_PATH of programs that use Zeus: "
-        "/run/gpuyard/zeusd.sock, say; empty: none. What they may set is control's to say."),
+        "Unix socket with zeusd's protocol, for ZEUSD_SOCK_PATH of programs that use Zeus, e.g. "
+        "/run/gpuyard/zeusd.sock. Empty: none. What they may set depends on [control]."),
     member<&Config::zeus, &Config::Zeus::listen>(
         "zeus", "listen",
-        "TCP addresses of the same, for ZEUSD_HOST_PORT. TCP is read-only. [] for none."),
+        "TCP addresses with zeusd's protocol, for ZEUSD_HOST_PORT; read-only access. [] for none."),
     path<&Config::zeus, &Config::Zeus::rapl_root>(
         "zeus", "rapl_root",
-        "Where the kernel counts the energy of CPUs: in a container, where the host's "
-        "/sys/class/powercap is mounted."),
+        "Directory with the kernel's CPU energy counters. In a container: the mount point of the "
+        "host's /sys/class/powercap."),
     member<&Config::zeus, &Config::Zeus::cpu_over_tcp>(
         "zeus", "cpu_over_tcp",
-        "Whether anybody who may connect over TCP reads the energy of CPUs, in whole joules and "
-        "once a second. Finer, it tells what they compute: that is for Unix sockets."),
+        "Whether TCP clients can read CPU energy, in whole joules and once per second. Finer "
+        "values reveal what the CPUs compute and are available only over Unix sockets."),
     share<&Shares::connections>(
-        "connections", "How many connections one user may have open, or one address on TCP."),
-    share<&Shares::streams>("streams", "How many of them may be streams."),
-    share<&Shares::waiting_claims>("waiting_claims",
-                                   "How many claims of one user may wait for GPUs."),
+        "connections", "Maximum number of open connections per user, or per address on TCP."),
+    share<&Shares::streams>("streams", "Maximum number of these connections that may be streams."),
+    share<&Shares::waiting_claims>("waiting_claims", "Maximum number of waiting claims per user."),
     share<&Shares::claims_a_minute>(
-        "claims_a_minute", "How many claims one user may make in a minute, and as many renewals."),
-    share<&Shares::changes_a_minute>(
-        "changes_a_minute", "How many changes of GPUs' settings one user may ask for in a minute."),
+        "claims_a_minute",
+        "Maximum number of claims per user and minute; also applies to renewals."),
+    share<&Shares::changes_a_minute>("changes_a_minute",
+                                     "Maximum number of setting changes per user and minute."),
     member<&Config::metrics, &Config::Metrics::prefix>("metrics", "prefix",
-                                                       "First word of every metric name."),
+                                                       "Prefix of all metric names."),
     word<&Config::metrics, &Config::Metrics::dialect, kDialects>(
         "metrics", "dialect",
-        "Under whose names readings are told: \"gpuyard\", \"dcgm-4.8\" for dashboards made for "
-        "dcgm-exporter, or \"both\"."),
+        "Naming of metrics: \"gpuyard\", \"dcgm-4.8\" for dashboards made for dcgm-exporter, or "
+        "\"both\"."),
     member<&Config::control, &Config::Control::enabled>(
         "control", "enabled",
-        "Whether GPUs may be changed: power limits, clocks, modes, resets. false: they are only "
-        "watched."),
+        "Whether GPUs may be changed: power limits, clocks, modes and resets. false: monitoring "
+        "only."),
     member<&Config::control, &Config::Control::group>(
         "control", "group",
-        "Members of this group may change GPUs, over the Unix socket. Empty: only root and the "
-        "daemon's own user may."),
+        "Members of this group may change GPUs over the Unix socket. Empty: only root and the "
+        "daemon's own user."),
     word<&Config::control, &Config::Control::on_stop, kOnStop>(
         "control", "on_stop",
-        "When the daemon ends: \"keep\" what is set of the GPUs, or \"restore\" what was before."),
+        "What to do with GPU settings when the daemon stops: \"keep\" them, or \"restore\" the "
+        "previous values."),
     member<&Config::control, &Config::Control::reset_command>(
         "control", "reset_command",
-        "Command that resets a GPU, word by word; {index}, {uuid} and {pci} stand for the GPU's "
-        "names. []: GPUs cannot be reset.",
+        "Command that resets a GPU, as a list of words; {index}, {uuid} and {pci} are replaced. "
+        "[]: GPUs cannot be reset.",
         &set_reset_command),
     member<&Config::control, &Config::Control::reset_timeout_s>(
-        "control", "reset_timeout_s", "That command is killed after so many seconds (1 to 3600).",
+        "control", "reset_timeout_s", "Seconds after which reset_command is killed, 1 to 3600.",
         &set_bounded<&Config::control, &Config::Control::reset_timeout_s, 1,
                      Config::Control::kLongestReset>),
     word<&Config::lease, &Config::Lease::mode, kMode>(
         "lease", "mode",
-        "Who hands out GPUs: \"grant\": gpuyard, \"observe\": Slurm, \"auto\": see its hooks."),
+        "Who allocates the GPUs: \"grant\": gpuyard; \"observe\": Slurm; \"auto\": Slurm once one "
+        "of its hooks has run."),
     word<&Config::lease, &Config::Lease::fair, kFair>(
         "lease", "fair",
-        "Who gets a GPU next: \"backfill\" lets short claims go first that delay nobody, "
-        "\"strict\" nobody."),
+        "Queue policy: \"backfill\" starts short claims early if that delays no other claim; "
+        "\"strict\" "
+        "never does."),
     member<&Config::lease, &Config::Lease::most_gpus_per_user>(
-        "lease", "most_gpus_per_user", "So many GPUs one user may have at a time; 0: no limit.",
+        "lease", "most_gpus_per_user", "Maximum number of GPUs per user. 0: no limit.",
         &set_bounded<&Config::lease, &Config::Lease::most_gpus_per_user, 0,
                      Config::Lease::kMostGpus>),
     member<&Config::lease, &Config::Lease::end_overdue>(
         "lease", "end_overdue",
-        "Whether a lease that is held longer than its holder said is ended."),
+        "Whether to end leases that exceed the maximum time their holder announced."),
     member<&Config::lease, &Config::Lease::may_control>(
         "lease", "may_control",
-        "Whether holders may set the power limit and the clocks of their own GPUs, as long as they "
-        "hold them; control.enabled has to be true, too."),
+        "Whether lease holders may set the power limit and clocks of their GPUs. Also requires "
+        "control.enabled."),
     Key{"alerts", "file", true,
-        "Rules of your own, and the sinks that alerts go to. Empty: alerts.toml beside the "
-        "configuration, if it is there.",
+        "File with your own alert rules and the notification sinks. Empty: alerts.toml next to the "
+        "configuration file, if it exists.",
         Type::text, &get_member<&Config::alerts, &Config::Alerts::file>,
         &set_member<&Config::alerts, &Config::Alerts::file>, Path::file},
-    Key{"log", "level", true, "debug, info, warning or error.", Type::text,
+    Key{"log", "level", true, "Log level: debug, info, warning or error.", Type::text,
         &get_word<&Config::log, &Config::Log::level, kLevels>, &set_level_value},
 };
 
@@ -392,7 +398,8 @@ Result<void> set_level(Config& config, const std::string& name) {
     config.log.level = static_cast<log::Level>(i);
     return {};
   }
-  return Error{Errc::invalid, "\"" + name + "\" is no level; use debug, info, warning or error"};
+  return Error{Errc::invalid,
+               "\"" + name + "\" is not a log level; use debug, info, warning or error"};
 }
 
 Result<void> set_dialect(Config& config, const std::string& name) {

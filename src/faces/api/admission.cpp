@@ -62,14 +62,15 @@ http::Reply while_good(Credential credential, http::Reply reply) {
 }
 
 Credential token_credential(Context& context, const std::string& token) {
-  return {[&context, token]() -> std::optional<http::Response> {
-            const access::Token* now = context.tokens.find(token);
-            if (now != nullptr && now->live(context.loop.wall())) return std::nullopt;
-            return unauthenticated("the token ended while the request waited");
-          },
-          [&context, token](std::function<void()> ended) {
-            return context.tokens.on_end(token, std::move(ended));
-          }};
+  return {
+      [&context, token]() -> std::optional<http::Response> {
+        const access::Token* now = context.tokens.find(token);
+        if (now != nullptr && now->live(context.loop.wall())) return std::nullopt;
+        return unauthenticated("the token expired or was revoked while the request was waiting");
+      },
+      [&context, token](std::function<void()> ended) {
+        return context.tokens.on_end(token, std::move(ended));
+      }};
 }
 
 Credential certificate_credential(Context& context, const http::Peer& peer) {
@@ -92,7 +93,7 @@ Result<std::string_view> bearer_of(const http::Request& request) {
   constexpr std::string_view kScheme = "bearer ";
   if (fields != 1 || !equals_ignoring_case(value.substr(0, kScheme.size()), kScheme)) {
     return Error{Errc::invalid,
-                 "one Authorization field is understood, `Bearer gpy_...`, and no other kind"};
+                 "expected exactly one Authorization header of the form `Bearer gpy_...`"};
   }
   return trimmed(value.substr(kScheme.size()));
 }
@@ -138,8 +139,8 @@ void Admission::show(const std::shared_ptr<Call>& call, std::string_view text,
     if (token) context_.tokens.used((*token)->id, peer.party, true);
     return refuse(call,
                   {Errc::denied,
-                   "a token was sent without TLS, where others can read it: it is not taken. Use "
-                   "https:// or ssh://, and make a new token in place of this one"},
+                   "token refused: it was sent without TLS, where others can read it. Use https:// "
+                   "or ssh://, and replace this token with a new one"},
                   403);
   }
   if (!token && token.error().code == Errc::unavailable) {
@@ -153,7 +154,8 @@ void Admission::show(const std::shared_ptr<Call>& call, std::string_view text,
     // To be asked of the group takes a while.
     const access::Token* now = context_.tokens.find(id);
     if (now == nullptr || !now->live(context_.loop.wall())) {
-      return call->reply(unauthenticated("the token ended while the request waited"));
+      return call->reply(
+          unauthenticated("the token expired or was revoked while the request was waiting"));
     }
     admitted(principal_of(*now, way, member, authority_));
   };
@@ -176,8 +178,8 @@ void Admission::show_certificate(const std::shared_ptr<Call>& call, const Admitt
   if (auto good = context_.certificates.check(peer); !good) return refuse(good.error().message);
   if (may_be_of_another_page(call->request)) {
     return refuse(
-        "a browser sends its certificate along for every page: a change needs "
-        "Content-Type: application/json, and no page of another origin");
+        "refused, because browsers send client certificates for any page: a change needs "
+        "Content-Type: application/json and must come from this origin");
   }
   for (const std::string& name : peer.certificate_names) {
     const auto known = authority_.certificates.find(name);
@@ -189,9 +191,8 @@ void Admission::show_certificate(const std::shared_ptr<Call>& call, const Admitt
     });
   }
   refuse(fmt::format(
-      "the client certificate names {}, and tls.clients says of none of them what it "
-      "may",
-      peer.certificate_names.empty() ? "nobody in a subject alternative name"
+      "the client certificate names {}, but tls.clients lists no permissions for any of them",
+      peer.certificate_names.empty() ? "no subject alternative name"
                                      : fmt::format("{}", fmt::join(peer.certificate_names, ", "))));
 }
 
@@ -201,7 +202,7 @@ void Admission::note(const std::shared_ptr<const Call>& call, const std::string&
   control::Asker asker{by, false, call->request_id, call->request.received};
   asker.over_tcp = peer.kind == http::Peer::Kind::tcp;
   if (asker.over_tcp) asker.person = party_of(peer);
-  context_.control.note_refusal(asker, "showing a token", {Errc::denied, std::move(why)});
+  context_.control.note_refusal(asker, "invalid token", {Errc::denied, std::move(why)});
 }
 
 void Admission::refuse(const std::shared_ptr<Call>& call, const Error& why, int status) {
@@ -217,7 +218,7 @@ void Admission::refuse(const std::shared_ptr<Call>& call, const Error& why, int 
   };
   if (context_.guesses.failed(party_of(call->request.peer), noted, answer)) return;
   http::Response busy = http::error_response(
-      429, "busy", "too many bad tokens were shown lately; ask again in a few seconds");
+      429, "busy", "too many invalid tokens were sent recently; try again in a few seconds");
   busy.headers.push_back({"Retry-After", "5"});
   call->reply(std::move(busy));
 }

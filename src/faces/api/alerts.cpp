@@ -27,8 +27,9 @@ std::optional<protocol::AlertGpu> gpu_view(const Context& context, const DeviceI
 
 Result<void> check_sees(const Principal& principal, const DeviceId& gpu) {
   if (principal.sees(gpu)) return {};
-  return Error{Errc::denied, gpu.empty() ? "this is about all GPUs, and the token is for some"
-                                         : "the token is not for that GPU"};
+  return Error{Errc::denied, gpu.empty()
+                                 ? "this concerns all GPUs, but the token is limited to some"
+                                 : "the token does not include that GPU"};
 }
 
 bool any_uuid(const Context&, const std::string& name) {
@@ -49,7 +50,7 @@ Result<DeviceId> gpu_named(const Context& context, const std::string& name,
     if (known(context, name)) return DeviceId(name);
     return found.error();
   }
-  if (found->size() != 1) return Error{Errc::invalid, "name one GPU, or none for all of them"};
+  if (found->size() != 1) return Error{Errc::invalid, "give one GPU, or none for all GPUs"};
   return found->front().id;
 }
 
@@ -58,7 +59,7 @@ Result<std::string> gpus_asked_for(const Context& context, std::string_view name
   std::string ids;
   while (!names.empty()) {
     const std::string_view name = take_until(',', names);
-    if (name.empty()) return Error{Errc::invalid, "a list of GPUs with an empty name in it"};
+    if (name.empty()) return Error{Errc::invalid, "the list of GPUs contains an empty name"};
     const auto gpu = gpu_named(context, std::string(name), any_uuid);
     if (!gpu) return gpu.error();
     ids.append(ids.empty() ? "" : ",").append(*gpu);
@@ -79,7 +80,7 @@ Result<void> narrow(const Principal& principal, std::string& gpus) {
 Result<void> check_rule(const Context& context, const std::string& name) {
   if (name.empty() || find_rule(context.alerts.engine().rules(), name) != nullptr) return {};
   return Error{Errc::not_found,
-               "there is no rule \"" + name + "\"; `gpuyard alerts rules` lists them"};
+               "unknown rule \"" + name + "\"; list rules with `gpuyard alerts rules`"};
 }
 
 Result<andon::Silence> silence_of(const Context& context, const Asked& asked,
@@ -101,7 +102,7 @@ Result<andon::Silence> silence_of(const Context& context, const Asked& asked,
 void note_unknown(Context& context, const Principal& principal, std::vector<std::string>& notes) {
   const telemetry::SnapshotPtr snapshot = context.telemetry.latest();
   if (!snapshot->driver.initialised) {
-    notes.push_back("no GPU can be judged: " + snapshot->driver.why);
+    notes.push_back("no GPU can be assessed: " + snapshot->driver.why);
     return;
   }
   for (const DeviceState& device : snapshot->devices) {
@@ -112,7 +113,8 @@ void note_unknown(Context& context, const Principal& principal, std::vector<std:
         break;
       case Verdict::bad:
         if (device.condition == DeviceCondition::responsive || is_lost(device)) break;
-        notes.push_back(fmt::format("GPU {} cannot be judged: {}", device.info.index, device.why));
+        notes.push_back(
+            fmt::format("GPU {} cannot be assessed: {}", device.info.index, device.why));
         break;
       case Verdict::unknown:
         notes.push_back(fmt::format("GPU {}: {}", device.info.index, fitness.why));
@@ -135,9 +137,11 @@ void get_alerts(Context& context, const Asked& asked, const NoParams&,
                            to_seconds(one.for_so_long), to_seconds(one.hold)});
   }
   if (const auto trouble = board.trouble()) {
-    all.notes.push_back("alerts are told, but would not survive gpuyard: " + trouble->message);
+    all.notes.push_back(
+        "alerts are sent, but not stored, so they would be lost when gpuyard restarts: " +
+        trouble->message);
   }
-  if (!board.looking()) all.notes.emplace_back("what was kept of alerts is still being read");
+  if (!board.looking()) all.notes.emplace_back("stored alerts are still being loaded");
   note_unknown(context, asked.principal, all.notes);
   respond(std::move(all));
 }
@@ -190,9 +194,9 @@ void get_alert(Context& context, const Asked& asked, const protocol::AlertName& 
   const auto found = [name, respond, answer](const Result<KeptAlerts>& newest) {
     if (!newest) return respond(Error{Errc::unavailable, newest.error().message});
     if (!newest->empty() && newest->front().number == name.alert) return answer(newest->front());
-    respond(Error{Errc::not_found, fmt::format("there is no alert {}, or it is so long over that "
-                                               "it is forgotten",
-                                               name.alert)});
+    respond(Error{
+        Errc::not_found,
+        fmt::format("alert {} not found; it may have been removed from the history", name.alert)});
   };
   ask_history(context, asked, respond, question, found);
 }
@@ -229,7 +233,7 @@ AlertDeed deed_of_acknowledging(const Asked& asked, const andon::Alert* alert,
 
 // "every alert", or "hot".
 std::string silenced_by(const andon::Silence& silence) {
-  return silence.rule.empty() ? "every alert" : silence.rule;
+  return silence.rule.empty() ? "all alerts" : silence.rule;
 }
 
 void acknowledge_alert(Context& context, const Asked& asked, const protocol::AlertName& name,

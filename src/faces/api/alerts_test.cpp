@@ -78,11 +78,11 @@ TEST_F(AlertRoutes, ASilenceNeedsATimeAndWhatThereIs) {
   EXPECT_THAT(post("/api/gpu/silences", R"({"for_s":0})")->message(), HasSubstr("/for_s"));
   EXPECT_THAT(post("/api/gpu/silences", R"({"for_s":2592001})")->message(), HasSubstr("/for_s"));
   EXPECT_THAT(post("/api/gpu/silences", R"({"for_s":1,"rule":"cold"})")->message(),
-              HasSubstr("there is no rule \"cold\""));
+              HasSubstr("unknown rule \"cold\""));
   EXPECT_EQ(post("/api/gpu/silences", R"({"for_s":1,"gpu":"9"})")->status(), 404);
   EXPECT_EQ(post("/api/gpu/silences", R"({"for_s":1,"gpu":"GPU-misspelt"})")->status(), 404);
   EXPECT_THAT(post("/api/gpu/silences", R"({"for_s":1,"gpu":"0,1"})")->message(),
-              HasSubstr("name one GPU"));
+              HasSubstr("give one GPU, or none for all GPUs"));
 }
 
 TEST_F(AlertRoutes, HistoryIsAskedOfTheDisk) {
@@ -123,7 +123,7 @@ TEST_F(AlertRoutes, OneAlertIsFoundByItsNumberWhileItFiresAndThenOnTheDisk) {
   const auto other = get("/api/gpu/alerts/7");
   world_.loop.run_posted();
   EXPECT_EQ(other->status(), 404);
-  EXPECT_THAT(other->message(), HasSubstr("no alert 7"));
+  EXPECT_THAT(other->message(), HasSubstr("alert 7 not found"));
   EXPECT_EQ(alert_archive_.asked.before, 8U);
   EXPECT_EQ(alert_archive_.asked.limit, 1);
   andon::Alert older;

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "api/routes_for_tests.h"
-#include "base/text.h"
 
 namespace gpuyard::api {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "api/examples.h"
 #include "api/routes_for_tests.h"
+#include "base/json_writer.h"
 #include "base/text.h"
 
 namespace gpuyard::api {

@@ -2,12 +2,11 @@
 // request, because a connection outlives its handshake. Lives on the io thread.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <map>
 #include <set>
 #include <string>
 
+#include "base/end_watch.h"
 #include "base/loop.h"
 #include "base/result.h"
 #include "http/message.h"
@@ -16,11 +15,11 @@ namespace gpuyard::api {
 
 class ClientCertificates {
  public:
-  static constexpr Duration kLook = std::chrono::milliseconds(250);
-
   // `revoked` holds fingerprints.
   ClientCertificates(Loop& loop, std::set<std::string> revoked)
-      : loop_(loop), revoked_(std::move(revoked)) {}
+      : loop_(loop),
+        revoked_(std::move(revoked)),
+        ends_(loop, [this](const http::Peer& peer) { return check(peer).ok(); }) {}
   ClientCertificates(const ClientCertificates&) = delete;
   ClientCertificates& operator=(const ClientCertificates&) = delete;
 
@@ -29,24 +28,15 @@ class ClientCertificates {
   // Errc::denied, with the reason, if the peer's certificate is not good now.
   Result<void> check(const http::Peer&) const;
   // Calls `ended` once when the peer's certificate is no longer good: at once when it is revoked,
-  // within kLook when it expires, also if the clock jumps.
-  Subscription on_end(http::Peer peer, std::function<void()> ended);
+  // within EndWatch::kLook when it expires, also if the clock jumps.
+  Subscription on_end(http::Peer peer, std::function<void()> ended) {
+    return ends_.on_end(std::move(peer), std::move(ended));
+  }
 
  private:
-  struct Watcher {
-    http::Peer peer;
-    std::function<void()> ended;
-  };
-
-  void look();
-  void tell_ended();
-
   Loop& loop_;
   std::set<std::string> revoked_;
-  std::map<std::uint64_t, Watcher> watchers_;
-  std::uint64_t next_watcher_ = 0;
-  Subscription look_;
-  Lifetime here_;
+  EndWatch<http::Peer> ends_;
 };
 
 }  // namespace gpuyard::api

@@ -2,7 +2,6 @@
 #include "api/client_certificates.h"
 
 #include "api/routes_for_tests.h"
-#include "base/text.h"
 
 namespace gpuyard::api {
 namespace {
@@ -55,7 +54,7 @@ TEST_F(CertificateRoutes, ItsStreamsEndWithIt) {
   stream->answer->feed->on_more([&] { told = true; });
   pass(seconds(59));
   EXPECT_FALSE(stream->answer->feed->over());
-  pass(seconds(1) + ClientCertificates::kLook);
+  pass(seconds(1) + EndWatch<http::Peer>::kLook);
   EXPECT_TRUE(stream->answer->feed->over());
   EXPECT_TRUE(told);
 }

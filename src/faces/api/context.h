@@ -175,7 +175,7 @@ void respond_with_past(Context&, const Asked&, std::string_view at,
 
 // The error for a caller with too many questions waiting: see Context::questions.
 inline Error too_many_questions() {
-  return {Errc::busy, "too many questions of yours wait for an answer; ask again in a second"};
+  return {Errc::busy, "too many of your requests are waiting for an answer; try again in a second"};
 }
 
 }  // namespace gpuyard::api

@@ -46,15 +46,15 @@ Result<void> check_lease(const Context& context, const Asked& asked, const Under
                          const std::vector<DeviceId>& gpus) {
   if (asked.unless_holder && !context.holders_may_control) {
     return Error{Errc::denied,
-                 "holders of leases may set nothing here: lease.may_control is false"};
+                 "lease holders cannot change settings here: lease.may_control is false"};
   }
   if (!under.fence) {
-    return Error{Errc::invalid, "fence: needed with a lease; GPUYARD_FENCE has it"};
+    return Error{Errc::invalid, "fence: required with a lease; its value is in GPUYARD_FENCE"};
   }
   const lease::Lease* lease = context.leases.find(*under.lease);
   const bool others = lease != nullptr && asked.principal.uid != lease->uid &&
                       asked.principal.scope < protocol::Scope::admin;
-  if (others) return Error{Errc::denied, "the lease is somebody else's"};
+  if (others) return Error{Errc::denied, "the lease belongs to another user"};
   for (const DeviceId& gpu : gpus) {
     if (auto may = context.leases.may_use(*under.lease, under.fence, gpu); !may) return may;
   }
@@ -215,10 +215,10 @@ void get_operation(Context& context, const protocol::OperationName& name,
                    const Responder<protocol::Operation>& respond) {
   const control::Operation* operation = context.control.operations().find(name.operation);
   if (operation == nullptr) {
-    return respond(Error{Errc::not_found,
-                         fmt::format("there is no operation \"{}\", or not any more; the audit "
-                                     "tells how it ended",
-                                     name.operation)});
+    return respond(Error{
+        Errc::not_found,
+        fmt::format("operation \"{}\" not found; the result of an older one is in the audit log",
+                    name.operation)});
   }
   respond(protocol::operation_of(*operation));
 }

@@ -126,7 +126,7 @@ Result<std::vector<DeviceInfo>> gpus_named(const Snapshot& snapshot, std::string
     const std::string_view name = names.substr(0, comma);
     more = comma != names.npos;
     if (more) names.remove_prefix(comma + 1);
-    if (name.empty()) return Error{Errc::invalid, "a list of GPUs with an empty name in it"};
+    if (name.empty()) return Error{Errc::invalid, "the list of GPUs contains an empty name"};
     auto found = find_device(snapshot, name);
     if (!found) return std::move(found).error();
     const DeviceInfo& info = (*found)->info;

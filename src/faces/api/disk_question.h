@@ -25,7 +25,7 @@ void ask_in_turn(Context& context, const Asked& asked, const Responder<Answer>& 
       ended();
     });
     if (taken) return;
-    respond(Error{Errc::busy, "too much waits for the disk already; ask again"});
+    respond(Error{Errc::busy, "the disk queue is full; try again"});
     ended();
   };
   if (!context.questions.enter(requester_of(asked), begin)) respond(too_many_questions());

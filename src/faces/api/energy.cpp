@@ -73,7 +73,7 @@ Result<const energy::Window*> window_for(const Context& context, const Asked& as
   if (!window) return window;
   for (const energy::WindowGpu& gpu : (*window)->gpus) {
     if (!asked.principal.sees(gpu.uuid)) {
-      return Error{Errc::denied, "the window measures GPUs that this token is not for"};
+      return Error{Errc::denied, "the window measures GPUs that this token does not include"};
     }
   }
   return window;
@@ -92,10 +92,10 @@ void end_energy_window(Context& context, const Asked& asked, const protocol::Win
   if (!window) return respond(window.error());
   const bool admin = asked.principal.scope >= protocol::Scope::admin;
   if (!admin && asked.principal.uid != (*window)->owner) {
-    return respond(
-        Error{Errc::denied, fmt::format("the window is of uid {}; who began it may end it, or an "
-                                        "administrator",
-                                        (*window)->owner)});
+    return respond(Error{
+        Errc::denied,
+        fmt::format("the window belongs to uid {}; only that user or an administrator can end it",
+                    (*window)->owner)});
   }
   if (asked.principal.uid != (*window)->owner) {
     asked.did(fmt::format("end energy window {} of uid {}", name.window, (*window)->owner));

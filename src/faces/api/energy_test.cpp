@@ -63,7 +63,7 @@ TEST_F(EnergyRoutes, TheReportHasEveryGpuAndTheirSum) {
 }
 
 TEST_F(EnergyRoutes, WhatIsWrongWithTheBooksIsSaid) {
-  energy_archive_.notes_ = {"state.db cannot be kept now: disk full; trying again"};
+  energy_archive_.notes_ = {"state.db cannot be kept now: disk full; retrying"};
   const auto report = body(send(http::Method::get, "/api/gpu/energy"));
   EXPECT_THAT(report.at_pointer("/notes/0").as_string().c_str(), HasSubstr("disk full"));
 }
@@ -115,7 +115,7 @@ TEST_F(EnergyRoutes, OnlyItsOwnerAndAnAdministratorEndAWindow) {
   const std::string path = std::string(kWindows) + "/" + begin();
   const auto other = send(http::Method::del, path, "", local_user(1001));
   EXPECT_EQ(other.status, 403);
-  EXPECT_THAT(message(other), HasSubstr("of uid 1000"));
+  EXPECT_THAT(message(other), HasSubstr("the window belongs to uid 1000"));
   EXPECT_EQ(send(http::Method::get, path, "", local_user(1001)).status, 200);
   EXPECT_EQ(send(http::Method::del, path, "", local_user(0)).status, 200);
 }

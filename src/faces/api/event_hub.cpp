@@ -318,11 +318,11 @@ void get_events(Context& context, const protocol::EventsRequest& request,
                 const Responder<Text>& respond) {
   const bool wants_oldest = request.since == protocol::kOldest;
   if (request.since && !wants_oldest && !protocol::parse_event_id(*request.since)) {
-    return respond(Error{Errc::invalid, "parameter since must be an event's id or \"oldest\""});
+    return respond(Error{Errc::invalid, "parameter since must be an event ID or \"oldest\""});
   }
   if (EventView::names_in(request.gpus.value_or("")).size() > EventView::kMostNames) {
     return respond(Error{Errc::invalid,
-                         fmt::format("parameter gpus: at most {} of them", EventView::kMostNames)});
+                         fmt::format("parameter gpus: at most {} GPUs", EventView::kMostNames)});
   }
   // A name that no GPU has is most likely a mistake; without a driver a GPU may still appear.
   const Snapshot& snapshot = *context.telemetry.latest();

@@ -5,7 +5,6 @@
 
 #include "api/devices.h"
 #include "base/json_reader.h"
-#include "base/json_writer.h"
 
 namespace gpuyard::api {
 namespace {

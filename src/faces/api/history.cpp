@@ -105,7 +105,8 @@ Result<Named> named(const Context& context, const Principal& principal, const st
     return Error{Errc::unavailable, snapshot.driver.why};
   }
   if (!device) return device.error();
-  return Error{Errc::not_found, "GPU " + id + " did not open, and only its UUID has a history"};
+  return Error{Errc::not_found,
+               "GPU " + id + " could not be opened, so its history can only be found by UUID"};
 }
 
 Result<Question> question_of(const protocol::HistoryQuery& query, std::int64_t now_ms) {
@@ -138,7 +139,7 @@ history::History::Render renderer(Named gpu, bool csv) {
   return [gpu = std::move(gpu), csv](const std::vector<Answer>& answers) -> Result<std::string> {
     const Answer& answer = answers.front();
     if (!gpu.known && answer.points.empty()) {
-      return Error{Errc::not_found, "nothing is known of GPU " + gpu.uuid};
+      return Error{Errc::not_found, "no history for GPU " + gpu.uuid};
     }
     const protocol::History shown = history_of(answer, gpu.about);
     return csv ? protocol::kHistoryCsvHeader + csv_of(shown) : json::to_json(shown);
@@ -239,12 +240,11 @@ Result<ColumnsAsked> columns_asked(const Snapshot& seen, const protocol::History
   const std::uint64_t steps = static_cast<std::uint64_t>(length / times.step_ms) + 1;
   if (out.questions.size() > protocol::kMostSeries ||
       out.questions.size() * steps > protocol::kMostColumnPoints) {
-    return Error{
-        Errc::invalid,
-        fmt::format("{} series of {} steps are more than one answer has: {} series, and {} "
-                    "points together; ask for fewer metrics, GPUs or points",
-                    out.questions.size(), steps, protocol::kMostSeries,
-                    protocol::kMostColumnPoints)};
+    return Error{Errc::invalid,
+                 fmt::format("{} series of {} steps exceed the limit of {} series and {} points "
+                             "per answer; request fewer metrics, GPUs or points",
+                             out.questions.size(), steps, protocol::kMostSeries,
+                             protocol::kMostColumnPoints)};
   }
   return out;
 }

@@ -172,7 +172,7 @@ TEST_F(HistoryRoute, WhoAsksForMuchWaitsBehindHimselfAndAtLastIsRefused) {
 }
 
 TEST_F(HistoryRoute, AStoreThatFailsIsSaidInTheAnswer) {
-  store_->said = {"nothing is written to disk now: disk is full"};
+  store_->said = {"not writing to disk: disk is full"};
   const auto told = answer(get("0", {{"metric", "power"}}));
   ASSERT_FALSE(told.notes.empty());
   EXPECT_EQ(told.notes.front(), store_->said.front());
@@ -213,7 +213,7 @@ TEST_F(HistoryRoute, ColumnsHaveALimit) {
   const auto much =
       get_path("/api/gpu/history", {{"metrics", many}, {"since", "30d"}, {"points", "20000"}});
   EXPECT_EQ(much.status, 400);
-  EXPECT_NE(message(much).find("more than one answer has"), std::string::npos) << *much.body;
+  EXPECT_NE(message(much).find("exceed the limit of 1024 series"), std::string::npos) << *much.body;
   EXPECT_EQ(get_path("/api/gpu/history", {{"metrics", "power"}, {"points", "0"}}).status, 400);
   EXPECT_EQ(get_path("/api/gpu/history", {{"metrics", "nonsense"}}).status, 400);
   EXPECT_EQ(get_path("/api/gpu/history", {{"metrics", "power"}, {"gpus", "9"}}).status, 404);
@@ -230,16 +230,16 @@ TEST_F(HistoryRoute, APastMomentIsASnapshot) {
   EXPECT_EQ(device.condition, DeviceCondition::responsive);
   EXPECT_EQ(device.readings.get(Metric::power_draw), 300'040);
   EXPECT_EQ(device.readings.get(Metric::fan_speed, 1), 40);
-  EXPECT_EQ(device.missing.at("ecc_mode"), "the history does not keep it");
+  EXPECT_EQ(device.missing.at("ecc_mode"), "not recorded in the history");
   EXPECT_FALSE(device.bottleneck);
-  EXPECT_EQ(device.missing.at("bottleneck"), "it is not known: nobody judged it at this moment");
+  EXPECT_EQ(device.missing.at("bottleneck"), "unknown: not assessed at this time");
 }
 
 TEST_F(HistoryRoute, OfAMomentBeforeAllNothingIsKept) {
   const auto told = record<protocol::Snapshot>(get_path("/api/gpu/snapshot", {{"at", "2h"}}));
   EXPECT_EQ(told.past->resolution, protocol::PastResolution::nothing);
   EXPECT_EQ(told.devices.at(0).condition, DeviceCondition::unresponsive);
-  EXPECT_EQ(told.devices.at(0).why, "nothing is kept of this moment");
+  EXPECT_EQ(told.devices.at(0).why, "no data for this time");
   EXPECT_FALSE(told.devices.at(0).readings.get(Metric::power_draw));
 }
 

@@ -26,24 +26,24 @@ Unread leases(const Context& context) {
 }
 
 Unread tokens(const Context& context) {
-  return unread(!context.tokens.loaded(), "the tokens are still being read; ask again");
+  return unread(!context.tokens.loaded(), "tokens are still being loaded; try again");
 }
 
 // Alerts, settings and energy continue if the disk cannot be read, and their answers say so.
 
 Unread alerts(const Context& context) {
   return unread(context.alerts.reading(),
-                "stored alerts are still being read; try again in a moment");
+                "stored alerts are still being loaded; try again in a moment");
 }
 
 Unread settings(const Context& context) {
   return unread(context.control.reading(),
-                "stored settings are still being read; try again in a moment");
+                "stored settings are still being loaded; try again in a moment");
 }
 
 Unread energy(const Context& context) {
   return unread(context.energy.reading(),
-                "stored energy counts are still being read; try again in a moment");
+                "stored energy counts are still being loaded; try again in a moment");
 }
 
 Unread leases_and_alerts(const Context& context) {

@@ -99,7 +99,7 @@ TEST_F(LeaseRoutes, AHeldLeaseIsFoundOnceItIsRead) {
   const std::string path = "/api/gpu/leases/train-1-of-many-leases";
   const auto early = del(path, holder);  // its posted tasks run after its answer
   EXPECT_EQ(early->status(), 503);
-  EXPECT_THAT(early->message(), HasSubstr("still being looked at"));
+  EXPECT_THAT(early->message(), HasSubstr("still being checked"));
   EXPECT_EQ(del(path, holder)->status(), 200);
 }
 

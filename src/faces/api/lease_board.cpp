@@ -87,7 +87,7 @@ std::string holders_of(Context& context, const std::vector<DeviceId>& gpus) {
     if (lease == nullptr) continue;
     const bool drains = lease->state == lease::State::draining;
     const std::string who =
-        person(context, lease->uid) + (drains ? ", whose processes are not gone yet" : "");
+        person(context, lease->uid) + (drains ? ", processes still running" : "");
     auto known = std::ranges::find(by_holder, who, [](const auto& one) { return one.first; });
     if (known == by_holder.end()) known = by_holder.insert(by_holder.end(), {who, {}});
     known->second.push_back(number_of(context, gpu));
@@ -102,10 +102,9 @@ std::string holders_of(Context& context, const std::vector<DeviceId>& gpus) {
 std::string why_busy(Context& context, const lease::Wish& wish) {
   const std::vector<DeviceId> gpus = fitting(context, wish);
   const std::string holders = holders_of(context, gpus);
-  if (holders.empty()) return "the GPUs that fit are just being handed out";
+  if (holders.empty()) return "the matching GPUs are being leased right now";
   return fmt::format(
-      "it needs {} of the {} GPUs that fit, and others have: {}. `gpuyard leases` "
-      "says until when",
+      "it needs {} of the {} matching GPUs, and others hold {}. See `gpuyard leases` for how long",
       wish.gpus, gpus.size(), holders);
 }
 
@@ -121,18 +120,20 @@ std::string why_out_of_service(const Context& context, const lease::Wish& wish) 
     if (why->why == "cordoned") part += fmt::format(" (`gpuyard uncordon {}`)", why->index);
     parts.push_back(std::move(part));
   }
-  if (parts.empty()) return "the GPUs that fit are not there now; `gpuyard devices` lists all";
-  return fmt::format("GPUs that fit are not handed out. {}. Who may control GPUs can change that",
-                     join(parts, "; "));
+  if (parts.empty())
+    return "the matching GPUs are not present now; list all GPUs with `gpuyard devices`";
+  return fmt::format(
+      "matching GPUs are withheld from leasing. {}. Users who may control GPUs can change that",
+      join(parts, "; "));
 }
 
 std::string squatter_text(const Context& context, const DeviceId& gpu, const lease::Seen& process,
                           const Viewer& viewer) {
   if (process.verdict == lease::Seen::Verdict::unknown) {
-    return fmt::format("{} by pid {}, which cannot be seen from here: end it where it runs",
+    return fmt::format("{} by pid {}, which is not visible from here: end it where it runs",
                        number_of(context, gpu), process.pid);
   }
-  return fmt::format("{} by pid {} ({}, {}): `{}` makes it a lease", number_of(context, gpu),
+  return fmt::format("{} by pid {} ({}, {}): to give it a lease, run `{}`", number_of(context, gpu),
                      process.pid, process.command, person(context, process.uid),
                      resolving(context, process, viewer));
 }
@@ -153,8 +154,8 @@ std::string why_squatted(const Context& context, const lease::Wish& wish, const 
       parts.push_back(squatter_text(context, gpu, process, viewer));
     }
   }
-  if (parts.empty()) return "GPUs that fit were used outside any lease until just now";
-  return fmt::format("GPUs that fit are used outside any lease: {}", join(parts, "; "));
+  if (parts.empty()) return "matching GPUs were used without a lease until just now";
+  return fmt::format("matching GPUs are used without a lease: {}", join(parts, "; "));
 }
 
 std::string why_memory(const Context& context, const lease::Wish& wish) {
@@ -164,10 +165,9 @@ std::string why_memory(const Context& context, const lease::Wish& wish) {
     if (!gpu.free_bytes && !is_missing(gpu.info)) unknown.push_back(label_of(gpu.info));
   }
   return fmt::format(
-      "too few of the GPUs that fit have {:.1f} GiB of free memory{}; wait, or ask "
-      "for less with --min-free",
+      "too few of the matching GPUs have {:.1f} GiB of free memory{}; wait, or lower --min-free",
       static_cast<double>(wish.min_free_bytes) / kGiB,
-      unknown.empty() ? "" : fmt::format(" (GPU {}: not known)", fmt::join(unknown, ", ")));
+      unknown.empty() ? "" : fmt::format(" (GPU {}: unknown)", fmt::join(unknown, ", ")));
 }
 
 std::string text_of(Context& context, const lease::Lease& lease, lease::Hindrance why,
@@ -177,12 +177,12 @@ std::string text_of(Context& context, const lease::Lease& lease, lease::Hindranc
     case busy:
       return why_busy(context, lease.wish);
     case behind_earlier:
-      return "free GPUs are kept for a claim that came before. `gpuyard queue` shows the order; "
-             "who says with --max-time to be done soon may go first";
+      return "free GPUs are reserved for an earlier claim. See the order with `gpuyard queue`; "
+             "claims with a short --max-time may go first";
     case quota:
       return fmt::format(
-          "{} has as many GPUs as one user may have at a time; release one "
-          "(`gpuyard leases`, `gpuyard lease release ID`), or wait",
+          "{} has reached the GPU limit per user; release a lease (`gpuyard leases`, `gpuyard "
+          "lease release ID`), or wait",
           person(context, lease.uid));
     case out_of_service:
       return why_out_of_service(context, lease.wish);
@@ -194,7 +194,7 @@ std::string text_of(Context& context, const lease::Lease& lease, lease::Hindranc
       break;
   }
   const auto closed = context.leases.closed();
-  return closed ? closed->message : "nothing is handed out for a moment";
+  return closed ? closed->message : "no leases are granted at the moment";
 }
 
 }  // namespace

@@ -6,8 +6,6 @@
 #include <iterator>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "api/context.h"
 #include "api/devices.h"
 #include "api/lease_board.h"

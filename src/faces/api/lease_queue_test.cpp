@@ -66,8 +66,8 @@ TEST_F(Queues, ListsWhoWaitsInOrderWithWhyAndWhatToDo) {
   EXPECT_EQ(now.waiting[1].id, "b-second-of-many-leases");
   EXPECT_EQ(now.waiting[1].place->position, 2);
   EXPECT_EQ(now.waiting[0].place->text,
-            "it needs 2 of the 2 GPUs that fit, and others have: GPU 0, GPU 1 (alice). `gpuyard "
-            "leases` says until when");
+            "it needs 2 of the 2 matching GPUs, and others hold GPU 0, GPU 1 (alice). See `gpuyard "
+            "leases` for how long");
 }
 
 TEST_F(Queues, WhoMayControlTakesGpusOut) {
@@ -112,7 +112,8 @@ TEST_F(Queues, ASquatterIsNamedWithTheCommandThatResolvesIt) {
   const auto waits = claim(R"({"gpus":2})", process(10));
   EXPECT_EQ(queue().waiting.at(0).place->why, "squatted");
   EXPECT_THAT(text_of_first(process(21, kBob)),
-              HasSubstr("GPU 1 by pid 20 (python, uid 1001): `gpuyard lease adopt --pid 20`"));
+              HasSubstr("GPU 1 by pid 20 (python, uid 1001): to give it a lease, run `gpuyard "
+                        "lease adopt --pid 20`"));
   EXPECT_THAT(text_of_first(process(10)), HasSubstr("`sudo -u '#1001' gpuyard lease adopt"));
 }
 
@@ -125,7 +126,7 @@ TEST_F(Queues, AProcessNobodyCanSeeIsNamedByItsNumber) {
   const auto waits = claim(R"({"gpus":2})", process(10));
   EXPECT_TRUE(queue().squatters.empty());
   EXPECT_EQ(queue().withheld.at(0).why, "unknown_process");
-  EXPECT_THAT(text_of_first(), HasSubstr("pid 20, which cannot be seen from here"));
+  EXPECT_THAT(text_of_first(), HasSubstr("pid 20, which is not visible from here"));
 }
 
 TEST_F(Queues, TooLittleMemoryIsSaid) {
@@ -149,7 +150,7 @@ TEST_F(Queues, FreeGpusThatAreKeptForAnEarlierClaimAreExplained) {
   const auto now = queue();
   ASSERT_EQ(now.waiting.size(), 2U);
   EXPECT_EQ(now.waiting[1].place->why, "behind_earlier");
-  EXPECT_THAT(now.waiting[1].place->text, HasSubstr("kept for a claim that came before"));
+  EXPECT_THAT(now.waiting[1].place->text, HasSubstr("reserved for an earlier claim"));
 }
 
 // More claims wait than are rendered anew for each request.

@@ -174,10 +174,10 @@ constexpr std::size_t kMostLeasesNamed = 5;
 
 Error ambiguous(std::string_view name, const std::vector<std::string>& found) {
   const auto named = std::span(found).first(std::min(found.size(), kMostLeasesNamed));
-  return {Errc::conflict,
-          fmt::format("{} leases begin with \"{}\": {}{}; say more of the one that is meant",
-                      found.size(), name, fmt::join(named, ", "),
-                      found.size() > kMostLeasesNamed ? ", ..." : "")};
+  return {
+      Errc::conflict,
+      fmt::format("{} leases begin with \"{}\": {}{}; use a longer part of the ID", found.size(),
+                  name, fmt::join(named, ", "), found.size() > kMostLeasesNamed ? ", ..." : "")};
 }
 
 // The leases whose ids begin with the name, those that have not ended first.
@@ -209,8 +209,8 @@ Result<std::string> lease_named(const lease::Leases& leases, std::string_view na
   // Its claim may not be on the disk yet.
   if (leases.find_decided(name) != nullptr) return std::string(name);
   return Error{Errc::not_found,
-               fmt::format("there is no lease \"{}\"; one that is over is forgotten after a day. "
-                           "`gpuyard leases` and `gpuyard queue` list those that are not",
+               fmt::format("lease \"{}\" not found; ended leases are forgotten after a day. List "
+                           "current ones with `gpuyard leases` and `gpuyard queue`",
                            name)};
 }
 

@@ -34,14 +34,24 @@ Result<std::string> lease_for(const Context& context, const Asked& asked, std::s
   if (lease == nullptr) return lease::no_such_lease(*id);
   const std::vector<DeviceId>& gpus = lease->gpus.empty() ? lease->wish.among : lease->gpus;
   if (!gpus.empty() && asked.principal.sees_all(gpus)) return id;
-  return Error{Errc::denied, "the lease is of GPUs that this token is not for"};
+  return Error{Errc::denied, "the lease has GPUs that this token does not include"};
 }
 
-// Nobody from afar is a process here, and the number of one means nothing.
+// The lease itself as last decided, which may not be on the disk yet.
+Result<lease::Lease> decided_lease_for(const Context& context, const Asked& asked,
+                                       std::string_view name) {
+  const auto id = lease_for(context, asked, name);
+  if (!id) return id.error();
+  const lease::Lease* const decided = context.leases.find_decided(*id);
+  if (decided == nullptr) return lease::no_such_lease(*id);
+  return *decided;
+}
+
+// A remote caller is not a process of this machine, so a PID from it has no meaning here.
 Result<void> check_local(const Asked& asked, std::string_view what) {
   if (!asked.principal.by_credential()) return {};
-  return Error{Errc::denied, fmt::format("{} takes a process of this machine, and a token names "
-                                         "none: do it on the machine, or over ssh",
+  return Error{Errc::denied, fmt::format("{} needs a process of this machine, which a token does "
+                                         "not identify: do it on the machine or over ssh",
                                          what)};
 }
 
@@ -52,16 +62,15 @@ Result<lease::Wish> wish_for(const Context& context, const Asked& asked,
   const bool from_afar = asked.principal.by_credential() || asked.peer.relayed;
   if (!wish || !from_afar) return wish;
   if (wish->binding != lease::Binding::detached) {
-    return Error{
-        Errc::denied,
-        "/binding: a lease from afar cannot last as long as a process, which would be on "
-        "another machine: say \"detached\" and a ttl_s, or use `ssh HOST gpuyard run ...`"};
+    return Error{Errc::denied,
+                 "/binding: a remote lease cannot be bound to a process on another machine; use "
+                 "\"detached\" with a ttl_s, or `ssh HOST gpuyard run ...`"};
   }
   if (asked.principal.gpus.empty()) return wish;
   if (wish->among.empty()) wish->among = asked.principal.gpus;
   std::ranges::sort(wish->among);
   if (asked.principal.sees_all(wish->among)) return wish;
-  return Error{Errc::denied, "/among: the token is not for all of these GPUs"};
+  return Error{Errc::denied, "/among: the token does not include all of these GPUs"};
 }
 
 lease::Leases::Answer answer_with(Context& context, const Viewer& viewer,
@@ -137,8 +146,8 @@ void adopt_lease(Context& context, const Asked& asked, const NoParams&,
   if (auto local = check_local(asked, "an adoption"); !local) return respond(local.error());
   if (asked.principal.contained) {
     return respond(Error{Errc::denied,
-                         "over this socket the daemon cannot know whose process a number is: "
-                         "adopt it over gpuyard.sock"});
+                         "the daemon cannot identify processes over this socket; adopt the process "
+                         "over gpuyard.sock"});
   }
   const auto answer = answer_with(context, viewer_of(asked.principal), respond);
   context.leases.adopt(caller_of(asked), body.pid, body.note.value_or(""),
@@ -164,25 +173,22 @@ void release_lease(Context& context, const Asked& asked, const protocol::Release
                    const LeaseResponder& respond) {
   lease::Release how{query.fence, query.force.value_or(false), query.reason.value_or(""), 0};
   if (how.force && how.reason.empty()) {
-    return respond(Error{Errc::invalid, "force needs a reason, which is kept in the journal"});
+    return respond(Error{Errc::invalid, "force needs a reason, which is recorded in the journal"});
   }
   if (query.signal) {
     const auto number = protocol::signal_of(*query.signal);
     if (!number) return respond(number.error());
     how.signal = *number;
   }
-  const auto id = lease_for(context, asked, query.lease);
-  if (!id) return respond(id.error());
-  const lease::Lease* const decided = context.leases.find_decided(*id);
-  if (decided == nullptr) return respond(lease::no_such_lease(*id));
-  const lease::Lease before = *decided;
-  const bool ends = before.state == lease::State::waiting || before.state == lease::State::held ||
-                    (before.state == lease::State::draining && how.force);
-  auto deed = ends ? deed_to(asked, before, "release", how.force) : std::nullopt;
+  const auto before = decided_lease_for(context, asked, query.lease);
+  if (!before) return respond(before.error());
+  const bool ends = before->state == lease::State::waiting || before->state == lease::State::held ||
+                    (before->state == lease::State::draining && how.force);
+  auto deed = ends ? deed_to(asked, *before, "release", how.force) : std::nullopt;
   if (deed && !how.reason.empty()) *deed += ": " + how.reason;
   const auto answer = answer_with(context, viewer_of(asked.principal), respond);
-  context.leases.release(caller_of(asked), *id, how,
-                         [asked, deed, gpus = before.gpus, force = how.force,
+  context.leases.release(caller_of(asked), before->id, how,
+                         [asked, deed, gpus = before->gpus, force = how.force,
                           answer](const Result<lease::Lease>& lease) {
                            if (lease) note_deed(asked, deed, gpus, force);
                            answer(lease);
@@ -191,28 +197,22 @@ void release_lease(Context& context, const Asked& asked, const protocol::Release
 
 void renew_lease(Context& context, const Asked& asked, const protocol::LeaseName& name,
                  const protocol::RenewWish& body, const LeaseResponder& respond) {
-  const auto id = lease_for(context, asked, name.lease);
-  if (!id) return respond(id.error());
-  const lease::Lease* const decided = context.leases.find_decided(*id);
-  if (decided == nullptr) return respond(lease::no_such_lease(*id));
-  const lease::Lease before = *decided;
+  const auto before = decided_lease_for(context, asked, name.lease);
+  if (!before) return respond(before.error());
   context.leases.renew(
-      caller_of(asked), *id, length_of_seconds(body.ttl_s), body.fence,
-      noting_answer(context, asked, before, deed_to(asked, before, "renew"), respond));
+      caller_of(asked), before->id, length_of_seconds(body.ttl_s), body.fence,
+      noting_answer(context, asked, *before, deed_to(asked, *before, "renew"), respond));
 }
 
 void add_lease_member(Context& context, const Asked& asked, const protocol::LeaseName& name,
                       const protocol::MemberWish& body, const LeaseResponder& respond) {
   if (auto local = check_local(asked, "this"); !local) return respond(local.error());
-  const auto id = lease_for(context, asked, name.lease);
-  if (!id) return respond(id.error());
-  const lease::Lease* const decided = context.leases.find_decided(*id);
-  if (decided == nullptr) return respond(lease::no_such_lease(*id));
-  const lease::Lease before = *decided;
+  const auto before = decided_lease_for(context, asked, name.lease);
+  if (!before) return respond(before.error());
   const auto what = fmt::format("add pid {} to", body.pid);
   context.leases.add_member(
-      caller_of(asked), *id, body.pid, body.fence,
-      noting_answer(context, asked, before, deed_to(asked, before, what), respond));
+      caller_of(asked), before->id, body.pid, body.fence,
+      noting_answer(context, asked, *before, deed_to(asked, *before, what), respond));
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ TEST_F(OneGpu, AClaimThatWaitsLongIsAnsweredWithItsPlaceAndMayAskAgain) {
   EXPECT_EQ(lease.place->position, 1);
   EXPECT_EQ(lease.place->why, "busy");
   EXPECT_THAT(lease.place->text,
-              HasSubstr("1 of the 1 GPUs that fit, and others have: GPU 0 (alice)"));
+              HasSubstr("1 of the 1 matching GPUs, and others hold GPU 0 (alice)"));
   EXPECT_NEAR(lease.place->expected_s.value_or(0), 598, 0.1);
   const auto again =
       claim(R"({"id":"second-of-many-leases","answer_within_s":0})", process(11, kBob));
@@ -210,7 +210,7 @@ TEST_F(LeaseRoutes, AnIdMayShareABeginningWithAnother) {
   }
   const auto same = claim(R"({"id":"train-pipeline-0"})", process(11, kBob));
   EXPECT_EQ(same->status(), 409);
-  EXPECT_THAT(same->message(), HasSubstr("somebody else's lease"));
+  EXPECT_THAT(same->message(), HasSubstr("another user's lease"));
   EXPECT_EQ(get("/api/gpu/leases/train-pipeline-0")->lease().id, "train-pipeline-0");
 }
 
@@ -438,8 +438,9 @@ TEST_F(UsageRoute, IsCsvForWhoWantsIt) {
 }
 
 TEST_F(UsageRoute, SaysWhatBecameOfTheBooks) {
-  use_archive_.said = {"usage.db was corrupt, and began anew"};
-  EXPECT_THAT(*get().body, HasSubstr(R"("notes":["usage.db was corrupt, and began anew"])"));
+  use_archive_.said = {"usage.db was corrupt; it was replaced with a new one"};
+  EXPECT_THAT(*get().body,
+              HasSubstr(R"("notes":["usage.db was corrupt; it was replaced with a new one"])"));
 }
 
 TEST_F(UsageRoute, SaysThatTheBooksCannotBeRead) {

@@ -126,11 +126,11 @@ std::string_view description_of(Errc code) {
     case Errc::invalid:
       return "A parameter or a field of the body is unknown, repeated, missing or malformed.";
     case Errc::denied:
-      return "The client may not do this.";
+      return "Permission denied.";
     case Errc::not_found:
-      return "There is no such thing.";
+      return "Not found.";
     case Errc::unavailable:
-      return "Not available now; the message says why.";
+      return "Unavailable; see the message for the reason.";
     default:
       return name_of(code);
   }
@@ -144,8 +144,9 @@ void put_failure(bj::object& responses, const BoundRoute& route, Errc code, Part
 }
 
 std::string_view also_answers(int status) {
-  return status == protocol::kMultiStatus ? "Some GPUs failed; the answer says how each one ended."
-                                          : "Not yet; the answer says why.";
+  return status == protocol::kMultiStatus
+             ? "Some GPUs failed; the response has the result for each GPU."
+             : "Not ready; see the response for the reason.";
 }
 
 bj::object responses_of(const BoundRoute& route, Parts& parts) {
@@ -166,8 +167,7 @@ bj::object responses_of(const BoundRoute& route, Parts& parts) {
   for (const Errc code : route.info.failures) put_failure(responses, route, code, parts);
   if (is_about_what_is_kept(route.info)) put_failure(responses, route, Errc::unavailable, parts);
   responses["default"] = response_of(
-      "Refused before the route was reached (401, 405, 408, 413, 414, 421, 429, 431) or busy "
-      "(503).",
+      "Refused before reaching the route (401, 405, 408, 413, 414, 421, 429, 431), or busy (503).",
       "application/json", error_schema_of(protocol::ErrorShape::standard, parts), {});
   return responses;
 }
@@ -209,16 +209,18 @@ std::string render(const Context& context) {
       {"info",
        {{"title", "gpuyard"},
         {"version", context.version},
-        {"description", "Watches, controls, guards and shares the GPUs of a machine."}}},
-      {"tags", bj::array{tag("GPU", "GPUs and their driver: what they are and what they do."),
-                         tag("Energy", "What the GPUs used, and windows that measure it."),
-                         tag("Control", "What is set of the GPUs, by whom, and until when."),
-                         tag("Leases", "Who may use which GPU: claims, and the order of them."),
-                         tag("Slurm", "What the hooks of Slurm on this machine say and ask."),
-                         tag("Tokens", "What programs elsewhere show in place of a user."),
-                         tag("Alerts", "What is wrong, who looks after it, and who is told."),
-                         tag("Pages", "What people open in a browser."),
-                         tag("Observability", "This daemon, and how to watch it.")}},
+        {"description",
+         "Monitor, share and control the GPUs of a machine, and alert when something is wrong."}}},
+      {"tags",
+       bj::array{tag("GPU", "GPUs and their driver: identity and readings."),
+                 tag("Energy", "Energy use of the GPUs, and measurement windows."),
+                 tag("Control", "GPU settings: who set them, and until when."),
+                 tag("Leases", "Leases and the queue of claims."),
+                 tag("Slurm", "Interface for the Slurm hooks on this machine."),
+                 tag("Tokens", "Access tokens for remote programs."),
+                 tag("Alerts", "Alerts, acknowledgements, silences and notification sinks."),
+                 tag("Pages", "Web pages."),
+                 tag("Observability", "Health and metrics of this daemon.")}},
       {"paths", std::move(paths)},
       {"security", bj::array{bj::object{}, bj::object{{"token", bj::array{}}}}},
       {"components",

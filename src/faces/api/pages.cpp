@@ -50,10 +50,10 @@ std::shared_ptr<const std::string> body_of(const Asset& asset) {
 http::Response without_assets(std::string_view why) {
   http::Response response(
       503, std::string(kHtml),
-      fmt::format("<!doctype html><html lang=\"en\"><title>gpuyard</title><h1>No page here</h1>"
-                  "<p>This gpuyard was built without the files of its API page: {}.</p>"
-                  "<p>The description itself is at <a href=\"openapi.json\">openapi.json</a>.</p>"
-                  "</html>\n",
+      fmt::format("<!doctype html><html lang=\"en\"><title>gpuyard</title><h1>Page not "
+                  "available</h1><p>This gpuyard was built without the files of its API page: "
+                  "{}.</p><p>The API description is at <a "
+                  "href=\"openapi.json\">openapi.json</a>.</p></html>\n",
                   why));
   put_policy(response, kDocsPolicy);
   return response;
@@ -62,7 +62,7 @@ http::Response without_assets(std::string_view why) {
 http::Response file_of(const Assets& assets, std::string_view name, std::string_view policy) {
   const auto asset = std::ranges::find(assets.files, name, &Asset::name);
   if (asset == assets.files.end()) {
-    return http::error_response({Errc::not_found, fmt::format("no page has a file {}", name)});
+    return http::error_response({Errc::not_found, fmt::format("file {} not found", name)});
   }
   http::Response response(200, std::string(asset->content_type), body_of(*asset));
   response.gzipped = true;
@@ -97,10 +97,10 @@ std::string table_of(const Snapshot& snapshot) {
     return fmt::format("<p>{}</p>\n", in_html(state.driver_error.value_or("")));
   }
   std::string table =
-      "<div class=\"scroll\"><table class=\"gpus\">\n<thead><tr><th scope=\"col\">GPU</th>"
-      "<th scope=\"col\">Model</th><th scope=\"col\">Busy</th><th scope=\"col\">Memory</th>"
-      "<th scope=\"col\">Temperature</th><th scope=\"col\">Power</th>"
-      "<th scope=\"col\">Why slow</th></tr></thead>\n<tbody>\n";
+      "<div class=\"scroll\"><table class=\"gpus\">\n<thead><tr><th scope=\"col\">GPU</th><th "
+      "scope=\"col\">Model</th><th scope=\"col\">Busy</th><th scope=\"col\">Memory</th><th "
+      "scope=\"col\">Temperature</th><th scope=\"col\">Power</th><th "
+      "scope=\"col\">Bottleneck</th></tr></thead>\n<tbody>\n";
   for (const auto& gpu : state.devices) table += row_of(gpu);
   return table + "</tbody></table></div>\n";
 }
@@ -115,13 +115,12 @@ std::string document(const Context& context, const Principal& reader, std::strin
                              "<link rel=\"stylesheet\" href=\"/page/page.css\">\n"
                              "<script type=\"module\" src=\"/page/page.js\"></script>\n"
                              "<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>";
-  const std::string missing =
-      assets.files.empty()
-          ? fmt::format(
-                "<p>This gpuyard was built without its page: {}. The table above renews "
-                "itself.</p>\n",
-                in_html(assets.why_missing))
-          : "";
+  const std::string missing = assets.files.empty()
+                                  ? fmt::format(
+                                        "<p>This gpuyard was built without its web page: {}. The "
+                                        "table above refreshes automatically.</p>\n",
+                                        in_html(assets.why_missing))
+                                  : "";
   return fmt::format(R"(<!doctype html>
 <html lang="en">
 <head>
@@ -175,8 +174,8 @@ void get_front(Context& context, const Asked& asked, const protocol::View&,
 void get_empty_page(Context& context, const Asked& asked, const Responder<Text>& respond) {
   respond.as_is(page_of(std::make_shared<const std::string>(
       document(context, asked.principal,
-               "<noscript><p>This page needs JavaScript; <a href=\"/\">the table</a> does "
-               "not.</p></noscript>\n"))));
+               "<noscript><p>This page needs JavaScript. <a href=\"/\">The table</a> works without "
+               "it.</p></noscript>\n"))));
 }
 
 void get_page(Context& context, const Asked& asked, const protocol::View&,
@@ -188,7 +187,7 @@ void get_gpu_page(Context& context, const Asked& asked, const protocol::GpuView&
                   const Responder<Text>& respond) {
   if (!number_in<std::uint32_t>(view.id)) {
     return respond(
-        Error{Errc::not_found, fmt::format("no page is of GPU {}: its index is wanted", view.id)});
+        Error{Errc::not_found, fmt::format("no page for GPU {}: use its index", view.id)});
   }
   get_empty_page(context, asked, respond);
 }

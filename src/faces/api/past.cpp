@@ -27,9 +27,9 @@ using history::Answer;
 using processes::Stay;
 using processes::StaysQuestion;
 
-const Missing kNotKept{MissingReason::failed, "the history does not keep it"};
-const Missing kNothingThen{MissingReason::failed, "nothing is kept of this moment"};
-constexpr const char* kNotJudged = "it is not known: nobody judged it at this moment";
+const Missing kNotKept{MissingReason::failed, "not recorded in the history"};
+const Missing kNothingThen{MissingReason::failed, "no data for this time"};
+constexpr const char* kNotJudged = "unknown: not assessed at this time";
 
 // Lists are made this far apart: a process that was seen in one was there until the next.
 constexpr std::chrono::milliseconds kBetweenLists = std::chrono::seconds(5);
@@ -156,7 +156,7 @@ Result<std::string> past_text(const Moment& moment, const std::vector<Answer>& a
   protocol::Past past{to_rfc3339(moment.at), put_readings(yard, moment.at, answers), {}};
   for (const Answer& answer : answers) {
     for (const std::string& note : answer.notes) {
-      const bool about_range = note.starts_with("nothing is kept before");
+      const bool about_range = note.starts_with("no data before");
       const bool said = std::ranges::find(past.notes, note) != past.notes.end();
       if (!said && !about_range) past.notes.push_back(note);
     }
@@ -164,10 +164,10 @@ Result<std::string> past_text(const Moment& moment, const std::vector<Answer>& a
   const WallTime until = moment.at + std::chrono::milliseconds(1);
   const StaysQuestion of_stays{moment.at - kBetweenLists, until, {}, protocol::kMostStays};
   const auto stays = kept_and_here(of_stays, *archives.stays, moment.processes);
-  if (!stays) past.notes.push_back("the processes cannot be read: " + stays.error().message);
+  if (!stays) past.notes.push_back("processes cannot be read: " + stays.error().message);
   const SpellsQuestion of_spells{moment.at - SpellBook::kLongestGap, until, {}, kAllSpells};
   const auto spells = kept_and_here(of_spells, *archives.spells, moment.spells);
-  if (!spells) past.notes.push_back("why GPUs were slow cannot be read: " + spells.error().message);
+  if (!spells) past.notes.push_back("bottlenecks cannot be read: " + spells.error().message);
   protocol::Snapshot shown = protocol::snapshot_of(yard);
   for (protocol::Device& device : shown.devices) {
     device.age_ms.reset();
@@ -324,8 +324,7 @@ void respond_with_past(Context& context, const Asked& asked, std::string_view at
   const std::int64_t now_ms = context.history.now_ms();
   const auto at_ms = history::parse_moment(at, "at", now_ms);
   if (!at_ms) return respond(at_ms.error());
-  if (*at_ms > now_ms)
-    return respond(Error{Errc::invalid, "at is a past moment, not a coming one"});
+  if (*at_ms > now_ms) return respond(Error{Errc::invalid, "at must be in the past"});
   const auto seen = seen_by(context, asked.principal);
   const auto moment = std::make_shared<const Moment>(moment_of(context, *seen, *at_ms));
   const auto render =

@@ -14,31 +14,30 @@ std::string next_step(const Principal& principal, const protocol::RouteInfo& rou
                       const Authority& authority) {
   if (principal.by_credential()) {
     return fmt::format(
-        "the {} gives the least of its own scope and of what its {} may now; an "
-        "administrator, or `gpuyard token create --scope {}` on the machine itself, "
-        "can give more",
+        "the {} is limited by its own scope and by what its {} may do now; for more, ask an "
+        "administrator or run `gpuyard token create --scope {}` on the machine itself",
         principal.credential, principal.uid ? "user" : "service", enum_name(route.scope));
   }
   if (principal.way == Way::tls) {
-    return "send a token, `Authorization: Bearer gpy_...`; `gpuyard token create` makes one, on "
-           "the machine itself";
+    return "send a token as `Authorization: Bearer gpy_...`; create one with `gpuyard token "
+           "create` on the machine itself";
   }
   if (!principal.uid)
     return "TCP without TLS is read-only; use the Unix socket, ssh, or a token over TLS";
-  if (principal.contained) return "this socket is for leases alone; use the daemon's other one";
+  if (principal.contained) return "this socket allows leasing only; use the daemon's main socket";
   if (route.scope != Scope::control || authority.control_group.empty()) {
     return "ask an administrator of this machine";
   }
   const std::string& group = authority.control_group;
   if (!authority.control_gid) {
     return fmt::format(
-        "members of the group \"{0}\" have it, but there is no such group here: an administrator "
-        "can make it with `groupadd --system {0}`, and restart gpuyard",
+        "members of the group \"{0}\" have it, but the group does not exist here: an administrator "
+        "can create it with `groupadd --system {0}` and restart gpuyard",
         group);
   }
   return fmt::format(
-      "members of the group \"{0}\" have it: an administrator can say `usermod -aG {0} USER`, and "
-      "the user log in again",
+      "members of the group \"{0}\" have it: an administrator can run `usermod -aG {0} USER`; then "
+      "the user must log in again",
       group);
 }
 
@@ -109,10 +108,9 @@ bool may_see_arguments(const Principal& principal, const ProcessFacts& facts) {
 Result<void> authorise(const Principal& principal, const protocol::RouteInfo& route,
                        const Authority& authority) {
   if (route.local && (principal.way != Way::socket || principal.by_credential())) {
-    return Error{Errc::denied,
-                 fmt::format("{} {} is only for users of this machine, over the daemon's Unix "
-                             "socket or -H ssh://HOST",
-                             route.method, route.pattern)};
+    return Error{Errc::denied, fmt::format("{} {} is available only to users of this machine, over "
+                                           "the daemon's Unix socket or -H ssh://HOST",
+                                           route.method, route.pattern)};
   }
   if (principal.scope < route.scope) {
     return Error{Errc::denied,
@@ -121,11 +119,10 @@ Result<void> authorise(const Principal& principal, const protocol::RouteInfo& ro
                              enum_name(principal.scope), next_step(principal, route, authority))};
   }
   if (!principal.gpus.empty() && route.gpus == protocol::Gpus::whole) {
-    return Error{
-        Errc::denied,
-        fmt::format("{} {} is about all GPUs of the machine, and the {} is for {} of "
-                    "them; use one without --gpus",
-                    route.method, route.pattern, principal.credential, principal.gpus.size())};
+    return Error{Errc::denied, fmt::format("{} {} concerns all GPUs of the machine, but the {} is "
+                                           "limited to {} of them; use one created without --gpu",
+                                           route.method, route.pattern, principal.credential,
+                                           principal.gpus.size())};
   }
   return {};
 }

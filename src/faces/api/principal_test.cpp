@@ -61,7 +61,7 @@ TEST(Principal, OnTheSocketForLeasesNobodyMayMoreThanLease) {
     const auto refused = authorise(principal, kControl, authority);
     ASSERT_FALSE(refused);
     EXPECT_TRUE(refused.error().message.ends_with(
-        "this socket is for leases alone; use the daemon's other one"));
+        "this socket allows leasing only; use the daemon's main socket"));
     peer.listener = "/run/gpuyard/gpuyard.sock";
     EXPECT_GT(principal_of(peer, authority).scope, Scope::lease);
   }

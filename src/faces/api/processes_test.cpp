@@ -73,7 +73,7 @@ TEST_F(Processes, TellOthersWhoTheyAreWithoutTheirArguments) {
     const auto body = get("/api/gpu/devices/0/processes", uid);
     EXPECT_FALSE(tells(body, "secret"));
     EXPECT_TRUE(tells(body, R"("command":"python3")"));
-    EXPECT_TRUE(tells(body, R"("missing":{"arguments":"only told)")) << body;
+    EXPECT_TRUE(tells(body, R"("missing":{"arguments":"shown only)")) << body;
   }
 }
 

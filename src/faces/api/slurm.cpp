@@ -139,8 +139,10 @@ void get_job(Context& context, const Asked& asked, const JobName& named,
   if (!name) return respond(name.error());
   const lease::Lease* const lease = context.leases.find_job(*name);
   if (lease == nullptr) {
-    return respond(Error{Errc::not_found,
-                         fmt::format("job {} had no GPU here, or more than a day ago", named.job)});
+    return respond(
+        Error{Errc::not_found,
+              fmt::format("job {} not found: it had no GPU here, or ended more than a day ago",
+                          named.job)});
   }
   respond(answer_of(context, view_of(context, *lease, viewer_of(asked.principal))));
 }
@@ -167,11 +169,11 @@ Result<JobGpus> gpus_with(Context& context, const std::vector<std::int64_t>& min
     }
   }
   if (!gpus.unknown.empty() && all.size() < snapshot->devices.size()) {
-    return Error{Errc::unavailable, "the numbers of the GPUs' device files are not all known yet"};
+    return Error{Errc::unavailable, "not all device file numbers of the GPUs are known yet"};
   }
   if (!gpus.ids.empty()) return gpus;
   return Error{Errc::not_found,
-               fmt::format("the driver has no GPU for /dev/nvidia{}; it has those with {}",
+               fmt::format("the driver has no GPU for /dev/nvidia{}; known device files: {}",
                            fmt::join(minors, ", "), fmt::join(all | std::views::keys, ", "))};
 }
 

@@ -39,7 +39,7 @@ TEST_F(Slurm, OnlyRootSaysThatAJobBeginsOrEnds) {
 TEST_F(Slurm, AGpuIsNamedByItsDeviceFileOnceThatIsKnown) {
   const auto early = ask(http::Method::put, kJob, R"({"uid":1000,"minors":[0]})", local_user(0));
   EXPECT_EQ(early->status(), 503);
-  EXPECT_THAT(early->message(), HasSubstr("not all known yet"));
+  EXPECT_THAT(early->message(), HasSubstr("not all device file numbers of the GPUs are known yet"));
   for (const char* path : {"/api/gpu/slurm/jobs/x", "/api/gpu/slurm/jobs/17-2"}) {
     EXPECT_EQ(ask(http::Method::put, path, R"({"uid":0,"minors":[0]})", local_user(0))->status(),
               404);

@@ -168,7 +168,7 @@ http::Reply audited(AuditedCall call, http::Reply reply) {
 http::Response not_found(const http::Request& request) {
   return http::error_response(
       {Errc::not_found,
-       fmt::format("there is no {}; /openapi.json lists what there is", request.path)});
+       fmt::format("{} not found; see /openapi.json for all routes", request.path)});
 }
 
 // A browser that may not see a page is shown the one that takes a token.
@@ -181,7 +181,7 @@ http::Response to_login() {
 http::Response wrong_method(const http::Request& request, const std::string& allowed) {
   http::Response response =
       http::error_response(405, "method_not_allowed",
-                           fmt::format("{} does not take {}; it takes {}", request.path,
+                           fmt::format("{} does not support {}; it supports {}", request.path,
                                        name_of(request.method), allowed));
   response.headers.push_back({"Allow", allowed});
   return response;

@@ -12,7 +12,6 @@
 #include "api/context.h"
 #include "api/principal.h"
 #include "base/json_reader.h"
-#include "base/json_writer.h"
 #include "base/parameters.h"
 #include "base/requester.h"
 #include "control/audit.h"

@@ -133,7 +133,7 @@ TEST_F(RouterTest, AGpuThatDoesNotAnswerInTimeShowsNoOldValues) {
   EXPECT_EQ(devices.at(0).at("is_available"), true);
   EXPECT_EQ(devices.at(1).at("is_available"), false);
   EXPECT_TRUE(devices.at(1).at("temperature_c").is_null());
-  EXPECT_EQ(devices.at(1).at("error_message"), "the driver did not answer within 250 ms");
+  EXPECT_EQ(devices.at(1).at("error_message"), "the driver did not respond within 250 ms");
 }
 
 TEST_F(RouterTest, WithoutADriverDevicesAreAnEmptyListAndStill200) {
@@ -210,7 +210,7 @@ TEST_F(RouterTest, APathNobodyServesIs404) {
     EXPECT_EQ(get(path).status, 404) << path;
   }
   EXPECT_EQ(*get("/x").body, R"({"error":{"code":"not_found","message":)"
-                             R"("there is no /x; /openapi.json lists what there is"}})");
+                             R"("/x not found; see /openapi.json for all routes"}})");
 }
 
 TEST_F(RouterTest, AMethodTheRouteDoesNotTakeIs405AndSaysWhichItTakes) {

@@ -64,16 +64,16 @@ Result<void> count_change(const Context& context, const Requester& requester) {
   if (!wait) return {};
   return Error{
       Errc::busy,
-      fmt::format("one user may create and revoke {} tokens in a minute; ask again in {} s",
-                  shares::kTokenChangesAMinute,
-                  std::chrono::ceil<std::chrono::seconds>(*wait).count())};
+      fmt::format(
+          "the limit is {} created or revoked tokens per user and minute; try again in {} s",
+          shares::kTokenChangesAMinute, std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }
 
 Result<void> check_name(const std::string& name) {
   const bool plain = std::ranges::all_of(
       name, [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != '\x7f'; });
   if (!name.empty() && name.size() <= access::Tokens::kLongestName && plain) return {};
-  return Error{Errc::invalid, "body: /name: 1 to 64 printable characters"};
+  return Error{Errc::invalid, "body: /name: must be 1 to 64 printable characters"};
 }
 
 // Whose it is to be, and for how long.
@@ -86,20 +86,20 @@ Result<access::TokenWish> lasting_wish_of(const Principal& asker, const protocol
                          .gpus = {},
                          .made_by = asker.name(),
                          .by_admin = admin};
-  if (!admin && body.service.value_or(false)) return only_admins("make a token of a service");
-  if (!admin && wish.uid != asker.uid) return only_admins("make a token of another user's");
+  if (!admin && body.service.value_or(false)) return only_admins("create a service token");
+  if (!admin && wish.uid != asker.uid) return only_admins("create a token for another user");
   if (!admin && body.for_ever.value_or(false)) {
-    return only_admins("make a token that never expires; say how long: --expires 90d");
+    return only_admins("create a token that never expires; set a lifetime, e.g. --expires 90d");
   }
   if (body.for_ever.value_or(false) && body.lasts_s) {
-    return Error{Errc::invalid, "body: /for_ever and /lasts_s say two different things"};
+    return Error{Errc::invalid, "body: /for_ever and /lasts_s exclude each other"};
   }
   if (body.service.value_or(false)) {
-    if (body.uid) return Error{Errc::invalid, "body: /service and /uid say two different things"};
+    if (body.uid) return Error{Errc::invalid, "body: /service and /uid exclude each other"};
     if (wish.scope > Scope::read) {
       return Error{Errc::invalid,
-                   "body: /scope: a service may only read, because leases and settings are a "
-                   "user's; name the user it runs as: --user"};
+                   "body: /scope: a service token can only read, because leases and settings "
+                   "belong to a user; set the user it runs as with --user"};
     }
     wish.uid = std::nullopt;
   }
@@ -128,10 +128,9 @@ void make_token(Context& context, const Asked& asked, const NoParams&,
   if (!wish) return respond(std::move(wish).error());
   wish->party = std::move(requester.party);
   if (wish->scope > asked.principal.scope) {
-    return respond(
-        Error{Errc::denied, fmt::format("you have the scope \"{}\" yourself, and cannot "
-                                        "give \"{}\" to a token",
-                                        enum_name(asked.principal.scope), enum_name(wish->scope))});
+    return respond(Error{
+        Errc::denied, fmt::format("your own scope is \"{}\"; you cannot create a token with \"{}\"",
+                                  enum_name(asked.principal.scope), enum_name(wish->scope))});
   }
   for (const protocol::GpuName& gpu : body.gpus.value_or(std::vector<protocol::GpuName>{})) {
     auto ids = ids_named(*context.telemetry.latest(), gpu.text);
@@ -139,13 +138,13 @@ void make_token(Context& context, const Asked& asked, const NoParams&,
     wish->gpus.insert(wish->gpus.end(), ids->begin(), ids->end());
   }
   if (body.gpus && wish->gpus.empty()) {
-    return respond(Error{Errc::invalid, "body: /gpus: names no GPU; leave it out for all"});
+    return respond(Error{Errc::invalid, "body: /gpus: must not be empty; omit it for all GPUs"});
   }
   context.tokens.make(
       *std::move(wish), [&context, asked, respond](const Result<access::Tokens::Made>& made) {
         if (!made) return respond(made.error());
         note(context, asked,
-             fmt::format("make token {} \"{}\" of {}, scope {}", made->token.id, made->token.name,
+             fmt::format("create token {} \"{}\" of {}, scope {}", made->token.id, made->token.name,
                          made->token.owner(), enum_name(made->token.scope)));
         respond(protocol::NewToken{1, view_of(context, made->token), made->text});
       });
@@ -179,12 +178,14 @@ void revoke_token(Context& context, const Asked& asked, const protocol::TokenNam
   }
   if (ids.size() == 1) return revoke(context, asked, ids, respond);
   respond(ids.empty()
-              ? Error{Errc::not_found, fmt::format("you have no good token \"{}\"; `gpuyard token "
-                                                   "list` shows all",
-                                                   named.token)}
-              : Error{Errc::conflict, fmt::format("{} users have a token \"{}\"; name it by its "
-                                                  "id, which `gpuyard token list` shows",
-                                                  ids.size(), named.token)});
+              ? Error{Errc::not_found,
+                      fmt::format(
+                          "you have no valid token \"{}\"; list yours with `gpuyard token list`",
+                          named.token)}
+              : Error{Errc::conflict,
+                      fmt::format(
+                          "{} users have a token \"{}\"; use its ID, shown by `gpuyard token list`",
+                          ids.size(), named.token)});
 }
 
 void revoke_tokens_of(Context& context, const Asked& asked, const protocol::TokensOf& of,

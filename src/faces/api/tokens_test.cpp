@@ -205,7 +205,7 @@ TEST_F(TokenRoutes, OverPlainTcpATokenIsRefusedAuditedAndFlagged) {
   const auto& audit = settings_.audit;
   ASSERT_FALSE(audit.empty());
   EXPECT_EQ(audit.back().by, "192.0.2.7");
-  EXPECT_EQ(audit.back().action, "showing a token");
+  EXPECT_EQ(audit.back().action, "invalid token");
 }
 
 TEST_F(TokenRoutes, AWrongTokenIs401AndSaysHowToDoBetter) {
@@ -283,7 +283,7 @@ TEST_F(TokenRoutes, ATokenOfSomeGpusSeesAMachineOfThose) {
   }
   const Calls whole = get("/metrics", over_tls());
   EXPECT_EQ(whole->status(), 403);
-  EXPECT_THAT(whole->message(), HasSubstr("is for 1 of them"));
+  EXPECT_THAT(whole->message(), HasSubstr("is limited to 1 of them"));
 }
 
 TEST_F(TokenRoutes, ATokenOfSomeGpusSeesWhyThoseWereSlow) {
@@ -443,7 +443,10 @@ TEST_F(TokenRoutes, AUserMayChangeSixtyTokensAMinute) {
   for (const Calls& refused : {post("/api/gpu/tokens", wish, local_user(kAlice)),
                                del("/api/gpu/tokens/ci", local_user(kAlice)), revoke(kAlice)}) {
     EXPECT_EQ(refused->status(), 503);
-    EXPECT_THAT(refused->message(), HasSubstr("60 tokens in a minute; ask again in 1 s"));
+    EXPECT_THAT(
+        refused->message(),
+        HasSubstr(
+            "the limit is 60 created or revoked tokens per user and minute; try again in 1 s"));
     EXPECT_EQ(http::find_header(refused->answer->headers, "Retry-After"), "1");
   }
   EXPECT_EQ(revoke(kBob)->status(), 200);
@@ -477,8 +480,8 @@ TEST_F(TokenRoutes, ARevocationThatIsNotStoredIsListedAsSuch) {
   token_archive_.broken = Error{Errc::unavailable, "the disk is full"};
   const Calls refused = del("/api/gpu/tokens/ci", local_user(kAlice));
   EXPECT_EQ(refused->status(), 503);
-  EXPECT_THAT(refused->message(), HasSubstr("refused from now on"));
-  EXPECT_THAT(refused->message(), HasSubstr("gpuyard keeps trying"));
+  EXPECT_THAT(refused->message(), HasSubstr("revoked, but not stored yet"));
+  EXPECT_THAT(refused->message(), HasSubstr("gpuyard retries"));
   EXPECT_FALSE(tokens_.check(one.text));
   const std::string list = get("/api/gpu/tokens", local_user(kAlice))->text();
   EXPECT_THAT(list, HasSubstr(R"("not_kept":true)"));

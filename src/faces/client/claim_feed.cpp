@@ -47,7 +47,7 @@ bool ClaimFeed::is_patient(const Error& why) const {
 Error ClaimFeed::broken_off(const Error& why) const {
   const bool ended = why.code == Errc::not_found;
   return {Errc::unavailable,
-          ended ? "the daemon at " + daemon_.text() + " has ended" : why.message};
+          ended ? "the daemon at " + daemon_.text() + " has stopped" : why.message};
 }
 
 ClaimFeed::ClaimFeed(http::Endpoint daemon, protocol::LeaseWish wish)
@@ -101,7 +101,7 @@ Result<void> ClaimFeed::stream(const std::stop_token& stop) {
     const auto event = reader->next(kListening);
     if (!event) return broken_off(event.error());
     if (!*event && reader->silence() > kLongestSilence) {
-      return Error{Errc::timed_out, "nothing comes from the daemon at " + daemon_.text()};
+      return Error{Errc::timed_out, "no data from the daemon at " + daemon_.text()};
     }
     if (*event && (*event)->name == protocol::kAlertEvent) take_alert((*event)->data);
     if (!*event || (*event)->name != protocol::kLeaseEvent) continue;
@@ -164,7 +164,7 @@ void ClaimFeed::give_up_another() {
   static_cast<void>(call(daemon_, protocol::kRelease, query).ok());
   tell({.kind = Kind::refused,
         .error = {Errc::not_found, "the daemon at " + daemon_.text() +
-                                       " has lost what it knew of leases, this one included"}});
+                                       " has lost its lease records, including this one"}});
 }
 
 void ClaimFeed::tell(ClaimNews news) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <boost/json.hpp>
 
+#include "base/json_reader.h"
 #include "base/text.h"
 #include "protocol/fields.h"
 
@@ -139,9 +140,10 @@ constexpr std::size_t kMostOfBody = 1000;  // of a body that is not an error of 
 Error redirected(const http::ClientResponse& response) {
   const std::string_view to = response.header("Location");
   return {Errc::invalid,
-          fmt::format("the server redirects: status {}{}{}. No redirect is followed, because it "
-                      "would send the token to another server; name the daemon's own address",
-                      response.status, to.empty() ? "" : ", to ", to.substr(0, kMostOfBody))};
+          fmt::format(
+              "the server redirected the request with status {}{}{}. Redirects are not followed, "
+              "because that would send the token to another server; use the daemon's own address",
+              response.status, to.empty() ? "" : ", to ", to.substr(0, kMostOfBody))};
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace {
 TEST(InWords, PlaceInBodyIsItsField) {
   EXPECT_EQ(in_words("body: /among: GPU index 99 is out of range"),
             "among: GPU index 99 is out of range");
-  EXPECT_EQ(in_words("/gpus/0: names a GPU once more"), "gpus: names a GPU once more");
+  EXPECT_EQ(in_words("/gpus/0: names a GPU twice"), "gpus: names a GPU twice");
   EXPECT_EQ(in_words("body: /among/0: must be a text; /among/1: must be a text"),
             "among: must be a text; among: must be a text");
   EXPECT_EQ(in_words("body: /wait_s: must be a number"), "wait_s: must be a number");
@@ -40,7 +40,7 @@ TEST(ErrorOf, ARedirectNamesItsTargetAndTheNextStep) {
   EXPECT_EQ(error.code, Errc::invalid);
   EXPECT_FALSE(passes(error));
   EXPECT_NE(error.message.find("https://elsewhere/login"), std::string::npos) << error.message;
-  EXPECT_NE(error.message.find("name the daemon's own address"), std::string::npos);
+  EXPECT_NE(error.message.find("use the daemon's own address"), std::string::npos);
 }
 
 constexpr Duration kSecond = std::chrono::seconds(1);

@@ -62,7 +62,7 @@ Result<std::optional<EventNews>> EventFeed::read(TimePoint end) {
     if (*event) {
       if (auto news = take(**std::move(event))) return news;
     } else if (reader_->silence() > kLongestQuiet) {
-      return broke_off({Errc::timed_out, "nothing comes from the daemon at " + daemon_.text()});
+      return broke_off({Errc::timed_out, "no data from the daemon at " + daemon_.text()});
     } else if (BootClock::now() >= end) {
       return std::nullopt;
     }
@@ -85,7 +85,7 @@ Result<std::optional<EventNews>> EventFeed::broke_off(Error why) {
   }
   retry_at_ = BootClock::now() + kRetryAfter;
   if (std::exchange(away_, true)) return std::nullopt;
-  if (ended) why = {Errc::unavailable, "the daemon at " + daemon_.text() + " has ended"};
+  if (ended) why = {Errc::unavailable, "the daemon at " + daemon_.text() + " has stopped"};
   return EventNews{.kind = News::away, .error = std::move(why)};
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <boost/json.hpp>
 
+#include "base/json_reader.h"
 #include "base/log.h"
 
 namespace gpuyard::client {
@@ -102,7 +103,7 @@ void say_dropped(std::string_view whose, std::size_t count) {
   static std::atomic<bool> said = false;
   if (said.exchange(true)) return;
   log::warning(
-      "{} malformed {} in an answer of {} left out: an ID, a UUID or a time is not in gpuyard's "
+      "omitted {} malformed {} from a response of {}: an ID, a UUID or a time is not in gpuyard's "
       "format",
       count, count == 1 ? "entry" : "entries", whose);
 }
@@ -118,19 +119,14 @@ Result<std::size_t> drop_malformed(boost::json::value& answer) {
 Result<void> read_answer(std::string_view whose, std::string_view text, const json::Shape& shape,
                          void* to) {
   const auto wrong = [&](const Error& error) {
-    return Error{Errc::internal, fmt::format("the answer of {}: {}", whose, error.message)};
+    return Error{Errc::internal, fmt::format("invalid response from {}: {}", whose, error.message)};
   };
   auto document = json::parse(text);
   if (!document) return wrong(document.error());
   const auto dropped = drop_malformed(*document);
   if (!dropped) return wrong(dropped.error());
-  std::string kept;
-  if (*dropped > 0) {
-    say_dropped(whose, *dropped);
-    kept = boost::json::serialize(*document);
-    text = kept;
-  }
-  const auto read = json::read(text, shape, to, json::UnknownFields::ignore);
+  if (*dropped > 0) say_dropped(whose, *dropped);
+  const auto read = json::read(*document, shape, to, json::UnknownFields::ignore);
   return read ? Result<void>() : wrong(read.error());
 }
 

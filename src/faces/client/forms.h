@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/json_reader.h"
+#include "base/json_shape.h"
 #include "base/result.h"
 
 namespace gpuyard::client {

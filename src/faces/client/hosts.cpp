@@ -53,8 +53,9 @@ bool is_user(std::string_view text) {
 }
 
 Error not_ssh(std::string_view url, std::string_view why) {
-  return {Errc::invalid, fmt::format("\"{}\" is no ssh://[user@]host[:port][/path/of/gpuyard]: {}",
-                                     printable(url), why)};
+  return {Errc::invalid,
+          fmt::format("\"{}\" is not a valid ssh://[user@]host[:port][/path/of/gpuyard]: {}",
+                      printable(url), why)};
 }
 
 // Takes "[::1]" or "lab" from the front.
@@ -90,7 +91,7 @@ std::string SshHost::for_people() const {
 
 Result<SshHost> parse_ssh_url(std::string_view url) {
   SshHost found;
-  if (!url.starts_with(kSsh)) return not_ssh(url, "it begins otherwise");
+  if (!url.starts_with(kSsh)) return not_ssh(url, "it does not begin like that");
   std::string_view rest = url.substr(kSsh.size());
   const std::size_t slash = std::min(rest.find('/'), rest.size());
   std::string_view program = rest.substr(slash);
@@ -99,27 +100,27 @@ Result<SshHost> parse_ssh_url(std::string_view url) {
     found.user = rest.substr(0, at);
     rest.remove_prefix(at + 1);
     if (found.user.find(':') != found.user.npos) {
-      return not_ssh(url, "a password has no place in it; `ssh-copy-id` makes it unnecessary");
+      return not_ssh(url, "it must not contain a password; set up a key with `ssh-copy-id`");
     }
     if (!is_user(found.user)) {
       return not_ssh(url,
-                     "a user has letters, digits, '.', '_', '+', '-' and '@', and may follow "
-                     "a domain and a backslash");
+                     "the user may contain letters, digits, '.', '_', '+', '-' and '@', after an "
+                     "optional domain and backslash");
     }
   }
   const auto host = take_host(rest);
   if (!host) {
     return not_ssh(url,
-                   "a host has letters, digits, '.', '_' and '-', the last not in front, or "
-                   "it is an IPv6 address in brackets");
+                   "the host may contain letters, digits, '.', '_' and '-' (not first), or be an "
+                   "IPv6 address in brackets");
   }
   found.host = *host;
   if (rest.starts_with(':')) {
     const auto port = number_in<std::uint16_t>(rest.substr(1));
-    if (!port || *port == 0) return not_ssh(url, "a port is from 1 to 65535");
+    if (!port || *port == 0) return not_ssh(url, "the port must be 1 to 65535");
     found.port = *port;
   } else if (!rest.empty()) {
-    return not_ssh(url, "something else than a port follows the host");
+    return not_ssh(url, "only a port may follow the host");
   }
   if (program.size() <= 1) return found;
   constexpr std::size_t kLongestPath = 1024;
@@ -130,8 +131,8 @@ Result<SshHost> parse_ssh_url(std::string_view url) {
   if (program.size() > kLongestPath || program.ends_with('/') ||
       !std::ranges::all_of(program.substr(at_home ? 1 : 0), in_path)) {
     return not_ssh(url,
-                   "the path is that of the program gpuyard there, of letters, digits, '.', "
-                   "'_', '+', '-' and '@', in the home directory if it begins with /~/");
+                   "the path must lead to the gpuyard program and may contain letters, digits, "
+                   "'.', '_', '+', '-' and '@'; /~/ at its start is the home directory");
   }
   found.program = program;
   return found;
@@ -140,22 +141,21 @@ Result<SshHost> parse_ssh_url(std::string_view url) {
 Result<http::Origin> parse_https_url(std::string_view url) {
   const auto no = [&](std::string_view why) {
     return Error{Errc::invalid,
-                 fmt::format("\"{}\" is no https://host[:port]: {}", printable(url), why)};
+                 fmt::format("\"{}\" is not a valid https://host[:port]: {}", printable(url), why)};
   };
-  if (!url.starts_with(kHttps)) return no("it begins otherwise");
+  if (!url.starts_with(kHttps)) return no("it does not begin like that");
   std::string_view rest = url.substr(kHttps.size());
   if (rest.ends_with('/')) rest.remove_suffix(1);
-  if (rest.find('@') != rest.npos) return no("a token has no place in it; GPUYARD_TOKEN has");
+  if (rest.find('@') != rest.npos) return no("it must not contain a token; use GPUYARD_TOKEN");
   const auto host = take_host(rest);
-  if (!host) return no("a host has letters, digits, '.', '_' and '-'");
+  if (!host) return no("the host may contain letters, digits, '.', '_' and '-'");
   std::string name = to_lower(*host);
   if (name.ends_with('.')) name.pop_back();
-  if (name.empty() || name.ends_with('.')) return no("a host has no empty part");
+  if (name.empty() || name.ends_with('.')) return no("the host must not have an empty part");
   http::Origin origin{.host = std::move(name), .port = kHttpsPort};
   if (rest.empty()) return origin;
   const auto port = rest.starts_with(':') ? number_in<std::uint16_t>(rest.substr(1)) : std::nullopt;
-  if (!port || *port == 0)
-    return no("a port from 1 to 65535 may follow the host, and nothing else");
+  if (!port || *port == 0) return no("only a port from 1 to 65535 may follow the host");
   origin.port = *port;
   return origin;
 }
@@ -177,15 +177,18 @@ Result<std::string> address_of_url(std::string_view url) {
   if (url.starts_with(kUnix)) {
     auto path = std::string(url.substr(kUnix.size()));
     if (!path.starts_with('/')) {
-      return Error{Errc::invalid, fmt::format("\"{}\": the path of a socket begins with /, as in "
-                                              "unix:///run/gpuyard/gpuyard.sock",
-                                              printable(url))};
+      return Error{
+          Errc::invalid,
+          fmt::format(
+              "\"{}\": a socket path must begin with /, as in unix:///run/gpuyard/gpuyard.sock",
+              printable(url))};
     }
     const auto endpoint = http::parse_endpoint(path);
     if (!endpoint) return endpoint.error();
     return path;
   }
-  return Error{Errc::invalid, fmt::format("\"{}\" is no host: it is {}", printable(url), kForms)};
+  return Error{Errc::invalid,
+               fmt::format("\"{}\" is not a valid host: expected {}", printable(url), kForms)};
 }
 
 // What stands under a name.
@@ -210,8 +213,8 @@ Result<Named> named_in(const toml::table& section, const std::string& name,
                                                            : nullptr;
     if (field == nullptr) {
       return error_at(file, node.source(),
-                      fmt::format("{}.{}: a host has url = \"ssh://...\", or url = \"https://...\" "
-                                  "with a pin or a ca_file and a token_file, and nothing else",
+                      fmt::format("{}.{}: unknown key; a host has url = \"ssh://...\", or url = "
+                                  "\"https://...\" with a pin or a ca_file and a token_file",
                                   name, key.str()));
     }
     *field = *text;
@@ -220,11 +223,11 @@ Result<Named> named_in(const toml::table& section, const std::string& name,
   const bool keyed = !found.pin.empty() || !found.ca_file.empty() || !found.token_file.empty();
   if (!found.url.starts_with(kHttps) && keyed) {
     return error_at(file, section.source(),
-                    name + ": only https:// has a pin, a ca_file or a token_file");
+                    name + ": pin, ca_file and token_file need an https:// url");
   }
   if (!found.pin.empty() && !http::is_pin(found.pin)) {
     return error_at(file, section.source(),
-                    name + ".pin: is none; `gpuyard tls show` on the host prints it");
+                    name + ".pin: invalid; print the pin with `gpuyard tls show` on the host");
   }
   return found;
 }
@@ -252,9 +255,9 @@ Result<std::string> url_called(const std::string& name, const std::string& file)
   const auto hosts = hosts_in(file);
   if (!hosts) return hosts.error();
   if (const auto found = hosts->find(name); found != hosts->end()) return found->second.url;
-  return Error{Errc::not_found,
-               fmt::format("{} does not name a host {}; to reach it as ssh does, say -H ssh://{}",
-                           file, name, name)};
+  return Error{
+      Errc::not_found,
+      fmt::format("{} has no host {}; to connect over ssh, use -H ssh://{}", file, name, name)};
 }
 
 // Reads a token that only its user can read.
@@ -265,10 +268,10 @@ Result<std::string> token_in(const std::string& file) {
   constexpr mode_t kOthers = 077;
   if ((found.st_mode & kOthers) != 0) {
     const std::string mend = S_ISREG(found.st_mode)
-                                 ? fmt::format("`chmod 600 {}`, and make", shell_word(file))
-                                 : "it is not a regular file; store the token in one, and make";
+                                 ? fmt::format("run `chmod 600 {}`, and create", shell_word(file))
+                                 : "it is not a regular file; store the token in one, and create";
     return Error{Errc::denied,
-                 fmt::format("{} can be read by others, and so can the token in it: {} a new token",
+                 fmt::format("{} is readable by others, and so is the token in it: {} a new token",
                              file, mend)};
   }
   const auto text = read_file(file, kMostOfToken);
@@ -310,7 +313,7 @@ Result<std::string> token_file_for(const Keys& keys, const Named& host,
 Result<std::string> token_for(const Keys& keys, const Named& host, const http::Origin& origin) {
   if (!keys.token.empty() && !keys.token_file.empty()) {
     return Error{Errc::invalid,
-                 "GPUYARD_TOKEN and GPUYARD_TOKEN_FILE are both set; leave one of them out"};
+                 "GPUYARD_TOKEN and GPUYARD_TOKEN_FILE are both set; unset one of them"};
   }
   const bool of_environment = !keys.many && !keys.token.empty();
   const auto file = of_environment ? Result<std::string>("") : token_file_for(keys, host, origin);
@@ -337,8 +340,8 @@ Result<Named> entry_of(const http::Origin& origin, const std::string& file) {
     if (!same || same->text() != origin.text()) continue;
     if (!found.name.empty() && keys(found) != keys(one)) {
       return Error{Errc::invalid,
-                   fmt::format("{}: {} and {} are the same host, {}, and differ in pin, ca_file or "
-                               "token_file; make them alike, or leave one of them out",
+                   fmt::format("{}: {} and {} are the same host, {}, but differ in pin, ca_file or "
+                               "token_file; make them equal, or remove one of them",
                                file, found.name, name, http::TlsPlace{origin}.url())};
     }
     found = one;
@@ -366,7 +369,7 @@ Result<std::string> address_of(std::string_view host, const std::string& hosts_f
   if (host.find("://") != host.npos) return address_of_url(host);
   if (!is_plain_word(host, "._-")) {
     return Error{Errc::invalid,
-                 fmt::format("\"{}\" is no host: it is {}", printable(host), kForms)};
+                 fmt::format("\"{}\" is not a valid host: expected {}", printable(host), kForms)};
   }
   const auto url = url_called(std::string(host), hosts_file);
   if (!url) return url.error();

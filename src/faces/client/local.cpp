@@ -60,9 +60,7 @@ Keys keys_of(const Environment& environment) {
 
 Error two_daemons(std::string_view one, std::string_view other) {
   return {Errc::invalid,
-          fmt::format("{} and {} say two different things about whom to ask; leave one "
-                      "of them out",
-                      one, other)};
+          fmt::format("{} and {} select different daemons; omit one of them", one, other)};
 }
 
 Result<http::Endpoint> daemon_meant(const std::string& host, const Environment& environment,
@@ -81,7 +79,8 @@ Result<http::Endpoint> daemon_meant(const std::string& host, const Environment& 
   }
   if (!environment.gpuyard_socket.empty()) return daemon_called(environment.gpuyard_socket, keys);
   if (auto found = find_daemon(sockets_to_believe(environment))) return *std::move(found);
-  return Error{Errc::unavailable, "no daemon runs here; `gpuyard serve` starts one"};
+  return Error{Errc::unavailable,
+               "no daemon is running on this machine; start one with `gpuyard serve`"};
 }
 
 }  // namespace gpuyard::client

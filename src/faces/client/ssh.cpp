@@ -67,40 +67,40 @@ struct Reason {
 // ssh has one exit code for all that goes wrong, and always speaks English.
 constexpr std::array kReasons = {
     Reason{"has changed and you have requested", Errc::denied, "its host key has changed",
-           "Somebody may be listening, or the machine was installed anew: ask its administrator "
-           "before you remove the old key"},
+           "The connection may be intercepted, or the machine was reinstalled: ask its "
+           "administrator before you remove the old key"},
     Reason{"Host key verification failed", Errc::denied, "ssh does not know its host key",
-           "`ssh {}` shows it once and asks; compare it with what its administrator says"},
-    Reason{
-        "Permission denied", Errc::denied, "ssh is not let in",
-        "gpuyard asks for no password: `ssh-copy-id {0}` takes your key there, `ssh-add` unlocks "
-        "it; then `ssh -o BatchMode=yes {0} true` works"},
-    Reason{"Could not resolve hostname", Errc::unavailable, "there is no such host",
-           "A name is one of DNS or of ~/.ssh/config"},
-    Reason{"Connection refused", Errc::unavailable, "no ssh listens there",
-           "Is the port right, and does sshd run?"},
-    Reason{"banner exchange", Errc::timed_out, "it takes connections and says nothing",
-           "Is its sshd well?"},
-    Reason{"timed out", Errc::unavailable, "it cannot be reached", "Is it on, and the network?"},
+           "Run `ssh {}` once to see and confirm it; check it with the administrator"},
+    Reason{"Permission denied", Errc::denied, "ssh was refused access",
+           "gpuyard does not ask for passwords: install your key with `ssh-copy-id {0}`, unlock it "
+           "with `ssh-add`, and test with `ssh -o BatchMode=yes {0} true`"},
+    Reason{"Could not resolve hostname", Errc::unavailable, "unknown host",
+           "Check the name in DNS or ~/.ssh/config"},
+    Reason{"Connection refused", Errc::unavailable, "no ssh server is listening there",
+           "Check the port and that sshd is running"},
+    Reason{"banner exchange", Errc::timed_out, "it accepts connections but does not respond",
+           "Check its sshd"},
+    Reason{"timed out", Errc::unavailable, "it cannot be reached",
+           "Check that the machine and the network are up"},
     Reason{"No route to host", Errc::unavailable, "it cannot be reached",
-           "Is it on, and the network?"},
+           "Check that the machine and the network are up"},
     Reason{"Network is unreachable", Errc::unavailable, "it cannot be reached",
-           "Is the network on?"},
+           "Check that the network is up"},
 };
 
-constexpr Reason kOfSsh = {"", Errc::unavailable, "ssh has failed",
-                           "`ssh {} true` must work first"};
-constexpr Reason kNoSsh = {"", Errc::unavailable, "this machine has no ssh",
+constexpr Reason kOfSsh = {"", Errc::unavailable, "ssh failed",
+                           "Make sure that `ssh {} true` works"};
+constexpr Reason kNoSsh = {"", Errc::unavailable, "ssh is not installed on this machine",
                            "Install it: apt install openssh-client"};
 constexpr Reason kNoProgram = {
-    "", Errc::unavailable, "it has no gpuyard where ssh looks for one",
-    "If it is installed elsewhere, name its path: -H ssh://HOST/path/of/gpuyard, or in hosts.toml"};
-constexpr Reason kTooOld = {"", Errc::unsupported, "its gpuyard is too old to be asked from afar",
-                            "Install a newer one there"};
-constexpr Reason kTooLate = {"", Errc::timed_out, "it did not answer in time",
-                             "`ssh {} true` must work first"};
+    "", Errc::unavailable, "gpuyard was not found there in ssh's PATH",
+    "If it is installed elsewhere, give its path: -H ssh://HOST/path/of/gpuyard, or in hosts.toml"};
+constexpr Reason kTooOld = {"", Errc::unsupported, "its gpuyard is too old for remote use",
+                            "Install a newer version there"};
+constexpr Reason kTooLate = {"", Errc::timed_out, "it did not respond in time",
+                             "Make sure that `ssh {} true` works"};
 constexpr Reason kOfDaemon = {"", Errc::unavailable, "", ""};
-constexpr Reason kEnded = {"", Errc::unavailable, "the connection has ended", ""};
+constexpr Reason kEnded = {"", Errc::unavailable, "the connection was closed", ""};
 
 bool says(std::string_view said, std::string_view words) {
   return said.find(words) != said.npos;
@@ -145,7 +145,7 @@ http::Endpoint daemon_over_ssh(const SshHost& host, const SshManner& manner) {
             Error error = explain_ssh(host, end);
             if (end.too_late && shared) {
               error.message +=
-                  "; `gpuyard fleet hang-up` ends a connection that was left and hangs";
+                  "; to close a kept connection that hangs, run `gpuyard fleet hang-up`";
             }
             return error;
           },

@@ -31,8 +31,8 @@ Result<std::string> read_line(const std::string& path) {
     Error error = std::move(text).error();
     if (error.code == Errc::denied) {
       error.message +=
-          "; the kernel shows CPU energy to root alone, so run the daemon as root or "
-          "give it CAP_DAC_READ_SEARCH";
+          "; the kernel shows CPU energy only to root: run the daemon as root or give it "
+          "CAP_DAC_READ_SEARCH";
     }
     return error;
   }
@@ -45,7 +45,7 @@ Result<std::int64_t> read_microjoules(const std::string& path) {
   if (!line) return line.error();
   const auto number = number_in<std::int64_t>(*line);
   if (!number || *number < 0 || *number > kMostMicrojoules) {
-    return Error{Errc::internal, path + " holds no number of microjoules"};
+    return Error{Errc::internal, path + " does not contain a number of microjoules"};
   }
   return *number;
 }
@@ -71,7 +71,7 @@ Energies Rapl::read() {
     energies.packages.push_back({number, name ? *name : "", count(zone), count_dram(zone)});
   }
   if (numbers.empty() && !failed) {
-    energies.why_none = fmt::format("there is no {}N in {}", kPrefix, root_);
+    energies.why_none = fmt::format("no {}N in {}", kPrefix, root_);
   }
   return energies;
 }
@@ -108,7 +108,7 @@ std::int64_t EnergyCounter::count(std::int64_t raw, std::optional<std::int64_t> 
 
 Watch::Watch(Loop& loop, Worker& worker, std::string root)
     : loop_(loop), worker_(worker), rapl_(std::make_shared<Rapl>(std::move(root))) {
-  latest_.why_none = "CPU energy was not read yet";
+  latest_.why_none = "CPU energy has not been read yet";
 }
 
 void Watch::start() {
@@ -123,7 +123,7 @@ void Watch::look() {
 void Watch::fresh(Answer answer) {
   if (flight_.size() + next_.size() >= kMostCallers) {
     return loop_.post([answer = std::move(answer)] {
-      answer(Error{Errc::busy, "too many wait for the CPUs' energy; ask again later"});
+      answer(Error{Errc::busy, "too many requests for CPU energy; try again later"});
     });
   }
   next_.push_back(std::move(answer));
@@ -201,12 +201,12 @@ Result<std::int64_t> power_of(const Result<std::int64_t>& earlier,
   if (!earlier) return earlier.error();
   if (microseconds <= 0) return Error{Errc::unavailable, "no time has passed between two readings"};
   if (*later < *earlier) {
-    return Error{Errc::unavailable, "the counter of its energy began anew between two readings"};
+    return Error{Errc::unavailable, "its energy counter was reset between two readings"};
   }
   const std::int64_t milliwatts = (*later - *earlier) / microseconds * 1000 +
                                   (*later - *earlier) % microseconds * 1000 / microseconds;
   if (milliwatts > kMostMilliwatts) {
-    return Error{Errc::internal, "its energy grew by more than any CPU uses"};
+    return Error{Errc::internal, "its energy grew by more than a CPU can use"};
   }
   return milliwatts;
 }
@@ -216,7 +216,7 @@ Result<std::int64_t> power_of(const Result<std::int64_t>& earlier,
 std::vector<PackagePower> power_between(const Energies& earlier, const Energies& later) {
   const auto microseconds =
       std::chrono::duration_cast<std::chrono::microseconds>(later.taken - earlier.taken).count();
-  const Error unknown{Errc::unavailable, "it was not there for the reading before"};
+  const Error unknown{Errc::unavailable, "it was not present at the previous reading"};
   std::vector<PackagePower> powers;
   for (const PackageEnergy& now : later.packages) {
     const auto before = std::ranges::find(earlier.packages, now.number, &PackageEnergy::number);

@@ -215,7 +215,7 @@ class CpuWatch : public ::testing::Test {
 };
 
 TEST_F(CpuWatch, KnowsThePackagesSoonAfterItsStart) {
-  EXPECT_EQ(watch_.latest().why_none, "CPU energy was not read yet");
+  EXPECT_EQ(watch_.latest().why_none, "CPU energy has not been read yet");
   watch_.start();
   work();
   EXPECT_EQ(energy(), 100);

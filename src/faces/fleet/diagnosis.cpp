@@ -57,11 +57,11 @@ void compare_section(const std::string& section, const Machines& machines, Fleet
   std::map<std::string, std::vector<std::string>> by_way;
   int ways = 0;
   for (auto& [digest, hosts] : by_digest) {
-    by_way[digest.empty() ? "as by default" : fmt::format("set in way {}", ++ways)] = hosts;
+    by_way[digest.empty() ? "default" : fmt::format("variant {}", ++ways)] = hosts;
   }
   find_differences("configuration",
-                   section == "rules" ? "the rules of alerts" : "the section [" + section + "]",
-                   by_way, view);
+                   section == "rules" ? "the alert rules" : "the section [" + section + "]", by_way,
+                   view);
 }
 
 void compare_configurations(const Machines& machines, FleetDiagnosis& view) {
@@ -92,10 +92,10 @@ void find_clocks(const Machines& machines, FleetDiagnosis& view) {
     view.findings.push_back(
         {"clock",
          {one->host.name},
-         fmt::format("{}: its clock is {} s {} this machine's; times in its answers are off by "
-                     "that. Does it have NTP?",
-                     one->host.name, std::chrono::abs(*off).count(),
-                     off->count() > 0 ? "ahead of" : "behind")});
+         fmt::format(
+             "{}: its clock is {} s {} this machine's, so times it reports are off. Check its NTP",
+             one->host.name, std::chrono::abs(*off).count(),
+             off->count() > 0 ? "ahead of" : "behind")});
   }
 }
 
@@ -115,10 +115,11 @@ void find_unready(const Machines& machines, FleetDiagnosis& view) {
 void find_doubles(const FleetGpus& gpus, FleetDiagnosis& view) {
   for (const FleetGpu& gpu : gpus.gpus) {
     if (gpu.also_on.empty()) continue;
-    FleetFinding finding{"gpu_twice", gpu.also_on,
-                         fmt::format("{} is listed by {} and by {}: two daemons hand out one GPU; "
-                                     "stop one of them",
-                                     gpu.uuid, gpu.host, fmt::join(gpu.also_on, ", "))};
+    FleetFinding finding{
+        "gpu_twice", gpu.also_on,
+        fmt::format(
+            "{} is listed by {} and by {}: two daemons lease the same GPU; stop one of them",
+            gpu.uuid, gpu.host, fmt::join(gpu.also_on, ", "))};
     finding.hosts.insert(finding.hosts.begin(), gpu.host);
     view.findings.push_back(std::move(finding));
   }
@@ -139,10 +140,10 @@ FleetDiagnosis diagnosis_of(const HeardAll<WithBrief<Examined>>& all) {
     if (host.problem) {
       view.findings.push_back({"unreachable", {host.host}, host.host + ": " + *host.problem});
     } else if (host.same_as) {
-      view.findings.push_back({"same_machine",
-                               {host.host},
-                               fmt::format("{} leads to the same daemon as {}; it counts once",
-                                           host.host, *host.same_as)});
+      view.findings.push_back(
+          {"same_machine",
+           {host.host},
+           fmt::format("{} is the same daemon as {}; counted once", host.host, *host.same_as)});
     } else {
       machines.push_back(&all[i]);
     }

@@ -52,7 +52,8 @@ class Resolver {
 
   // The bytes of the answer. Errc::not_found: there is no such record.
   Result<std::vector<unsigned char>> ask(const std::string& name) {
-    if (!usable_) return Error{Errc::unavailable, "the resolver of this machine has no settings"};
+    if (!usable_)
+      return Error{Errc::unavailable, "the DNS resolver of this machine is not configured"};
     std::vector<unsigned char> answer(std::size_t{64} * 1024);
     const int length = ::res_nquery(&state_, name.c_str(), ns_c_in, ns_t_srv, answer.data(),
                                     static_cast<int>(answer.size()));
@@ -61,8 +62,8 @@ class Resolver {
       return answer;
     }
     const bool none = state_.res_h_errno == HOST_NOT_FOUND || state_.res_h_errno == NO_DATA;
-    if (none) return Error{Errc::not_found, fmt::format("DNS has no SRV record {}", name)};
-    return Error{Errc::unavailable, fmt::format("DNS does not answer for {}", name)};
+    if (none) return Error{Errc::not_found, fmt::format("no DNS SRV record {}", name)};
+    return Error{Errc::unavailable, fmt::format("DNS does not respond for {}", name)};
   }
 
  private:
@@ -91,7 +92,7 @@ std::optional<Service> service_in(const ns_msg& message, const ns_rr& record) {
 Result<std::vector<Service>> services_in(const std::vector<unsigned char>& answer) {
   ns_msg message{};
   if (::ns_initparse(answer.data(), static_cast<int>(answer.size()), &message) != 0) {
-    return Error{Errc::unavailable, "DNS answers with something that is no answer"};
+    return Error{Errc::unavailable, "invalid DNS response"};
   }
   std::vector<Service> services;
   for (int i = 0; i < ns_msg_count(message, ns_s_an); ++i) {
@@ -112,8 +113,8 @@ Result<std::vector<Host>> hosts_in_targets(std::string_view json, const std::str
   const auto read =
       json::from_json<Targets>(fmt::format("{{\"groups\":{}}}", json), json::UnknownFields::ignore);
   if (!read) {
-    return Error{Errc::invalid, fmt::format("{} is no list of targets as Prometheus has it: {}",
-                                            source, read.error().message)};
+    return Error{Errc::invalid, fmt::format("{} is not a Prometheus target list: {}", source,
+                                            read.error().message)};
   }
   std::vector<Host> hosts;
   for (const TargetGroup& group : read->groups) {
@@ -135,8 +136,9 @@ Result<std::vector<Host>> hosts_in_dns(const std::string& service, Duration pati
            c == '-' || c == '_';
   };
   if (!service.starts_with('_') || !std::ranges::all_of(service, plain)) {
-    return Error{Errc::invalid, fmt::format("\"{}\" is no service of DNS, as _gpuyard._tcp.lab.org",
-                                            printable(service))};
+    return Error{Errc::invalid,
+                 fmt::format("\"{}\" is not a DNS service such as _gpuyard._tcp.lab.org",
+                             printable(service))};
   }
   const auto answer = Resolver(patience).ask(service);
   if (!answer) return answer.error();

@@ -65,7 +65,7 @@ Result<Page> page_of(const std::string& url) {
   const auto origin = client::parse_https_url(fmt::format("https://{}", server));
   if (!url.starts_with(scheme) || !origin) {
     return Error{Errc::invalid,
-                 fmt::format("\"{}\" is no http://HOST[:PORT]/PATH", printable(url))};
+                 fmt::format("\"{}\" is not an http://HOST[:PORT]/PATH", printable(url))};
   }
   Page page{*origin, std::string(rest.substr(server.size()))};
   if (page.target.empty()) page.target = "/";
@@ -82,7 +82,8 @@ Result<std::vector<Host>> hosts_in_http_sd(const std::string& url) {
   const auto answer = http::fetch(page->origin, request, kPatience, kMostOfFile);
   if (!answer) return answer.error();
   if (answer->status != 200) {
-    return Error{Errc::unavailable, fmt::format("{} answers with status {}", url, answer->status)};
+    return Error{Errc::unavailable,
+                 fmt::format("{} responded with status {}", url, answer->status)};
   }
   auto hosts = hosts_in_targets(answer->body, url);
   if (!hosts) return Error{Errc::unavailable, hosts.error().message};
@@ -132,7 +133,7 @@ Result<std::vector<Host>> hosts_of(const std::vector<std::string>& words,
                                    const std::string& hosts_file) {
   std::vector<std::string> parts = parts_of(words);
   if (parts.empty() && !words.empty()) {
-    return Error{Errc::invalid, fmt::format("--hosts names no host; it has {}", kHostsForms)};
+    return Error{Errc::invalid, fmt::format("--hosts is empty; it takes {}", kHostsForms)};
   }
   if (words.empty()) parts = {hosts_file};
   std::vector<Host> all;
@@ -149,14 +150,14 @@ Result<std::vector<Host>> hosts_of(const std::vector<std::string>& words,
     }
   }
   if (all.size() > kMostHosts) {
-    return Error{Errc::invalid, fmt::format("{} hosts are more than the {} that are asked at once",
-                                            all.size(), kMostHosts)};
+    return Error{Errc::invalid,
+                 fmt::format("{} hosts exceed the maximum of {}", all.size(), kMostHosts)};
   }
   if (!all.empty()) return all;
-  return Error{Errc::invalid,
-               fmt::format("no machine is named: say --hosts (or GPUYARD_HOSTS) with {}; or name "
-                           "them in {}",
-                           kHostsForms, hosts_file)};
+  return Error{
+      Errc::invalid,
+      fmt::format("no machines given: use --hosts (or GPUYARD_HOSTS) with {}; or list them in {}",
+                  kHostsForms, hosts_file)};
 }
 
 }  // namespace gpuyard::fleet

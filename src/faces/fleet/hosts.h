@@ -27,8 +27,8 @@ inline constexpr std::size_t kMostHosts = 4096;
 
 // What --hosts may be, for messages.
 inline constexpr std::string_view kHostsForms =
-    "names or URLs with commas, FILE.toml as hosts.toml, FILE.json as Prometheus's file_sd, "
-    "http_sd:URL, or dns:_gpuyard._tcp.DOMAIN";
+    "comma-separated names or URLs, FILE.toml (like hosts.toml), FILE.json (Prometheus file_sd), "
+    "http_sd:URL or dns:_gpuyard._tcp.DOMAIN";
 
 // Returns the hosts that `words` mean, each of which has one or several of kHostsForms; all hosts
 // of `hosts_file` if there are no words. A name that the file does not have is one of ssh's. Blocks

@@ -31,8 +31,8 @@ Error with_audience(Error error, const http::Endpoint& daemon, const Manner& man
   const bool shared = !manner.keys.token.empty() || !manner.keys.token_file.empty();
   if (asks && without && shared) {
     error.message += fmt::format(
-        "; {} is for one daemon, and is not sent to several: name the token_file of each host in "
-        "hosts.toml, or set GPUYARD_TOKEN_FILE to a path with {{}} for the host's name",
+        "; {} is for one daemon and is not sent to several: set token_file for each host in "
+        "hosts.toml, or set GPUYARD_TOKEN_FILE to a path with {{}} for the host name",
         manner.keys.token.empty() ? "the token of GPUYARD_TOKEN_FILE" : "GPUYARD_TOKEN");
   }
   return error;
@@ -78,10 +78,10 @@ namespace {
 // A daemon without the route answers as if there were nothing.
 Error too_old(const http::Endpoint& daemon, const Manner& manner) {
   const auto health = client::call(daemon, protocol::kHealth, {}, {}, manner.answer, kMostAnswer);
-  return {Errc::unsupported,
-          fmt::format("{}: its gpuyard{} is too old for a view of many machines; install a newer "
-                      "one there",
-                      daemon.text(), health ? " " + printable(health->version) : "")};
+  return {
+      Errc::unsupported,
+      fmt::format("{}: its gpuyard{} is too old for fleet commands; install a newer version there",
+                  daemon.text(), health ? " " + printable(health->version) : "")};
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ class Crew {
 template <class Answer>
 struct Heard {
   Host host;
-  std::optional<Error> problem = Error{Errc::timed_out, "it was not asked to the end"};
+  std::optional<Error> problem = Error{Errc::timed_out, "interrupted before it responded"};
   Duration took{};
   Answer answer = {};  // only where there is no problem
 };

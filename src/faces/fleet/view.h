@@ -27,11 +27,10 @@ struct FleetHost {
   double took_s = 0;
 };
 BOOST_DESCRIBE_STRUCT(FleetHost, (), (host, url, problem, same_as, took_s))
-GPUYARD_ABOUT(FleetHost, {"host", "As it was named."},
-              {"problem", "Why there is no answer; null: it has answered."},
-              {"same_as",
-               "An earlier name that leads to the same daemon; what it said is not counted again."},
-              {"took_s", "From the first step to the whole answer, or to giving up."})
+GPUYARD_ABOUT(FleetHost, {"host", "Name or URL of the host, as given."},
+              {"problem", "Why the host gave no response; null: it responded."},
+              {"same_as", "An earlier name of the same daemon; its data is not counted again."},
+              {"took_s", "Time from the first step to the complete response, or to the failure."})
 
 struct FleetAnswer {
   int schema = protocol::kSchemaVersion;
@@ -40,7 +39,7 @@ struct FleetAnswer {
 };
 BOOST_DESCRIBE_STRUCT(FleetAnswer, (), (schema, simulated, hosts))
 GPUYARD_ABOUT(FleetAnswer, {"simulated", "At least one machine simulates its GPUs."},
-              {"hosts", "All that were asked, in the order in which they were named."})
+              {"hosts", "All queried hosts, in the order given."})
 
 // A GPU, and where it is.
 struct FleetGpu {
@@ -63,7 +62,7 @@ BOOST_DESCRIBE_STRUCT(FleetGpu, (),
                       (host, index, uuid, name, use, user, why, health, utilization_percent,
                        memory_free_mib, memory_mib, temperature_c, power_w, also_on))
 GPUYARD_ABOUT(FleetGpu,
-              {"also_on", "Other machines that list a GPU with this UUID; it is shown once."})
+              {"also_on", "Other machines that list the same UUID; the GPU is shown once."})
 
 struct FleetGpus : FleetAnswer {
   std::vector<FleetGpu> gpus;
@@ -105,14 +104,15 @@ BOOST_DESCRIBE_STRUCT(FleetNode, (),
                        utilization_percent, memory_free_mib, memory_mib, hottest_c, power_w,
                        waiting, alerts, worst_alert, version, driver_version, driver_error,
                        power_unknown, memory_unknown))
-GPUYARD_ABOUT(FleetNode, {"leased", "Draining leases included."},
-              {"outside", "Used outside any lease."},
-              {"withheld", "Not handed out: cordoned, quarantined, lost."},
-              {"unwell", "Degraded or unhealthy, whoever has them."},
-              {"utilization_percent", "The mean of the GPUs of which it is known."},
-              {"power_unknown", "Number of GPUs whose power is not known, and not in power_w."},
+GPUYARD_ABOUT(FleetNode, {"leased", "Number of leased GPUs, including draining ones."},
+              {"outside", "Number of GPUs used without a lease."},
+              {"withheld", "Number of GPUs withheld from leasing: cordoned, quarantined, lost."},
+              {"unwell", "Number of degraded or unhealthy GPUs, leased or not."},
+              {"utilization_percent", "Mean of the GPUs with known utilisation."},
+              {"power_unknown",
+               "Number of GPUs whose power is unknown and not included in power_w."},
               {"memory_unknown",
-               "Number of GPUs whose free memory is not known, and not in memory_free_mib."})
+               "Number of GPUs whose free memory is unknown and not included in memory_free_mib."})
 
 struct FleetNodes : FleetAnswer {
   std::int64_t gpus = 0;
@@ -122,9 +122,12 @@ struct FleetNodes : FleetAnswer {
   std::int64_t power_unknown = 0;
 };
 BOOST_DESCRIBE_STRUCT(FleetNodes, (FleetAnswer), (gpus, free, power_w, nodes, power_unknown))
-GPUYARD_ABOUT(FleetNodes, {"gpus", "Of all machines together, each once."}, {"free", "Of these."},
-              {"power_w", "What these draw, as far as it is known; null if it is known of none."},
-              {"power_unknown", "Number of GPUs whose power is not known, and not in power_w."})
+GPUYARD_ABOUT(FleetNodes, {"gpus", "All GPUs of all machines, each counted once."},
+              {"free", "Number of these GPUs that are free."},
+              {"power_w",
+               "Power draw of these GPUs, as far as known; null if unknown for all of them."},
+              {"power_unknown",
+               "Number of GPUs whose power is unknown and not included in power_w."})
 
 // The GPUs of one user.
 struct FleetPlace {
@@ -141,8 +144,8 @@ struct FleetUser {
   std::vector<FleetPlace> places;
 };
 BOOST_DESCRIBE_STRUCT(FleetUser, (), (user, gpus, outside, utilization_percent, places))
-GPUYARD_ABOUT(FleetUser, {"user", "The same name on two machines is taken for one user."},
-              {"outside", "Of these GPUs, used outside any lease."})
+GPUYARD_ABOUT(FleetUser, {"user", "User name; the same name on two machines counts as one user."},
+              {"outside", "Number of these GPUs used without a lease."})
 
 struct FleetUsers : FleetAnswer {
   std::vector<FleetUser> users;
@@ -158,15 +161,15 @@ struct FleetOffer {
   std::vector<protocol::FreeGpu> gpus;
 };
 BOOST_DESCRIBE_STRUCT(FleetOffer, (), (host, url, free, linked, gpus))
-GPUYARD_ABOUT(FleetOffer, {"free", "How many GPUs there such a claim could choose from."},
+GPUYARD_ABOUT(FleetOffer, {"free", "Number of GPUs there that match the claim."},
               {"linked", "The chosen GPUs are linked with each other by NVLink."},
-              {"gpus", "Those that the claim would get."})
+              {"gpus", "GPUs the claim would get."})
 
 struct FleetOffers : FleetAnswer {
   std::vector<FleetOffer> offers;
 };
 BOOST_DESCRIBE_STRUCT(FleetOffers, (FleetAnswer), (offers))
-GPUYARD_ABOUT(FleetOffers, {"offers", "The best first; none: nowhere now."})
+GPUYARD_ABOUT(FleetOffers, {"offers", "Best first; empty: none available now."})
 
 struct FleetClaim {
   std::string host;
@@ -178,7 +181,7 @@ struct FleetQueue : FleetAnswer {
   std::vector<FleetClaim> waiting;
 };
 BOOST_DESCRIBE_STRUCT(FleetQueue, (FleetAnswer), (waiting))
-GPUYARD_ABOUT(FleetQueue, {"waiting", "Who has waited longest first."})
+GPUYARD_ABOUT(FleetQueue, {"waiting", "Longest wait first."})
 
 struct FleetAlert {
   std::string host;
@@ -190,13 +193,13 @@ struct FleetAlerts : FleetAnswer {
   std::vector<FleetAlert> alerts;
 };
 BOOST_DESCRIBE_STRUCT(FleetAlerts, (FleetAnswer), (alerts))
-GPUYARD_ABOUT(FleetAlerts, {"alerts", "That fire, the worst first."})
+GPUYARD_ABOUT(FleetAlerts, {"alerts", "Firing alerts, most severe first."})
 
 struct FleetUsage : FleetAnswer {
   protocol::Usage usage;
 };
 BOOST_DESCRIBE_STRUCT(FleetUsage, (FleetAnswer), (usage))
-GPUYARD_ABOUT(FleetUsage, {"usage", "The machines' books added up, by the key of each row."})
+GPUYARD_ABOUT(FleetUsage, {"usage", "Usage of all machines, summed by row key."})
 
 struct FleetFinding {
   std::string what;
@@ -206,9 +209,9 @@ struct FleetFinding {
 BOOST_DESCRIBE_STRUCT(FleetFinding, (), (what, hosts, text))
 GPUYARD_ABOUT(FleetFinding,
               {"what",
-               "unreachable, not_ready, version, driver, clock, configuration, gpu_twice, "
-               "same_machine, note"},
-              {"hosts", "Whom it is about: where machines differ, the fewest."})
+               "Kind of finding: unreachable, not_ready, version, driver, clock, configuration, "
+               "gpu_twice, same_machine or note."},
+              {"hosts", "Hosts concerned; where machines differ, those in the minority."})
 
 struct FleetDiagnosis : FleetAnswer {
   bool healthy = false;

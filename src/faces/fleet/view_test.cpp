@@ -212,7 +212,7 @@ TEST(Diagnosis, NamesWhoIsUnlikeMost) {
                         examined("n2", brief("b", {"GPU-2"})), examined("n3", odd)}),
               ElementsAre("gpuyard: 0.1.0 on 2 machines, 0.0.9 on n3",
                           "the driver: 535.104.05 on 2 machines, 525.60.13 on n3",
-                          "the section [lease]: as by default on 2 machines, set in way 1 on n3"));
+                          "the section [lease]: default on 2 machines, variant 1 on n3"));
 }
 
 TEST(Diagnosis, FindsClocksThatAreOffByMoreThanTheAnswerTook) {
@@ -231,7 +231,7 @@ TEST(Diagnosis, FindsWhoIsSilentUnreadyOrThereTwice) {
   unready.answer.answer.ready.reason = "NVML Shared Library Not Found";
   EXPECT_THAT(findings({examined("n1", brief("a", {"GPU-1"})), silent<Examination>("n2"), unready,
                         examined("n1b", brief("a", {"GPU-1"}))}),
-              ElementsAre("n2: no answer", HasSubstr("n1b leads to the same daemon as n1"),
+              ElementsAre("n2: no answer", HasSubstr("n1b is the same daemon as n1"),
                           "n3: NVML Shared Library Not Found",
                           HasSubstr("GPU-1 is listed by n1 and by n3")));
 }

@@ -60,10 +60,11 @@ void PendingReply::leave() {
 
 Result<CommandReply> PendingReply::wait(Duration at_most) {
   std::unique_lock lock(slot_->mutex);
-  if (slot_->taken) return Error{Errc::invalid, "this command's answer was taken already"};
+  if (slot_->taken) return Error{Errc::invalid, "the result of this command was already taken"};
   if (!slot_->changed.wait_for(lock, at_most, [&] { return slot_->reply.has_value(); })) {
-    return Error{Errc::timed_out, fmt::format("the GPU has not done it within {} ms; it may still",
-                                              to_milliseconds(at_most))};
+    return Error{Errc::timed_out,
+                 fmt::format("the GPU did not finish within {} ms; it may still do so",
+                             to_milliseconds(at_most))};
   }
   slot_->taken = true;
   if (slot_->reply->failure) return slot_->reply->failure->error();

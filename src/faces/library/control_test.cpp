@@ -99,7 +99,7 @@ TEST_F(ControlTest, ACallerThatIsGoneBeforeTheReplyIsLoggedAndTheWorkerGoesOn) {
   const LocalControl control = open();
   fleet_.block(1);
   EXPECT_EQ(control.send_command_blocking(1, limit(250), kBriefly, {}).error(),
-            (Error{Errc::timed_out, "the GPU has not done it within 20 ms; it may still"}));
+            (Error{Errc::timed_out, "the GPU did not finish within 20 ms; it may still do so"}));
   {
     const auto dropped = control.send_command(1, limit(260), {});
     ASSERT_TRUE(dropped.ok());

@@ -65,9 +65,10 @@ void Exporter::shut_down() {
 
 void Exporter::answer(const http::Request& request, http::Reply reply) {
   const bool known = request.path == "/" || request.path == "/metrics";
-  if (!known) return reply(http::error_response(404, "not_found", "there are / and /metrics"));
+  if (!known)
+    return reply(http::error_response(404, "not_found", "available paths are / and /metrics"));
   if (request.method != http::Method::get) {
-    auto refused = http::error_response(405, "method_not_allowed", "this can only be read");
+    auto refused = http::error_response(405, "method_not_allowed", "this path is read-only");
     refused.headers.push_back({"Allow", "GET, HEAD"});
     return reply(std::move(refused));
   }
@@ -89,7 +90,7 @@ void ScrapeDesk::read() {
       [this](const Scrape& scrape) { tell(scrape); });
   if (reading_) return;
   for (Asked& one : std::exchange(served_, {})) {
-    one.reply(http::error_response(503, "busy", "too many readings wait already"));
+    one.reply(http::error_response(503, "busy", "too many readings are already waiting"));
   }
 }
 

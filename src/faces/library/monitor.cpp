@@ -9,8 +9,6 @@
 #include <optional>
 #include <thread>
 
-#include <fmt/format.h>
-
 #include "device/catalog.h"
 #include "device/error.h"
 #include "driver/readers.h"
@@ -34,7 +32,7 @@ Result<DriverSession> start(const std::shared_ptr<Backend>& backend) {
   auto session = promise->get_future();
   std::thread([backend, promise] { promise->set_value(backend->start()); }).detach();
   if (session.wait_for(Monitor::kInitDeadline) == std::future_status::ready) return session.get();
-  return init_failed("the driver did not answer in time");
+  return init_failed("the driver did not respond in time");
 }
 
 }  // namespace

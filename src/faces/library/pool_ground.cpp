@@ -33,9 +33,9 @@ void call(const Pool::Handler& handler, std::optional<Pool::Lease> lease) {
   try {
     handler(std::move(lease));
   } catch (const std::exception& error) {
-    log::error("a handler of a claim threw: {}", error.what());
+    log::error("a claim handler threw: {}", error.what());
   } catch (...) {
-    log::error("a handler of a claim threw what is no std::exception");
+    log::error("a claim handler threw something that is not a std::exception");
   }
 }
 

@@ -163,11 +163,11 @@ Result<std::string> Client::request(std::string_view method, std::string_view ta
                                     std::string_view body) const {
   constexpr std::string_view kMethods = " GET POST PUT DELETE ";
   if (kMethods.find(" " + std::string(method) + " ") == kMethods.npos) {
-    return Error{Errc::invalid, "a method is GET, POST, PUT or DELETE"};
+    return Error{Errc::invalid, "the method must be GET, POST, PUT or DELETE"};
   }
   const auto plain = [](char c) { return c > ' ' && c < '\x7f'; };
   if (!target.starts_with('/') || !std::ranges::all_of(target, plain)) {
-    return Error{Errc::invalid, "a target is a path and a query, percent-encoded"};
+    return Error{Errc::invalid, "the target must be a percent-encoded path and query"};
   }
   protocol::RouteInfo route;
   route.method = method;
@@ -180,7 +180,7 @@ Result<std::vector<Device>> Client::inventory() const {
   if (!snapshot) return snapshot.error();
   if (!snapshot->driver_initialised) {
     return Error{Errc::unavailable,
-                 printable(snapshot->driver_error.value_or("the driver is away"))};
+                 printable(snapshot->driver_error.value_or("the driver is unavailable"))};
   }
   std::vector<Device> devices;
   for (const protocol::Device& device : snapshot->devices) {
@@ -201,7 +201,7 @@ Result<Client::Lease> Client::claim(const LeaseRequest& request, milliseconds wa
                                     const std::stop_token& stop) const {
   const TimePoint end = BootClock::now() + wait;
   auto wish = wish_of(request, wait);
-  std::string why = "nothing was heard of the claim";
+  std::string why = "no response for the claim";
   for (bool asked = false; !asked || (BootClock::now() < end && !stop.stop_requested());) {
     const Duration left = std::clamp<Duration>(end - BootClock::now(), Duration::zero(), kOneWait);
     wish.answer_within_s = to_seconds(left);
@@ -220,7 +220,7 @@ Result<Client::Lease> Client::claim(const LeaseRequest& request, milliseconds wa
   protocol::ReleaseQuery release;
   release.lease = *wish.id;
   static_cast<void>(state_->ask(protocol::kRelease, release).ok());
-  return shown(Error{Errc::timed_out, "the GPUs were not there in time: " + why});
+  return shown(Error{Errc::timed_out, "the GPUs were not available in time: " + why});
 }
 
 Result<Client::Lease> Client::find_lease(const std::string& id) const {
@@ -273,7 +273,7 @@ Result<void> Client::set(const std::string& gpus, SettingKind kind, const Settin
     case SettingKind::ecc:
       return daemon.change(protocol::kSetEccMode, gpus, {{}, value.lowest != 0}, lasting);
   }
-  return Error{Errc::invalid, "there is no such setting"};
+  return Error{Errc::invalid, "unknown setting"};
 }
 
 Result<void> Client::restore(const std::string& gpus, SettingKind kind) const {
@@ -295,7 +295,7 @@ Result<void> Client::restore(const std::string& gpus, SettingKind kind) const {
     }
     return nullptr;
   }();
-  if (route == nullptr) return Error{Errc::invalid, "there is no such setting"};
+  if (route == nullptr) return Error{Errc::invalid, "unknown setting"};
   protocol::RestoreQuery query;
   query.id = gpus;
   return done(

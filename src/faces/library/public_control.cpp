@@ -85,7 +85,7 @@ Result<Part> part_of(const Result<Public::Answer>& answer,
                      std::optional<Part> Public::Answer::* part) {
   if (!answer) return answer.error();
   const std::optional<Part>& there = (*answer).*part;
-  if (!there) return Error{Errc::internal, "the command was carried out and answered nothing"};
+  if (!there) return Error{Errc::internal, "the command was carried out but returned no result"};
   return *there;
 }
 

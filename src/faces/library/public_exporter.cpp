@@ -54,19 +54,18 @@ v0::PrometheusExporter& v0::PrometheusExporter::with_hosts(std::vector<std::stri
 
 Result<void> v0::PrometheusExporter::register_gpu_metrics(const Monitor& monitor) {
   if (auto prefix = metrics::check_prefix(state_->prefix); !prefix) return prefix;
-  if (state_->monitor)
-    return Error{Errc::conflict, "the metrics of a monitor are registered already"};
+  if (state_->monitor) return Error{Errc::conflict, "a monitor's metrics are already registered"};
   state_->monitor = monitor.state_;
   return {};
 }
 
 Result<void> v0::PrometheusExporter::start() {
   if (state_->serving) {
-    return Error{Errc::conflict, fmt::format("it serves on port {} already; stop() it first",
+    return Error{Errc::conflict, fmt::format("already serving on port {}; call stop() first",
                                              state_->serving->port())};
   }
   if (!state_->monitor) {
-    return Error{Errc::invalid, "there is nothing to serve; register_gpu_metrics() first"};
+    return Error{Errc::invalid, "nothing to serve; call register_gpu_metrics() first"};
   }
   if (auto prefix = metrics::check_prefix(state_->prefix); !prefix) return prefix;
   auto started = library::Exporter::start(
@@ -76,10 +75,9 @@ Result<void> v0::PrometheusExporter::start() {
     return {};
   }
   if (started.error().code != Errc::conflict) return std::move(started).error();
-  return Error{Errc::conflict,
-               fmt::format("{} is in use by another program; choose another port with with_port(), "
-                           "where 0 is any that is free",
-                           state_->where())};
+  return Error{Errc::conflict, fmt::format("{} is in use by another program; choose another port "
+                                           "with with_port(), or 0 for any free port",
+                                           state_->where())};
 }
 
 std::uint16_t v0::PrometheusExporter::port() const {

@@ -119,7 +119,7 @@ TEST_F(Exporting, CannotStartWithNothingToServeOrTwice) {
   RecordProperty("contract", "C13");
   PrometheusExporter exporter;
   EXPECT_EQ(exporter.start().error().message,
-            "there is nothing to serve; register_gpu_metrics() first");
+            "nothing to serve; call register_gpu_metrics() first");
   ASSERT_TRUE(exporter.register_gpu_metrics(monitor_));
   ASSERT_TRUE(exporter.start());
   EXPECT_EQ(exporter.start().error().code, Errc::conflict);
@@ -135,10 +135,9 @@ TEST_F(Exporting, SaysWhichPortIsTakenAndWhatToDo) {
   const auto refused = second.start();
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::conflict);
-  EXPECT_EQ(refused.error().message,
-            "127.0.0.1:" + std::to_string(first.port()) +
-                " is in use by another program; choose another port with with_port(), where 0 is "
-                "any that is free");
+  EXPECT_EQ(refused.error().message, "127.0.0.1:" + std::to_string(first.port()) +
+                                         " is in use by another program; choose another port with "
+                                         "with_port(), or 0 for any free port");
   EXPECT_EQ(second.port(), 0);
   EXPECT_TRUE(second.with_port(0).start());
   EXPECT_EQ(second.with_address("nowhere").start().error().code, Errc::conflict) << "it serves";

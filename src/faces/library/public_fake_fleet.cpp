@@ -20,7 +20,7 @@ std::int64_t bytes_of(std::uint64_t bytes) {
 
 Error nothing_called(std::string_view key) {
   return {Errc::not_found,
-          fmt::format("no reading is called \"{}\"; docs/metrics.md lists their keys", key)};
+          fmt::format("unknown reading \"{}\"; see docs/metrics.md for all keys", key)};
 }
 
 }  // namespace
@@ -53,7 +53,8 @@ Result<void> v0::FakeFleet::set_number(std::uint32_t index, std::string_view key
   const Row* row = library::row_of_key(key);
   if (row == nullptr) return nothing_called(key);
   if (row->kind == Kind::text || !std::isfinite(value)) {
-    return Error{Errc::invalid, fmt::format("{} is not a number, or has to be one", key)};
+    return Error{Errc::invalid,
+                 fmt::format("{} is not a numeric reading, or the value is not finite", key)};
   }
   state_->fleet.set_number(index, row->metric, library::in_native_unit(*row, value));
   return {};

@@ -56,13 +56,13 @@ v0::Pool::Pool(std::shared_ptr<Lease::Ground> ground) : ground_(std::move(ground
 
 Result<v0::Pool> v0::Pool::of(std::vector<Gpu> gpus) {
   if (gpus.size() > kMostGpus) {
-    return Error{Errc::invalid, fmt::format("{} GPUs: a pool has room for {}", gpus.size(),
+    return Error{Errc::invalid, fmt::format("{} GPUs: a pool holds at most {}", gpus.size(),
                                             std::size_t{kMostGpus})};
   }
   std::set<std::uint32_t> indexes;
   for (const Gpu& gpu : gpus) {
     if (indexes.insert(gpu.index).second) continue;
-    return Error{Errc::invalid, fmt::format("GPU index {} is there twice", gpu.index)};
+    return Error{Errc::invalid, fmt::format("GPU index {} is listed twice", gpu.index)};
   }
   return Pool(std::make_shared<Lease::Ground>(std::move(gpus)));
 }

@@ -197,9 +197,9 @@ TEST(Pool, AHandlerThatThrowsCostsNobodyAGpu) {
   EXPECT_FALSE(pool.try_claim()) << "what it kept is its own";
   kept.reset();
   EXPECT_TRUE(pool.try_claim());
-  EXPECT_EQ(logged,
-            (std::vector<std::string>{"a handler of a claim threw: no room for it",
-                                      "a handler of a claim threw what is no std::exception"}));
+  EXPECT_EQ(logged, (std::vector<std::string>{
+                        "a claim handler threw: no room for it",
+                        "a claim handler threw something that is not a std::exception"}));
   logged.clear();
 }
 

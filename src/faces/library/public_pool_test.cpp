@@ -71,7 +71,7 @@ TEST(Pool, IsMadeOfTheGpusThatWereFound) {
 }
 
 TEST(Pool, RefusesAnInventoryThatNamesAGpuTwiceOrHasTooMany) {
-  EXPECT_EQ(Pool::of({{3, "", ""}, {3, "", ""}}).error().message, "GPU index 3 is there twice");
+  EXPECT_EQ(Pool::of({{3, "", ""}, {3, "", ""}}).error().message, "GPU index 3 is listed twice");
   std::vector<Pool::Gpu> many(Pool::kMostGpus + 1);
   for (std::uint32_t i = 0; i < many.size(); ++i) many[i].index = i;
   EXPECT_EQ(Pool::of(many).error().code, gpuyard::Errc::invalid);

@@ -125,7 +125,7 @@ Result<void> v0::TrainingMonitor::begin() {
   constexpr double kMost = 86'400;
   const double interval = state_->interval_secs;
   if (!(interval >= kLeast && interval <= kMost)) {
-    return Error{Errc::invalid, fmt::format("an interval of {} s is not within {} s and {} s",
+    return Error{Errc::invalid, fmt::format("an interval of {} s is not between {} s and {} s",
                                             interval, kLeast, kMost)};
   }
   library::TrainingWish wish = state_->wish;
@@ -136,7 +136,7 @@ Result<void> v0::TrainingMonitor::begin() {
   if (opened) monitor = {state_->monitor, &*opened};
   const std::lock_guard lock(state_->mutex);
   if (state_->current && !state_->current->has_ended()) {
-    return Error{Errc::conflict, "the training has begun already; end() it first"};
+    return Error{Errc::conflict, "the training has already started; call end() first"};
   }
   auto run = std::make_shared<TrainingRun>(std::move(monitor), opened ? "" : opened.error().message,
                                            std::move(wish));

@@ -236,7 +236,7 @@ TEST_F(Training, GoesOnWhenItsHandlerThrows) {
   gpuyard::set_log_sink(nullptr);
   EXPECT_EQ(report.alerts, 2U);
   EXPECT_EQ(report.handler_failures, 2U);
-  EXPECT_EQ(lines, (std::vector<std::string>(2, "The handler of alerts of a training threw: oh")));
+  EXPECT_EQ(lines, (std::vector<std::string>(2, "The training's alert handler threw: oh")));
 }
 
 TEST_F(Training, CountsAlertsThatNobodyIsTold) {

@@ -71,9 +71,9 @@ std::optional<TrainingAction> TrainingRun::ask(const Alert& alert) const {
   try {
     return wish_.handler(alert);
   } catch (const std::exception& thrown) {
-    log::error("The handler of alerts of a training threw: {}", thrown.what());
+    log::error("The training's alert handler threw: {}", thrown.what());
   } catch (...) {
-    log::error("The handler of alerts of a training threw something");
+    log::error("The training's alert handler threw an unknown exception");
   }
   return std::nullopt;
 }
@@ -109,7 +109,7 @@ void TrainingRun::sample_until_the_end() {
     try {
       sample(moment);
     } catch (const std::exception& thrown) {  // no memory
-      log::error("A sample of a training failed: {}", thrown.what());
+      log::error("A training sample failed: {}", thrown.what());
     }
     lock.lock();
     changed_.wait_for(lock, wish_.interval, [&] { return ended_; });

@@ -35,14 +35,14 @@ void begin(Text& text, std::string_view name, const FiringAlert& alert) {
 void put_firing(Text& text, const std::vector<const FiringAlert*>& alerts) {
   if (alerts.empty()) return;
   text.family("alert_firing", "gauge",
-              "1 while an alert fires, acknowledged and silenced ones too; without `device`: the "
-              "node's.");
+              "1 while an alert fires, including acknowledged and silenced ones; without `device`: "
+              "an alert of the node.");
   for (const FiringAlert* alert : alerts) {
     begin(text, "alert_firing", *alert);
     text.label("level", alert->level);
     text.end(1);
   }
-  text.family("alert_severity", "gauge", "How bad an alert that fires is, from 0 to 100.");
+  text.family("alert_severity", "gauge", "Severity of a firing alert, 0 to 100.");
   for (const FiringAlert* alert : alerts) {
     begin(text, "alert_severity", *alert);
     text.end(alert->severity);
@@ -52,9 +52,7 @@ void put_firing(Text& text, const std::vector<const FiringAlert*>& alerts) {
 void put_counts(Text& text, const std::vector<const FiringAlert*>& alerts) {
   std::map<std::tuple<std::string_view, std::string_view>, int> counts;
   for (const FiringAlert* alert : alerts) ++counts[{alert->level, state_of(*alert)}];
-  text.family(
-      "alerts", "gauge",
-      "Alerts that fire, each in one state: acknowledged by somebody, silenced, or firing.");
+  text.family("alerts", "gauge", "Firing alerts by state: acknowledged, silenced or firing.");
   for (const std::string_view level : kLevels) {
     for (const std::string_view state : kStates) {
       text.begin("alerts");
@@ -79,29 +77,29 @@ void put_sink_family(Text& text, const std::vector<SinkFigures>& sinks, std::str
 
 void put_sinks(Text& text, const std::vector<SinkFigures>& sinks) {
   if (sinks.empty()) return;
-  put_sink_family(text, sinks, "sink_queued", "gauge", "Messages that wait to be delivered.",
+  put_sink_family(text, sinks, "sink_queued", "gauge", "Messages waiting for delivery.",
                   &SinkFigures::queued);
   put_sink_family(text, sinks, "sink_delivered_total", "counter",
                   "Messages delivered since the daemon started.", &SinkFigures::delivered);
   put_sink_family(text, sinks, "sink_retries_total", "counter",
-                  "Deliveries tried once more since the daemon started.", &SinkFigures::retries);
+                  "Delivery retries since the daemon started.", &SinkFigures::retries);
   put_sink_family(text, sinks, "sink_dead_letters_total", "counter",
-                  "Messages given up since the daemon started.", &SinkFigures::dead);
+                  "Messages dropped since the daemon started.", &SinkFigures::dead);
 }
 
 }  // namespace
 
 void put_alerts(Text& text, const AlertFigures& figures) {
   const std::vector<const FiringAlert*> alerts = each_once(figures.firing);
-  text.family("alert_rules", "gauge", "Rules by which alerts are made.");
+  text.family("alert_rules", "gauge", "Number of alert rules.");
   text.number("alert_rules", static_cast<double>(figures.rules));
   text.family("alerts_pending", "gauge",
-              "Conditions of rules that are met, and not yet for long enough.");
+              "Rules whose condition is met but not yet for long enough.");
   text.number("alerts_pending", static_cast<double>(figures.pending));
   put_counts(text, alerts);
   put_firing(text, alerts);
   if (figures.tick != nullptr) {
-    text.histogram("alert_tick_seconds", "What it takes to look at all rules once.", *figures.tick);
+    text.histogram("alert_tick_seconds", "Time to evaluate all rules once.", *figures.tick);
   }
   put_sinks(text, figures.sinks);
 }

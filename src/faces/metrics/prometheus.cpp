@@ -26,7 +26,7 @@ void put_info(Text& text, const Snapshot& snapshot) {
     text.label("name", device.info.name);
     text.end(1);
   }
-  text.family("gpu_responsive", "gauge", "1 while the driver answers for this GPU in time.");
+  text.family("gpu_responsive", "gauge", "1 while the driver responds for this GPU in time.");
   for (const DeviceState& device : snapshot.devices) {
     text.series("gpu_responsive", label_of(device.info),
                 device.condition == DeviceCondition::responsive ? 1 : 0);
@@ -36,7 +36,7 @@ void put_info(Text& text, const Snapshot& snapshot) {
   for (const DeviceState& device : snapshot.devices) {
     text.series("gpu_lost", label_of(device.info), is_lost(device) ? 1 : 0);
   }
-  text.family("gpu_query_errors_total", "counter", "Readings that the driver failed to give.");
+  text.family("gpu_query_errors_total", "counter", "Readings that the driver failed to return.");
   for (const DeviceState& device : snapshot.devices) {
     text.series("gpu_query_errors_total", label_of(device.info),
                 static_cast<double>(device.query_errors));
@@ -48,7 +48,7 @@ void put_health(Text& text, const Snapshot& snapshot) {
   const auto known = [](const DeviceState& device) { return device.health.verdict.has_value(); };
   if (!std::ranges::any_of(snapshot.devices, known)) return;
   text.family("gpu_health", "gauge",
-              "0 healthy, 1 degraded, 2 unhealthy; no series while it is not known.");
+              "0 healthy, 1 degraded, 2 unhealthy; no series while unknown.");
   for (const DeviceState& device : snapshot.devices) {
     if (!known(device)) continue;
     text.series("gpu_health", label_of(device.info), static_cast<double>(*device.health.verdict));
@@ -59,7 +59,7 @@ void put_bottlenecks(Text& text, const Snapshot& snapshot) {
   const auto known = [](const DeviceState& device) { return device.bottleneck.has_value(); };
   if (!std::ranges::any_of(snapshot.devices, known)) return;
   text.family("gpu_bottleneck", "gauge",
-              "1 for what holds this GPU back now; the cause \"none\" where nothing does.");
+              "1 for the current bottleneck of this GPU; cause \"none\" if there is none.");
   for (const DeviceState& device : snapshot.devices) {
     if (!known(device)) continue;
     text.begin("gpu_bottleneck");
@@ -92,12 +92,11 @@ void put_xids(Text& text, const Snapshot& snapshot) {
       }
     }
   };
-  text.family("gpu_xid_errors_total", "counter",
-              "Errors by the driver's own number (Xid), since the daemon started.");
+  text.family("gpu_xid_errors_total", "counter", "Driver errors by Xid, since the daemon started.");
   put_each("gpu_xid_errors_total",
            [](const XidCount& one) { return static_cast<double>(one.count); });
   text.family("gpu_xid_last_seen_timestamp_seconds", "gauge",
-              "When the GPU had this Xid last, in seconds since 1970.");
+              "Time of the last occurrence of this Xid, in seconds since 1970.");
   put_each("gpu_xid_last_seen_timestamp_seconds", [](const XidCount& one) {
     return static_cast<double>(one.last_seen.time_since_epoch().count()) / 1000;
   });
@@ -124,24 +123,23 @@ void put_node(Text& text, const Snapshot& snapshot, const Process& process) {
 
 void put_leases(Text& text, const LeaseFigures& leases) {
   if (!leases.gpus.empty()) {
-    text.family("gpu_leased", "gauge",
-                "1 while the GPU is somebody's, or what ran under his lease is not gone yet.");
+    text.family("gpu_leased", "gauge", "1 while the GPU is leased or draining.");
   }
   for (const auto& [label, leased] : leases.gpus) {
     text.series("gpu_leased", label, leased ? 1 : 0);
   }
-  text.family("leases_held", "gauge", "Leases that have GPUs, also those that are just given up.");
+  text.family("leases_held", "gauge", "Leases that have GPUs, including draining ones.");
   text.number("leases_held", static_cast<double>(leases.held));
-  text.family("lease_waiting", "gauge", "Claims that wait for GPUs.");
+  text.family("lease_waiting", "gauge", "Claims waiting for GPUs.");
   text.number("lease_waiting", static_cast<double>(leases.waiting));
-  text.family("lease_grants_total", "counter", "Leases granted on this machine, ever.");
+  text.family("lease_grants_total", "counter", "Total leases granted on this machine.");
   text.number("lease_grants_total", static_cast<double>(leases.grants));
 }
 
 void put_events(Text& text, const EventFigures& events) {
   text.family("events_dropped_total", "counter",
-              "Events of GPUs that were dropped because too many came at once, by where: those of "
-              "the driver, of the kernel's log, and those that no rule counted.");
+              "GPU events dropped because too many came at once, by source: the driver, the kernel "
+              "log, or events that no rule counted.");
   const auto dropped = [&](std::string_view where, std::uint64_t count) {
     text.begin("events_dropped_total");
     text.label("source", where);
@@ -155,16 +153,15 @@ void put_events(Text& text, const EventFigures& events) {
 void put_tls(Text& text, const TlsFigures& tls) {
   if (tls.expires) {
     text.family("tls_certificate_expiry_timestamp_seconds", "gauge",
-                "When the certificate in use expires, Unix time.");
+                "Expiry of the certificate in use, in seconds since 1970.");
     text.number("tls_certificate_expiry_timestamp_seconds", static_cast<double>(*tls.expires));
   }
-  text.family("tls_certificate_refused", "gauge",
-              "1 while the files of the certificate cannot be used.");
+  text.family("tls_certificate_refused", "gauge", "1 while the certificate files cannot be used.");
   text.number("tls_certificate_refused", tls.trouble.empty() ? 0 : 1);
   text.family("tls_certificate_reload_failures_total", "counter",
-              "Failed loads of certificate files; the old certificate stays in use, or none is.");
+              "Failed loads of the certificate files; a certificate in use stays in use.");
   text.number("tls_certificate_reload_failures_total", static_cast<double>(tls.reload_failures));
-  text.family("tls_handshakes_total", "counter", "Handshakes over TLS, by how they ended.");
+  text.family("tls_handshakes_total", "counter", "TLS handshakes, by result.");
   const auto ended = [&](std::string_view how, std::uint64_t count) {
     text.begin("tls_handshakes_total");
     text.label("result", how);
@@ -186,8 +183,8 @@ Result<void> check_prefix(std::string_view prefix) {
   for (std::size_t i = 0; i < prefix.size(); ++i) {
     if (is_name_character(prefix[i], i == 0)) continue;
     return Error{Errc::invalid, "\"" + std::string(prefix) +
-                                    "\" cannot start a metric name: letters, digits, '_' and ':' "
-                                    "only, no digit first"};
+                                    "\" cannot start a metric name: use letters, digits, '_' and "
+                                    "':', not starting with a digit"};
   }
   if (prefix.empty()) return Error{Errc::invalid, "the metric prefix is empty"};
   return {};
@@ -200,7 +197,7 @@ std::string render(const Snapshot& snapshot, const Process& process, std::string
   Text text(out, stem, format);
   put_node(text, snapshot, process);
   if (process.loop_lag != nullptr) {
-    text.histogram("loop_lag_seconds", "How late the daemon's loop ran what was due.",
+    text.histogram("loop_lag_seconds", "Delay of due work in the daemon's event loop.",
                    *process.loop_lag);
   }
   put_info(text, snapshot);
@@ -371,7 +368,7 @@ void put_xids(Text& text, const Snapshot& snapshot, const std::string& hostname)
   constexpr std::string_view kName = "DCGM_FI_DEV_XID_ERRORS";
   const auto known = [](const DeviceState& device) { return device.xid_errors.has_value(); };
   if (!std::ranges::any_of(snapshot.devices, known)) return;
-  text.family(kName, "gauge", "The Xid seen last since the daemon started; 0 if none was.");
+  text.family(kName, "gauge", "Last Xid since the daemon started; 0 if none.");
   for (const DeviceState& device : snapshot.devices) {
     if (!known(device)) continue;
     text.begin(kName);

@@ -63,7 +63,7 @@ gpuyard_driver_info{driver_version="535.104.05",cuda_driver_version="12.2",nvml_
 # TYPE gpuyard_gpu_info gauge
 gpuyard_gpu_info{device="0",uuid="GPU-0",pci_address="0000:01:00.0",name="NVIDIA H100 80GB HBM3"} 1
 gpuyard_gpu_info{device="1",uuid="GPU-1",pci_address="0000:02:00.0",name="say \"hi\" \\ bye\n� 日"} 1
-# HELP gpuyard_gpu_responsive 1 while the driver answers for this GPU in time.
+# HELP gpuyard_gpu_responsive 1 while the driver responds for this GPU in time.
 # TYPE gpuyard_gpu_responsive gauge
 gpuyard_gpu_responsive{device="0"} 1
 gpuyard_gpu_responsive{device="1"} 1
@@ -73,7 +73,7 @@ gpuyard_gpu_responsive{device="2"} 0
 gpuyard_gpu_lost{device="0"} 0
 gpuyard_gpu_lost{device="1"} 0
 gpuyard_gpu_lost{device="2"} 1
-# HELP gpuyard_gpu_query_errors_total Readings that the driver failed to give.
+# HELP gpuyard_gpu_query_errors_total Readings that the driver failed to return.
 # TYPE gpuyard_gpu_query_errors_total counter
 gpuyard_gpu_query_errors_total{device="0"} 0
 gpuyard_gpu_query_errors_total{device="1"} 0
@@ -81,10 +81,10 @@ gpuyard_gpu_query_errors_total{device="2"} 0
 # HELP gpuyard_gpu_memory_total_bytes Installed device memory.
 # TYPE gpuyard_gpu_memory_total_bytes gauge
 gpuyard_gpu_memory_total_bytes{device="0"} 85520809984
-# HELP gpuyard_gpu_memory_free_bytes Device memory nobody has allocated.
+# HELP gpuyard_gpu_memory_free_bytes Unallocated device memory.
 # TYPE gpuyard_gpu_memory_free_bytes gauge
 gpuyard_gpu_memory_free_bytes{device="0"} 85520809983
-# HELP gpuyard_gpu_memory_used_bytes Device memory allocated by all processes, and what the driver reserves: total - free.
+# HELP gpuyard_gpu_memory_used_bytes Device memory in use: allocated by processes or reserved by the driver (total - free).
 # TYPE gpuyard_gpu_memory_used_bytes gauge
 gpuyard_gpu_memory_used_bytes{device="0"} 1
 # HELP gpuyard_gpu_utilization_percent Share of the driver's last sample period in which a kernel was resident.
@@ -97,7 +97,7 @@ gpuyard_gpu_temperature_celsius{device="1"} -5
 # HELP gpuyard_gpu_power_watts Power drawn by the whole board; a one-second average on most GPUs since Ampere.
 # TYPE gpuyard_gpu_power_watts gauge
 gpuyard_gpu_power_watts{device="0"} 312.5
-# HELP gpuyard_gpu_power_limit_watts Power limit the GPU enforces now.
+# HELP gpuyard_gpu_power_limit_watts Power limit currently enforced.
 # TYPE gpuyard_gpu_power_limit_watts gauge
 gpuyard_gpu_power_limit_watts{device="0"} 700
 # HELP gpuyard_gpu_energy_joules_total Energy used since the driver was loaded.

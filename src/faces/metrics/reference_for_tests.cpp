@@ -15,52 +15,54 @@ namespace {
 
 constexpr const char* kIntroduction = R"(# Metrics
 
-Written from the catalog by `GPUYARD_WRITE_GOLDEN=1 faces_test`; the test compares this file with it.
+Written from the catalog by `GPUYARD_WRITE_GOLDEN=1 faces_test`; a test compares this page with it.
 
-One row for each thing that is measured. In JSON every field is there, `null` where there is no
-value, and `missing` says why. In Prometheus a missing reading has no series, and a GPU that does
-not answer has none but `gpu_info`, `gpu_responsive`, `gpu_lost`, `gpu_query_errors_total` and, if
-it is known, `gpu_health`: 0 healthy, 1 degraded, 2 unhealthy; and its Xids. `gpu_lost` is 1 of a GPU
-that the driver says is gone, and 0 of one that only does not answer, also if that is unhealthy.
+Each row of the table is one quantity. In JSON every field is present; without a value it is `null`,
+and `missing` has the reason. In Prometheus a missing reading has no series. A GPU that does not
+respond has only `gpu_info`, `gpu_responsive`, `gpu_lost`, `gpu_query_errors_total`, the series of its
+Xids and, if known, `gpu_health`: 0 healthy, 1 degraded, 2 unhealthy. `gpu_lost` is 1 for a GPU that
+the driver reports as lost or does not list, and 0 for one that only does not respond, even if that
+one is unhealthy.
 
-Every series of a reading carries the label
-`device`, the GPU's index, or its UUID if the driver no longer lists it and another GPU has that
-index; where a row has several elements, their label is in brackets. `gpuyard_gpu_info{{device, uuid, pci_address, name}}` joins the identity to it. No series
-depends on a process, a user or a label that a user chose; a GPU has {} at most.
+Every series of a reading has the label `device`: the index of the GPU, or its UUID if the driver no
+longer lists it and another GPU has that index. If a row has several elements, their label is in
+brackets. `gpuyard_gpu_info{{device, uuid, pci_address, name}}` adds the identity. No series depends on
+a process, a user or a label that a user chose. A GPU has at most {} series.
 
-`gpu_bottleneck{{device, cause}}` is 1 for the one cause that holds a GPU back by its last minute: lost,
-stale, heat, power_brake, power_cap, narrow_link, starved, waiting, leased_idle, memory_full,
-not_known or none. A GPU has one such series at a time, also if it does not answer.
+`gpu_bottleneck{{device, cause}}` is 1 for the bottleneck of a GPU in the last minute: lost, stale,
+heat, power_brake, power_cap, narrow_link, starved, waiting, leased_idle, memory_full, not_known or
+none. A GPU has one such series at a time, even if it does not respond.
 
-Xids, the driver's own numbers for what goes wrong, are `gpu_xid_errors_total{{device, uuid, xid}}`
-and `gpu_xid_last_seen_timestamp_seconds{{device, uuid, xid}}`, in JSON `xid_errors`. They are
-counted from the start of the daemon, each once although the driver and the kernel's log both tell of
-it. A GPU has 16 different ones, 4 of them only for Xids that stop work; further ones together are
-`xid="other"`.
+Xids are the driver's numbers for errors: `gpu_xid_errors_total{{device, uuid, xid}}` and
+`gpu_xid_last_seen_timestamp_seconds{{device, uuid, xid}}`, in JSON `xid_errors`. They are counted from
+the start of the daemon, each once although the driver and the kernel log both report it. A GPU has up
+to 16 different ones, 4 of them only for Xids that stop work; all others together are `xid="other"`.
 
-Leases are `gpu_leased{{device}}`, 1 while a GPU is somebody's or what ran under his lease is not
-gone yet, `leases_held`, `lease_waiting` and `lease_grants_total`, which counts on when the daemon is
-started anew. Whose they are is in no metric.
+Leases: `gpu_leased{{device}}` is 1 while a GPU is leased, or while processes of an ended lease still
+run on it. `leases_held` and `lease_waiting` count leases and claims; `lease_grants_total` continues
+when the daemon restarts. No metric has the user of a lease.
 
-Alerts are `alert_firing{{rule, device, level}}` and `alert_severity{{rule, device}}` (without
-`device` where an alert is the node's), two for each that fires; `alerts{{level, state}}`,
-`alerts_pending`, `alert_rules` and `alert_tick_seconds` are the node's. What became of telling them
-is `sink_queued`, `sink_delivered_total`, `sink_retries_total` and `sink_dead_letters_total`, each
-`{{sink, kind}}`. Rules and sinks have the names of the configuration; no series has an alert's text.
+Alerts: each firing alert has two series, `alert_firing{{rule, device, level}}` and
+`alert_severity{{rule, device}}`, without `device` if it is an alert of the node. `alerts{{level, state}}`,
+`alerts_pending`, `alert_rules` and `alert_tick_seconds` are those of the node. `sink_queued`,
+`sink_delivered_total`, `sink_retries_total` and `sink_dead_letters_total`, each `{{sink, kind}}`, show
+the delivery of notifications. Rules and sinks have their names in the configuration; no series has the
+text of an alert.
 
-`events_dropped_total{{source}}` counts the events of GPUs that were dropped because too many came at
-once ([andon.md](andon.md)).
+`events_dropped_total{{source}}` counts GPU events that were dropped because too many came at once
+([andon.md](andon.md)).
 
-Where the daemon speaks TLS, `tls_certificate_expiry_timestamp_seconds`, `tls_certificate_refused`,
-`tls_handshakes_total{{result}}` and `tls_certificate_reload_failures_total` tell of its certificate. There is no
-expiry while there is no certificate that can be used.
+With TLS, `tls_certificate_expiry_timestamp_seconds`, `tls_certificate_refused`,
+`tls_handshakes_total{{result}}` and `tls_certificate_reload_failures_total` describe the certificate of
+the daemon. There is no expiry without a usable certificate.
 
-With `[metrics] dialect` readings are told under DCGM's names and in its units, instead of ours or
-beside them; that is {} more series of a GPU at most. [prometheus.md](prometheus.md) has the rest.
+`[metrics] dialect` selects DCGM's names and units, instead of gpuyard's or in addition; this adds at
+most {} series per GPU. [prometheus.md](prometheus.md) has the details.
 
-A value outside the plausible range, or grossly beyond the GPU's own limit, is missing: power above three
-times `power_limit_max_w`, a clock above three times its own maximum, a temperature 50 degrees
-above that of the shutdown, memory above its total. A mask has no range: bits without a word are `other`.
+A value outside the plausible range, or grossly beyond the GPU's own limit, is missing: power above
+three times `power_limit_max_w`, a clock above three times its own maximum, a temperature 50 degrees
+above that of the shutdown, memory above its total. A mask has no range: bits without a word are
+`other`.
 
 A `*` in the name of another tool stands for the element's word. Rows are read every second (fast),
 every 5 seconds (slow) or every minute (rare).

@@ -62,16 +62,18 @@ BOOST_DESCRIBE_STRUCT(Alert, (),
                       (number, rule, state, level, severity, gpu, value, xid, message, advice,
                        fired, resolved, ending, acknowledged, silenced, quarantines, inhibited_by,
                        told, simulated))
-GPUYARD_ABOUT(
-    Alert,
-    {"number", "From 1; no two alerts of this machine that were kept on its disk have the same."},
-    {"severity",
-     "0 to 100, by its value now: 0-39 info, 40-59 warning, 60-79 error, from 80 on critical."},
-    {"gpu", "Null: the alert is about the machine."}, {"advice", "What to do about it."},
-    {"ending", "Why it is over, where it is not that it cleared."},
-    {"quarantines", "The GPU gets no new work because of it."},
-    {"inhibited_by", "The rule that fires for the same GPU and keeps this one as it was."},
-    {"told", "Sinks were told that it fires."})
+GPUYARD_ABOUT(Alert,
+              {"number",
+               "Number of the alert, from 1; unique among the stored alerts of this machine."},
+              {"severity",
+               "Severity from 0 to 100, by the current value: 0-39 info, 40-59 warning, 60-79 "
+               "error, from 80 critical."},
+              {"gpu", "GPU of the alert; null: the alert is about the machine."},
+              {"advice", "Recommended action."},
+              {"ending", "Why it ended, if not because it cleared."},
+              {"quarantines", "The alert withholds the GPU from new leases."},
+              {"inhibited_by", "The firing rule that inhibits this one for the same GPU."},
+              {"told", "Sinks have been notified."})
 
 // A rule whose condition is met, but not for long enough yet; it may never fire.
 struct PendingAlert {
@@ -82,8 +84,8 @@ struct PendingAlert {
   double hold_s = 0;
 };
 BOOST_DESCRIBE_STRUCT(PendingAlert, (), (rule, gpu, value, for_s, hold_s))
-GPUYARD_ABOUT(PendingAlert, {"for_s", "Since when its threshold is reached, seconds."},
-              {"hold_s", "It fires when that lasts for so long, seconds."})
+GPUYARD_ABOUT(PendingAlert, {"for_s", "Seconds since its threshold was reached."},
+              {"hold_s", "Seconds after which it fires."})
 
 struct Alerts {
   int schema = 1;
@@ -93,7 +95,8 @@ struct Alerts {
   std::vector<std::string> notes;
 };
 BOOST_DESCRIBE_STRUCT(Alerts, (), (schema, simulated, alerts, pending, notes))
-GPUYARD_ABOUT(Alerts, {"notes", "What a person should look at, and what no rule can judge now."})
+GPUYARD_ABOUT(Alerts,
+              {"notes", "Problems that need attention, and GPUs that cannot be assessed now."})
 
 struct AlertHistoryQuery {
   std::optional<std::string> rule;
@@ -102,10 +105,11 @@ struct AlertHistoryQuery {
   std::optional<std::int64_t> limit;
 };
 BOOST_DESCRIBE_STRUCT(AlertHistoryQuery, (), (rule, gpu, before, limit))
-GPUYARD_ABOUT(AlertHistoryQuery, {"rule", "Only of this rule."},
-              {"gpu", "Only of these GPUs: indexes, UUIDs or PCI addresses with commas."},
-              {"before", "Only of lower numbers than this.", 0, kLargestExact},
-              {"limit", "At most so many, 1 to 1000; 100.", 1, kMostAlertHistory})
+GPUYARD_ABOUT(AlertHistoryQuery, {"rule", "Only alerts of this rule."},
+              {"gpu",
+               "Only alerts of these GPUs: comma-separated indexes, UUIDs or PCI addresses."},
+              {"before", "Only alerts with a lower number.", 0, kLargestExact},
+              {"limit", "Maximum number of alerts, 1 to 1000; default 100.", 1, kMostAlertHistory})
 
 struct AlertHistory {
   int schema = 1;
@@ -118,14 +122,14 @@ struct AlertName {
   std::uint64_t alert = 0;
 };
 BOOST_DESCRIBE_STRUCT(AlertName, (), (alert))
-GPUYARD_ABOUT(AlertName, {"alert", "The number of an alert.", 0, kLargestExact})
+GPUYARD_ABOUT(AlertName, {"alert", "Number of an alert.", 0, kLargestExact})
 
 struct AcknowledgeWish {
   std::optional<std::string> note;
 };
 BOOST_DESCRIBE_STRUCT(AcknowledgeWish, (), (note))
 GPUYARD_ABOUT(AcknowledgeWish,
-              {"note", "What is done about it; at most 200 bytes.", 0, kLongestNote})
+              {"note", "Note on what is being done; at most 200 bytes.", 0, kLongestNote})
 
 struct AlertAnswer {
   int schema = 1;
@@ -142,12 +146,13 @@ struct SilenceWish {
 };
 BOOST_DESCRIBE_STRUCT(SilenceWish, (), (for_s, rule, gpu, comment))
 GPUYARD_ABOUT(SilenceWish,
-              {"for_s", "So long, in seconds; at most 30 days.", kShortestTime,
+              {"for_s", "Duration in seconds; at most 30 days.", kShortestTime,
                to_seconds(andon::SilenceBook::kLongest)},
-              {"rule", "Of this rule; left out: any.", 0, kLongestName},
-              {"gpu", "Of this GPU: index, UUID or PCI address; left out: any, and the machine.", 0,
+              {"rule", "Rule to mute; omitted: all.", 0, kLongestName},
+              {"gpu",
+               "GPU to mute, by index, UUID or PCI address; omitted: all GPUs and the machine.", 0,
                kLongestGpuName},
-              {"comment", "Why; at most 200 bytes.", 0, kLongestNote})
+              {"comment", "Reason; at most 200 bytes.", 0, kLongestNote})
 
 struct Silence {
   std::string id;
@@ -171,7 +176,7 @@ struct SilenceName {
   std::string silence;
 };
 BOOST_DESCRIBE_STRUCT(SilenceName, (), (silence))
-GPUYARD_ABOUT(SilenceName, {"silence", "The id of a silence."})
+GPUYARD_ABOUT(SilenceName, {"silence", "ID of a silence."})
 
 struct Rule {
   std::string name;
@@ -200,9 +205,8 @@ BOOST_DESCRIBE_STRUCT(Rule, (),
                       (name, enabled, on, at, below, clear_at, hold_s, clear_hold_s, over_s,
                        severity, curve, xids, gpus, inhibits, notify, sinks, quarantine, cap_w,
                        command, message, advice))
-GPUYARD_ABOUT(Rule, {"severity", "Null: by its value, see `curve`."},
-              {"command",
-               "The program that is run when it fires and when it is over, without its arguments."})
+GPUYARD_ABOUT(Rule, {"severity", "Fixed severity; null: by the value, see `curve`."},
+              {"command", "Program run when it fires and when it ends, without arguments."})
 
 struct Rules {
   int schema = 1;
@@ -211,7 +215,7 @@ struct Rules {
   std::vector<Rule> rules;
 };
 BOOST_DESCRIBE_STRUCT(Rules, (), (schema, simulated, file, rules))
-GPUYARD_ABOUT(Rules, {"file", "The file that adds to the built-in rules; empty: there is none."})
+GPUYARD_ABOUT(Rules, {"file", "File that extends the built-in rules; empty: none."})
 
 struct Sink {
   std::string name;
@@ -228,10 +232,9 @@ struct Sink {
 BOOST_DESCRIBE_STRUCT(Sink, (),
                       (name, kind, where, min_level, queued, delivered_total, retries_total,
                        dead_letters_total, failing_since, last_error))
-GPUYARD_ABOUT(Sink, {"where", "Host or program; never a secret, as the rest of a URL may be."},
-              {"dead_letters_total", "What was given up: refused, too old, or too much."},
-              {"failing_since",
-               "Since when nothing was delivered although something was to be; null: all is well."})
+GPUYARD_ABOUT(Sink, {"where", "Host or program, without secrets."},
+              {"dead_letters_total", "Dropped notifications: refused, too old or too many."},
+              {"failing_since", "Since when deliveries have failed; null: working."})
 
 struct Sinks {
   int schema = 1;
@@ -244,7 +247,7 @@ struct SinkTestWish {
   std::optional<std::string> sink;  // null: all of them
 };
 BOOST_DESCRIBE_STRUCT(SinkTestWish, (), (sink))
-GPUYARD_ABOUT(SinkTestWish, {"sink", "Left out: all of them.", 0, kLongestName})
+GPUYARD_ABOUT(SinkTestWish, {"sink", "Name of a sink; omitted: all sinks.", 0, kLongestName})
 
 struct SinkTest {
   std::string sink;
@@ -253,7 +256,7 @@ struct SinkTest {
   std::optional<std::string> why;
 };
 BOOST_DESCRIBE_STRUCT(SinkTest, (), (sink, delivered, seconds, why))
-GPUYARD_ABOUT(SinkTest, {"why", "Why it did not arrive within 15 s."})
+GPUYARD_ABOUT(SinkTest, {"why", "Why it was not delivered within 15 s."})
 
 struct SinkTests {
   int schema = 1;

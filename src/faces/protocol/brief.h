@@ -50,13 +50,14 @@ struct BriefGpus {
 BOOST_DESCRIBE_STRUCT(BriefGpus, (),
                       (index, uuid, model, use, user, why, health, utilization_percent,
                        memory_free_mib, temperature_c, power_w))
-GPUYARD_ABOUT(
-    BriefGpus, {"model", "Its place in `models`, from 0."},
-    {"use",
-     "free: nobody has it and it is handed out; leased; draining: given up, and its processes are "
-     "not gone yet; outside: used outside any lease; withheld: not handed out."},
-    {"user", "Who has the GPU, or uses it outside any lease; null: nobody, or not known."},
-    {"why", "Why it is withheld, in a word; else null."}, {"memory_free_mib", "Rounded down."})
+GPUYARD_ABOUT(BriefGpus, {"model", "Index of its model in `models`, from 0."},
+              {"use",
+               "free: can be leased; leased; draining: released, but its processes are still "
+               "running; outside: used without a lease; withheld: not available for leasing."},
+              {"user",
+               "User who leases the GPU or uses it without a lease; null: none, or unknown."},
+              {"why", "Why it is withheld, in one word; otherwise null."},
+              {"memory_free_mib", "Unallocated memory, MiB, rounded down."})
 
 struct Brief {
   int schema = kSchemaVersion;
@@ -77,15 +78,15 @@ BOOST_DESCRIBE_STRUCT(Brief, (),
                       (schema, simulated, host, instance, version, driver_version, driver_error,
                        waiting, alerts, worst_alert, configuration, models, gpus))
 GPUYARD_ABOUT(
-    Brief, {"host", "The machine's own name."},
+    Brief, {"host", "Host name of the machine."},
     {"instance",
-     "Of this run of the daemon: two addresses that tell the same one lead to one daemon."},
-    {"waiting", "How many claims wait."},
-    {"alerts", "How many alerts fire that nobody has acknowledged or silenced."},
+     "ID of this run of the daemon; two addresses with the same ID lead to the same daemon."},
+    {"waiting", "Number of waiting claims."},
+    {"alerts", "Number of firing alerts that are neither acknowledged nor silenced."},
     {"configuration",
-     "A digest of each section of the configuration that is not as it is by default, and of the "
-     "rules: where two machines have different ones, they are configured differently. Sections "
-     "that belong to one machine (server, state, tls) are left out."})
+     "A digest of each non-default section of the configuration, and of the rules; different "
+     "digests mean different configurations. Machine-specific sections (server, state, tls) are "
+     "left out."})
 
 struct FreeQuery {
   std::optional<std::int64_t> gpus;
@@ -93,9 +94,10 @@ struct FreeQuery {
   std::optional<std::string> model;
 };
 BOOST_DESCRIBE_STRUCT(FreeQuery, (), (gpus, min_free_bytes, model))
-GPUYARD_ABOUT(FreeQuery, {"gpus", "How many GPUs the claim would want. 1.", 1, 256},
-              {"min_free_bytes", "So much memory is to be free on each.", 0, kLargestExact},
-              {"model", "Part of the GPU's name, in any case; at most 64 bytes.", 0, kLongestModel})
+GPUYARD_ABOUT(FreeQuery, {"gpus", "Number of GPUs to claim. Default 1.", 1, 256},
+              {"min_free_bytes", "Free memory required on each GPU.", 0, kLargestExact},
+              {"model", "Text that the GPU name must contain, in any case; at most 64 bytes.", 0,
+               kLongestModel})
 
 struct FreeGpu {
   std::uint32_t index = 0;
@@ -108,7 +110,7 @@ struct FreeGpu {
 };
 BOOST_DESCRIBE_STRUCT(FreeGpu, (),
                       (index, uuid, name, memory_free_bytes, temperature_c, health, chosen))
-GPUYARD_ABOUT(FreeGpu, {"chosen", "The claim would get this one now."})
+GPUYARD_ABOUT(FreeGpu, {"chosen", "The claim would get this GPU now."})
 
 struct FreeGpus {
   int schema = kSchemaVersion;
@@ -122,16 +124,16 @@ struct FreeGpus {
 };
 BOOST_DESCRIBE_STRUCT(FreeGpus, (),
                       (schema, simulated, enough, why, waiting, capacity, linked, gpus))
-GPUYARD_ABOUT(
-    FreeGpus,
-    {"enough", "A claim that does not wait would be granted now, if the caller may claim at all."},
-    {"why", "Why it would not be; else empty."},
-    {"waiting", "How many claims wait; 0 for a token of some GPUs."},
-    {"capacity", "How many GPUs there are, of those that the caller sees."},
-    {"linked", "All chosen GPUs are linked with each other by NVLink."},
-    {"gpus",
-     "Of these a claim of one GPU would get one. Free GPUs that are kept for a claim that "
-     "waits are not among them."})
+GPUYARD_ABOUT(FreeGpus,
+              {"enough",
+               "A claim without waiting would be granted now, if the caller may claim at all."},
+              {"why", "Why it would not be granted; otherwise empty."},
+              {"waiting", "Number of waiting claims; 0 for a token limited to some GPUs."},
+              {"capacity", "Number of GPUs the caller can see."},
+              {"linked", "All chosen GPUs are linked with each other by NVLink."},
+              {"gpus",
+               "GPUs that a claim for one GPU could get now. Free GPUs reserved for a waiting "
+               "claim are not included."})
 
 }  // namespace gpuyard::protocol
 

@@ -22,17 +22,19 @@ Result<Setting> setting_of(const ComputeModeWish& wish) {
   for (const NamedMode& known : kComputeModes) {
     if (known.name == wish.compute_mode) return compute_mode(known.mode);
   }
-  return Error{Errc::invalid, fmt::format("/compute_mode: can be \"default\", \"prohibited\" or "
-                                          "\"exclusive_process\", not \"{}\"",
-                                          wish.compute_mode)};
+  return Error{
+      Errc::invalid,
+      fmt::format(
+          "/compute_mode: must be \"default\", \"prohibited\" or \"exclusive_process\", not \"{}\"",
+          wish.compute_mode)};
 }
 
 Result<EccCounter> counter_of(const ClearEccWish& wish) {
   if (wish.counter == "volatile") return EccCounter::since_load;
   if (wish.counter == "aggregate") return EccCounter::lifetime;
-  return Error{Errc::invalid, fmt::format("/counter: can be \"volatile\" or \"aggregate\", not "
-                                          "\"{}\"",
-                                          wish.counter)};
+  return Error{
+      Errc::invalid,
+      fmt::format("/counter: must be \"volatile\" or \"aggregate\", not \"{}\"", wish.counter)};
 }
 
 std::optional<Duration> lasting_of(const LastingWish& wish) {
@@ -122,7 +124,7 @@ ManagedSetting managed_setting_of(SettingKind kind, const Result<SettingState>& 
     view.why = seen.error().message;
   } else {
     view.now = optional_view(kind, seen->now);
-    if (!seen->now) view.why = "the driver does not tell";
+    if (!seen->now) view.why = "not reported by the driver";
     view.lowest = bound(kind, seen->allowed, &SettingValue::lowest);
     view.highest = bound(kind, seen->allowed, &SettingValue::highest);
     view.by_default = optional_view(kind, seen->by_default);

@@ -231,7 +231,7 @@ struct AuditQuery {
   std::optional<std::int64_t> before;  // entries older than this number
 };
 BOOST_DESCRIBE_STRUCT(AuditQuery, (), (gpu, limit, before))
-GPUYARD_ABOUT(AuditQuery, {"limit", "The newest so many, 1 to 1000; 100.", 1, 1000},
+GPUYARD_ABOUT(AuditQuery, {"limit", "Number of newest entries, 1 to 1000; default 100.", 1, 1000},
               {"before", "Only entries with a lower number.", 0, kLargestExact})
 
 struct AuditLine {

@@ -34,7 +34,7 @@ void sort_gpus(std::vector<Gpu>& gpus) {
 std::optional<std::string> why_not_now(const std::string& uuid, const gpuyard::Snapshot& now) {
   const auto device = std::ranges::find_if(
       now.devices, [&](const DeviceState& one) { return one.info.uuid == uuid; });
-  if (!now.driver.initialised) return "there is no driver: " + now.driver.why;
+  if (!now.driver.initialised) return "the driver is not available: " + now.driver.why;
   if (device == now.devices.end()) return "the GPU is not present";
   if (device->condition != DeviceCondition::responsive) return device->why;
   std::string why = energy::why_no_energy(device->sample);
@@ -50,9 +50,9 @@ template <class Sum>
 void note_unknown(Sum& sum) {
   for (const auto& gpu : sum.gpus) {
     if (gpu.joules) continue;
-    sum.notes.push_back(fmt::format("the energy of {} is not known, and not in the sum: {}",
+    sum.notes.push_back(fmt::format("the energy of {} is unknown and not included in the sum: {}",
                                     spoken(gpu.index, gpu.uuid),
-                                    gpu.why.value_or("it was not read in this time")));
+                                    gpu.why.value_or("it was not read in this period")));
   }
 }
 

@@ -29,8 +29,8 @@ struct Estimate {
   std::optional<double> co2_g;
 };
 BOOST_DESCRIBE_STRUCT(Estimate, (), (cost, currency, co2_g))
-GPUYARD_ABOUT(Estimate, {"cost", "The energy times the configured price; null without one."},
-              {"co2_g", "The energy times the configured grams for each kilowatt-hour, likewise."})
+GPUYARD_ABOUT(Estimate, {"cost", "Energy times the configured price; null if no price is set."},
+              {"co2_g", "Energy times the configured grams per kilowatt-hour; null if not set."})
 
 // Returns nothing if neither a price nor CO2 is configured.
 std::optional<Estimate> estimate_of(const Tariff&, double kwh);
@@ -47,8 +47,7 @@ BOOST_DESCRIBE_STRUCT(EnergyEpoch, (), (number, since, joules))
 GPUYARD_ABOUT(
     EnergyEpoch,
     {"number",
-     "Counts up whenever the GPU's counter started over: a reset, a driver that was loaded anew, "
-     "another boot."})
+     "Rises whenever the GPU's counter restarts: after a reset, a driver reload or a reboot."})
 
 struct EnergyAccounts {
   double unattributed_joules = 0;
@@ -56,9 +55,9 @@ struct EnergyAccounts {
 };
 BOOST_DESCRIBE_STRUCT(EnergyAccounts, (), (unattributed_joules, daemon_down_joules))
 GPUYARD_ABOUT(
-    EnergyAccounts, {"unattributed_joules", "Used while the daemon ran."},
+    EnergyAccounts, {"unattributed_joules", "Energy used while the daemon was running."},
     {"daemon_down_joules",
-     "Counted by the GPU from an earlier daemon's last save until this one's first reading."})
+     "Counted by the GPU between an earlier daemon's last save and this daemon's first reading."})
 
 struct GpuEnergy {
   std::optional<std::uint32_t> index;
@@ -77,18 +76,19 @@ struct GpuEnergy {
 BOOST_DESCRIBE_STRUCT(GpuEnergy, (),
                       (index, uuid, since, joules, accounts, estimated, estimated_joules,
                        unknown_seconds, epoch, age_seconds, estimate, why))
-GPUYARD_ABOUT(GpuEnergy, {"index", "NVML index of the GPU; null if it is not there now."},
-              {"since", "When its energy was first read; null if it never was."},
-              {"accounts", "Null if nothing of its energy is known, as is epoch."},
+GPUYARD_ABOUT(GpuEnergy, {"index", "NVML index of the GPU; null if not present now."},
+              {"since", "When its energy was first read; null: never."},
+              {"accounts", "Energy by account; null, like epoch, if none of its energy is known."},
               {"joules",
-               "Used since it was first seen, as far as known: the sum of its accounts; null if "
-               "nothing of it is known."},
+               "Energy used since the GPU was first seen, as far as known: the sum of its "
+               "accounts; null if none of it is known."},
               {"why", "Why its energy cannot be read now; null if it can."},
-              {"estimated", "Now: the GPU has no energy counter, so that its power is integrated."},
-              {"estimated_joules", "How many of the joules are integrated power."},
-              {"unknown_seconds", "Time of which the energy is not, or not wholly, known."},
+              {"estimated",
+               "True if the GPU has no energy counter, so that its power is integrated."},
+              {"estimated_joules", "Part of `joules` that was integrated from power readings."},
+              {"unknown_seconds", "Time for which the energy is unknown or incomplete."},
               {"age_seconds", "Age of the last reading."},
-              {"estimate", "What that energy cost, estimated; null where [energy] has no price."})
+              {"estimate", "Estimated cost of that energy; null if [energy] has no price."})
 
 struct EnergyReport {
   int schema = 1;
@@ -103,11 +103,13 @@ struct EnergyReport {
 BOOST_DESCRIBE_STRUCT(EnergyReport, (),
                       (schema, simulated, taken_at, joules, gpus, notes, estimate, partial))
 GPUYARD_ABOUT(EnergyReport,
-              {"joules", "Of all GPUs that were ever seen; null if nothing is known of any."},
+              {"joules",
+               "Total of all GPUs ever seen, as far as known; null if unknown for all of them."},
               {"partial",
-               "The joules are at least this: of a GPU, or of some of the time, they are not "
-               "known. Null from a daemon that does not tell it."},
-              {"notes", "What is wrong with how the books are kept, and which GPUs the sum lacks."})
+               "True if the joules are a lower bound, because the energy of a GPU or of part of "
+               "the time is unknown. Null from older daemons."},
+              {"notes",
+               "Problems with the energy accounting, and GPUs that the sum does not include."})
 
 // A GPU's index, UUID or PCI address; in JSON an index may be a number.
 struct GpuName {
@@ -124,15 +126,14 @@ struct EnergyWindowWish {
   std::optional<std::int64_t> most_seconds;
 };
 BOOST_DESCRIBE_STRUCT(EnergyWindowWish, (), (gpus, name, most_seconds))
-GPUYARD_ABOUT(EnergyWindowWish,
-              {"gpus", "Indexes, UUIDs or PCI addresses; all GPUs if there is none.", 1,
-               kMostGpuNames},
-              {"name", "For people, at most 64 bytes. Whoever may read can see it.", 0,
-               energy::Ledger::kLongestName},
-              {"most_seconds",
-               "Then the window is ended and forgotten: 1 to 2592000 (30 days); 86400 if not said.",
-               to_seconds(energy::Ledger::kShortestWindow),
-               to_seconds(energy::Ledger::kLongestWindow)})
+GPUYARD_ABOUT(
+    EnergyWindowWish,
+    {"gpus", "Indexes, UUIDs or PCI addresses. Default: all GPUs.", 1, kMostGpuNames},
+    {"name", "Label, at most 64 bytes. Visible to everyone with read access.", 0,
+     energy::Ledger::kLongestName},
+    {"most_seconds",
+     "Seconds after which the window is discarded: 1 to 2592000 (30 days); default 86400.",
+     to_seconds(energy::Ledger::kShortestWindow), to_seconds(energy::Ledger::kLongestWindow)})
 
 struct WindowGpu {
   std::optional<std::uint32_t> index;
@@ -154,17 +155,17 @@ BOOST_DESCRIBE_STRUCT(WindowGpu, (),
 GPUYARD_ABOUT(
     WindowGpu,
     {"joules",
-     "All that the device used in the window, whoever used it; null if nothing of it is known."},
+     "Total energy of the device in the window, regardless of user; null if none of it is known."},
     {"why", "Why its energy cannot be read now; null if it can."},
-    {"seconds", "Between the readings at the two edges."},
-    {"mean_w", "Over the time that is known; null below half a second of it."},
-    {"peak_w", "The highest power reading; there is one every second, and at the edges."},
-    {"estimated", "At least a part is integrated power, not counted."},
-    {"interrupted",
-     "The counter started over in between: the joules are of the parts that are known."},
-    {"unknown_seconds", "Time of which the energy is not, or not wholly, known."},
+    {"seconds", "Time between the first and the last reading."},
+    {"mean_w", "Mean over the time with data; null for less than half a second."},
+    {"peak_w", "Highest power reading; power is read every second, and at the start and end."},
+    {"estimated",
+     "True if at least part of the energy is integrated from power instead of counted."},
+    {"interrupted", "The counter restarted in between; the joules cover only the known parts."},
+    {"unknown_seconds", "Time for which the energy is unknown or incomplete."},
     {"age_seconds",
-     "Age of the reading at the end: a GPU that does not answer is measured until it last did."})
+     "Age of the last reading; a GPU that does not respond is measured up to its last response."})
 
 struct EnergyWindow {
   int schema = 1;
@@ -184,12 +185,13 @@ struct EnergyWindow {
 BOOST_DESCRIBE_STRUCT(EnergyWindow, (),
                       (schema, id, name, owner_uid, simulated, began_at, ends_at, seconds, joules,
                        gpus, notes, estimate, partial))
-GPUYARD_ABOUT(EnergyWindow, {"joules", "Of those of its GPUs that are known; null if none is."},
+GPUYARD_ABOUT(EnergyWindow,
+              {"joules", "Total of its GPUs with known energy; null if there are none."},
               {"partial",
-               "The joules are at least this: of a GPU, or of some of the time, they are not "
-               "known. Null from a daemon that does not tell it."},
-              {"owner_uid", "Who began it, and may end it; so may an administrator."},
-              {"ends_at", "When it is over if nobody ends it."})
+               "True if the joules are a lower bound, because the energy of a GPU or of part of "
+               "the time is unknown. Null from older daemons."},
+              {"owner_uid", "User who started it; only this user or an administrator can end it."},
+              {"ends_at", "When it expires if not ended."})
 
 struct EnergyWindows {
   int schema = 1;
@@ -201,7 +203,7 @@ struct WindowName {
   std::string window;
 };
 BOOST_DESCRIBE_STRUCT(WindowName, (), (window))
-GPUYARD_ABOUT(WindowName, {"window", "The id that beginning it gave."})
+GPUYARD_ABOUT(WindowName, {"window", "ID of the window."})
 
 // Fill in the estimates. Nothing is estimated of energy that is not known.
 void put_estimates(EnergyReport&, const Tariff&);

@@ -44,21 +44,20 @@ struct EventsRequest {
   std::optional<std::string> last_event_id;
 };
 BOOST_DESCRIBE_STRUCT(EventsRequest, (), (samples, gpus, since, follow, last_event_id))
-GPUYARD_ABOUT(
-    EventsRequest,
-    {"samples",
-     "How much of each new snapshot to send: nothing, a summary of each GPU (the default), all, or "
-     "as few bytes as possible: the numbers of a summary in columns, their names once."},
-    {"gpus",
-     "Only these GPUs: indexes, UUIDs or PCI addresses, with commas. What concerns no GPU comes "
-     "anyway."},
-    {"since",
-     "The id of the last event that was seen, for clients that cannot set the header field; "
-     "\"oldest\": begin with the oldest that is still known."},
-    {"follow", "False: end when all that has happened is told."},
-    {"last_event_id",
-     "The id of the last event that was seen: what followed it comes first. A browser sets it by "
-     "itself when it comes back."})
+GPUYARD_ABOUT(EventsRequest,
+              {"samples",
+               "Detail of snapshots: none, a summary of each GPU (default), everything, or "
+               "columns: the numbers of a summary without repeating their names."},
+              {"gpus",
+               "Only these GPUs: comma-separated indexes, UUIDs or PCI addresses. Events that "
+               "concern no GPU are always sent."},
+              {"since",
+               "ID of the last event received, for clients that cannot set the header; \"oldest\": "
+               "start with the oldest available event."},
+              {"follow", "False: end after sending all past events."},
+              {"last_event_id",
+               "ID of the last event received; later events are sent first. Browsers set it "
+               "automatically when they reconnect."})
 
 // In place of an id: start from the oldest event that is kept.
 inline constexpr std::string_view kOldest = "oldest";
@@ -73,14 +72,14 @@ struct GpuEvent {
   std::string text;
 };
 BOOST_DESCRIBE_STRUCT(GpuEvent, (), (at, device, index, kind, severity, xid, text))
-GPUYARD_ABOUT(
-    GpuEvent,
-    {"device", "UUID of the GPU; null where it concerns the driver, or a GPU that is not known."},
-    {"kind", "What happened: a word such as xid, gpu_unresponsive, health_changed, driver_down."},
-    {"severity",
-     "note: for the record; warn: somebody should look; stop: work on this GPU has failed or "
-     "will."},
-    {"xid", "The driver's number for what went wrong; null where the event is no Xid."})
+GPUYARD_ABOUT(GpuEvent,
+              {"device", "UUID of the GPU; null if it concerns the driver or an unknown GPU."},
+              {"kind",
+               "Kind of event, such as xid, gpu_unresponsive, health_changed or driver_down."},
+              {"severity",
+               "note: for the record; warn: needs attention; stop: work on this GPU has failed or "
+               "will fail."},
+              {"xid", "Xid number of the driver; null if the event is not an Xid."})
 
 struct GpuSummary {
   std::uint32_t index = 0;
@@ -129,8 +128,7 @@ struct SummarySample {
 };
 BOOST_DESCRIBE_STRUCT(SummarySample, (), (skipped, snapshot))
 GPUYARD_ABOUT(SummarySample,
-              {"skipped",
-               "Snapshots since the one before that were left out because the listener was slow."})
+              {"skipped", "Snapshots skipped since the previous one because the client was slow."})
 
 struct FullSample {
   std::uint64_t skipped = 0;
@@ -186,8 +184,8 @@ BOOST_DESCRIBE_STRUCT(ColumnsResync, (),
                       (schema, reason, simulated, t_ms, driver_initialised, driver_error, columns,
                        devices))
 GPUYARD_ABOUT(ColumnsResync,
-              {"columns", "The names of the columns of the `columns` events that follow."},
-              {"devices", "The GPUs in the order of each column, with all that is told once."})
+              {"columns", "Names of the columns of the `columns` events that follow."},
+              {"devices", "The GPUs in column order, with their constant data."})
 
 // The columns, in order, as ColumnsResync names them: whole numbers, watts and MiB rounded.
 std::vector<std::string> column_names();
@@ -224,10 +222,9 @@ struct PowerStreamRequest {
 };
 BOOST_DESCRIBE_STRUCT(PowerStreamRequest, (), (gpus, hz))
 GPUYARD_ABOUT(PowerStreamRequest,
-              {"gpus", "Only these GPUs: indexes, UUIDs or PCI addresses, with commas."},
-              {"hz",
-               "How often each GPU is read, from 1 to 100 times a second; 20 unless it is said.",
-               kLowestPowerHz, kHighestPowerHz})
+              {"gpus", "Only these GPUs: comma-separated indexes, UUIDs or PCI addresses."},
+              {"hz", "Readings per second and GPU, 1 to 100; default 20.", kLowestPowerHz,
+               kHighestPowerHz})
 
 struct PowerSample {
   std::uint32_t index = 0;
@@ -239,12 +236,12 @@ struct PowerSample {
   std::uint64_t skipped = 0;
 };
 BOOST_DESCRIBE_STRUCT(PowerSample, (), (index, uuid, t_ms, power_w, instant, why, skipped))
-GPUYARD_ABOUT(
-    PowerSample, {"t_ms", "When the driver was asked, in milliseconds since 1970."},
-    {"instant", "True: of this instant. False: the driver's average, over a second on many GPUs."},
-    {"why", "Why power_w is null."},
-    {"skipped",
-     "Readings of this GPU since the one before that were left out because the listener was slow."})
+GPUYARD_ABOUT(PowerSample, {"t_ms", "When the driver was read, in milliseconds since 1970."},
+              {"instant",
+               "True: instantaneous. False: the driver's average, over one second on many GPUs."},
+              {"why", "Why power_w is null."},
+              {"skipped",
+               "Readings of this GPU skipped since the previous one because the client was slow."})
 
 }  // namespace gpuyard::protocol
 

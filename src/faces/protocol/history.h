@@ -26,20 +26,21 @@ struct HistoryQuery {
 };
 BOOST_DESCRIBE_STRUCT(HistoryQuery, (), (id, metric, element, since, until, step, points, format))
 GPUYARD_ABOUT(
-    HistoryQuery, {"id", "A GPU's index, UUID or PCI address; one that is gone has its UUID."},
+    HistoryQuery,
+    {"id", "Index, UUID or PCI address of a GPU; for one no longer present, its UUID."},
     {"metric",
      "JSON key with or without its unit, nvidia-smi's name, or a short name: power_draw_w, "
      "power_draw, power.draw, power."},
     {"element",
-     "Which fan, link or place of a metric that there are several of; the first if left out."},
+     "Fan, link or error location, for metrics with several elements. Default: the first."},
     {"since",
-     "A time before now (90s, 2h, 7d), a time like 2026-01-31T12:00:00Z, or seconds since 1970; 1h "
-     "if left out."},
-    {"until", "The same; now if left out."},
-    {"step", "Length of time for each point: 10s, 5m, 1h. Excludes points."},
-    {"points", "No more points than this, 1 to 20000; the step follows. 1000 if left out.", 1,
+     "How long ago (90s, 2h, 7d), a time such as 2026-01-31T12:00:00Z, or seconds since 1970. "
+     "Default: 1h."},
+    {"until", "Same format. Default: now."},
+    {"step", "Time span of each point: 10s, 5m, 1h. Excludes points."},
+    {"points", "Maximum number of points, 1 to 20000; determines the step. Default: 1000.", 1,
      20'000},
-    {"format", "json or csv; without it Accept decides."})
+    {"format", "json or csv. Default: by the Accept header."})
 
 enum class HistoryResolution : std::uint8_t { reading, ten_seconds, minute };
 BOOST_DESCRIBE_ENUM(HistoryResolution, reading, ten_seconds, minute)
@@ -52,10 +53,10 @@ struct HistoryPoint {
 };
 BOOST_DESCRIBE_STRUCT(HistoryPoint, (), (t_ms, min, mean, max))
 GPUYARD_ABOUT(HistoryPoint,
-              {"t_ms", "Begin of the step, milliseconds since 1970 by the clock as it is now."},
-              {"min", "Least reading of the step; null: from here on there are no readings."},
+              {"t_ms", "Start of the step, milliseconds since 1970 by the current clock."},
+              {"min", "Lowest reading of the step; null: no readings from here on."},
               {"mean", "Mean of all readings of the step."},
-              {"max", "Greatest reading of the step."})
+              {"max", "Highest reading of the step."})
 
 // Summarises all readings in the range, however many points they became.
 struct HistorySummary {
@@ -66,10 +67,9 @@ struct HistorySummary {
   std::optional<double> last;
 };
 BOOST_DESCRIBE_STRUCT(HistorySummary, (), (readings, min, mean, max, last))
-GPUYARD_ABOUT(
-    HistorySummary,
-    {"last",
-     "The newest reading; where each reading is no longer kept, the mean of the newest step."})
+GPUYARD_ABOUT(HistorySummary, {"last",
+                               "The newest reading or, where single readings are no longer stored, "
+                               "the mean of the newest step."})
 
 struct History {
   int schema = kSchemaVersion;
@@ -96,25 +96,18 @@ BOOST_DESCRIBE_STRUCT(History, (),
                        resolution, step_ms, since, until, covers_since, bound, summary, notes,
                        points))
 GPUYARD_ABOUT(
-    History, {"index", "NVML index of the GPU; null for one that is gone."},
+    History, {"index", "NVML index of the GPU; null if no longer present."},
     {"metric", "JSON key, with the unit of the points."},
-    {"unit", "The unit as people write it; may be empty."},
-    {"counter",
-     "It only grows, until the driver is loaded anew: differences of max are what is of interest."},
+    {"unit", "Unit for display; may be empty."},
+    {"counter", "A counter that only grows until the driver is reloaded; use differences of max."},
     {"resolution",
-     "What the points are made of: each reading is kept for an hour, ten seconds for a day, "
-     "minutes "
-     "for 30 days."},
+     "Resolution of the points: single readings are stored for an hour, ten-second means for a "
+     "day, minute means for 30 days."},
     {"step_ms", "Length of a point's step; 0: each point is one reading."},
-    {"covers_since", "Nothing of this resolution is kept from before."},
+    {"covers_since", "No data of this resolution before this time."},
     {"bound",
-     "What the GPU says now that it cannot exceed, or should not: its power limit, say. Null: "
-     "there "
-     "is none, or it is not known."},
-    {"notes",
-     "What a reader should know: since when there is anything, a clock that was set, a disk that "
-     "is "
-     "full."})
+     "Current upper bound of the metric, such as the power limit. Null: none, or unknown."},
+    {"notes", "Remarks on the data: since when it exists, clock changes, a full disk."})
 
 // The history of several metrics of several GPUs in one answer, for who draws them.
 
@@ -135,13 +128,13 @@ BOOST_DESCRIBE_STRUCT(HistoryColumnsQuery, (), (metrics, gpus, since, until, poi
 GPUYARD_ABOUT(
     HistoryColumnsQuery,
     {"metrics",
-     "Metrics with commas, each as in a GPU's own history; util,power,temp,memory if left out."},
-    {"gpus", "Only these GPUs: indexes, UUIDs or PCI addresses, with commas."},
+     "Comma-separated metrics, as in the history of one GPU. Default: util,power,temp,memory."},
+    {"gpus", "Only these GPUs: comma-separated indexes, UUIDs or PCI addresses."},
     {"since",
-     "A time before now (90s, 2h, 7d), a time like 2026-01-31T12:00:00Z, or seconds since "
-     "1970; 15m if left out."},
-    {"until", "The same; now if left out."},
-    {"points", "So many steps at most, 1 to 20000; 300 if left out.", 1, 20'000})
+     "How long ago (90s, 2h, 7d), a time such as 2026-01-31T12:00:00Z, or seconds since 1970. "
+     "Default: 15m."},
+    {"until", "Same format. Default: now."},
+    {"points", "Maximum number of steps, 1 to 20000. Default: 300.", 1, 20'000})
 
 struct HistoryColumn {
   std::optional<std::uint32_t> index;
@@ -160,13 +153,14 @@ struct HistoryColumn {
 BOOST_DESCRIBE_STRUCT(HistoryColumn, (),
                       (index, uuid, metric, unit, counter, resolution, first_ms, step_ms, bound,
                        min, mean, max))
-GPUYARD_ABOUT(HistoryColumn, {"first_ms", "Begin of the first step, milliseconds since 1970."},
+GPUYARD_ABOUT(HistoryColumn, {"first_ms", "Start of the first step, milliseconds since 1970."},
               {"step_ms",
-               "From one point to the next; more than was asked for where it is kept coarser."},
+               "Time from one point to the next; longer than requested where data is stored at a "
+               "lower resolution."},
               {"min",
-               "Least reading of each step, from the first with a reading to the last; null: the "
-               "step has none. Four digits, of a counter all."},
-              {"max", "Greatest reading of each step."})
+               "Lowest reading of each step, from the first step with a reading to the last; null: "
+               "no reading. Rounded to four digits, except for counters."},
+              {"max", "Highest reading of each step."})
 
 struct HistoryColumns {
   int schema = kSchemaVersion;
@@ -179,9 +173,11 @@ struct HistoryColumns {
 };
 BOOST_DESCRIBE_STRUCT(HistoryColumns, (),
                       (schema, simulated, since_ms, until_ms, step_ms, series, notes))
-GPUYARD_ABOUT(HistoryColumns,
-              {"until_ms", "The end of the last whole step: the same answer until the next ends."},
-              {"step_ms", "A round length of time, of which the range has no more than points."})
+GPUYARD_ABOUT(
+    HistoryColumns,
+    {"until_ms",
+     "End of the last complete step; the response stays the same until the next one ends."},
+    {"step_ms", "A round duration that gives no more steps than points."})
 
 // A line for each point; a null is an empty field.
 inline constexpr const char* kHistoryCsvHeader =
@@ -200,13 +196,13 @@ struct StaysQuery {
   std::optional<std::uint64_t> limit;
 };
 BOOST_DESCRIBE_STRUCT(StaysQuery, (), (gpus, since, until, limit))
-GPUYARD_ABOUT(
-    StaysQuery, {"gpus", "Only these GPUs: indexes, UUIDs or PCI addresses, with commas."},
-    {"since",
-     "A time before now (90s, 2h, 7d), a time like 2026-01-31T12:00:00Z, or seconds since "
-     "1970; 1h if left out. A process that was there at any time since is listed."},
-    {"until", "The same; now if left out."},
-    {"limit", "So many at most, 1 to 10000; 1000 if left out.", 1, 10'000})
+GPUYARD_ABOUT(StaysQuery,
+              {"gpus", "Only these GPUs: comma-separated indexes, UUIDs or PCI addresses."},
+              {"since",
+               "How long ago (90s, 2h, 7d), a time such as 2026-01-31T12:00:00Z, or seconds since "
+               "1970. Default: 1h. Lists processes present at any time since then."},
+              {"until", "Same format. Default: now."},
+              {"limit", "Maximum number of entries, 1 to 10000. Default: 1000.", 1, 10'000})
 
 struct Stay {
   std::optional<std::uint32_t> index;
@@ -225,15 +221,13 @@ struct Stay {
 BOOST_DESCRIBE_STRUCT(Stay, (),
                       (index, uuid, pid, started_at, user, uid, command, lease, peak_memory_bytes,
                        first_seen, last_seen, there))
-GPUYARD_ABOUT(Stay, {"index", "NVML index of the GPU; null for one that is gone."},
-              {"started_at",
-               "When the process started; null where it ended before anybody looked."},
-              {"lease",
-               "The lease that had the GPU when the process was seen first; null for none."},
+GPUYARD_ABOUT(Stay, {"index", "NVML index of the GPU; null if no longer present."},
+              {"started_at", "When the process started; null if it ended before it was inspected."},
+              {"lease", "Lease of the GPU when the process was first seen; null: none."},
               {"peak_memory_bytes",
-               "The most device memory that it had at any look; null if the driver does not tell."},
-              {"last_seen", "When it was in the driver's list last."},
-              {"there", "True: it was in the newest list."})
+               "Highest device memory in any sample; null if not reported by the driver."},
+              {"last_seen", "When it was last in the driver's list."},
+              {"there", "True if it is in the newest list."})
 
 struct Stays {
   int schema = kSchemaVersion;
@@ -244,8 +238,8 @@ struct Stays {
   std::vector<std::string> notes;
 };
 BOOST_DESCRIBE_STRUCT(Stays, (), (schema, since, until, complete, processes, notes))
-GPUYARD_ABOUT(Stays, {"complete", "False: there are more than the limit."},
-              {"notes", "What a reader should know: a disk that cannot be read, say."})
+GPUYARD_ABOUT(Stays, {"complete", "False if there are more entries than the limit."},
+              {"notes", "Remarks on the data, such as a disk that cannot be read."})
 
 // Why GPUs were slow, and when.
 
@@ -258,14 +252,15 @@ struct BottlenecksQuery {
   std::optional<std::uint64_t> limit;
 };
 BOOST_DESCRIBE_STRUCT(BottlenecksQuery, (), (gpus, since, until, limit))
-GPUYARD_ABOUT(
-    BottlenecksQuery, {"gpus", "Only these GPUs: indexes, UUIDs or PCI addresses, with commas."},
-    {"since",
-     "A time before now (90s, 2h, 7d), a time like 2026-01-31T12:00:00Z, or seconds since "
-     "1970; 1h if left out. A spell that was on at any time since is listed."},
-    {"until", "The same; now if left out."},
-    {"limit", "So many spells at most, 1 to 10000; 1000 if left out. The shares are of all.", 1,
-     10'000})
+GPUYARD_ABOUT(BottlenecksQuery,
+              {"gpus", "Only these GPUs: comma-separated indexes, UUIDs or PCI addresses."},
+              {"since",
+               "How long ago (90s, 2h, 7d), a time such as 2026-01-31T12:00:00Z, or seconds since "
+               "1970. Default: 1h. Lists spells active at any time since then."},
+              {"until", "Same format. Default: now."},
+              {"limit",
+               "Maximum number of spells, 1 to 10000. Default: 1000. The shares cover all spells.",
+               1, 10'000})
 
 struct Spell {
   gpuyard::Bottleneck bottleneck;
@@ -274,11 +269,10 @@ struct Spell {
   bool on = false;
 };
 BOOST_DESCRIBE_STRUCT(Spell, (), (bottleneck, began, ended, on))
-GPUYARD_ABOUT(Spell, {"bottleneck", "As it was at its worst; of a state, at its end."},
-              {"ended",
-               "Its end, or the last moment at which it is known: now, or when a daemon was "
-               "killed."},
-              {"on", "True: it is so now."})
+GPUYARD_ABOUT(
+    Spell, {"bottleneck", "The bottleneck at its peak or, for a state, at its end."},
+    {"ended", "End of the spell, or the last time it was known: now, or when a daemon was killed."},
+    {"on", "True if it continues now."})
 
 struct CauseShare {
   BottleneckCause cause = BottleneckCause::none;
@@ -286,7 +280,7 @@ struct CauseShare {
   double percent = 0;
 };
 BOOST_DESCRIBE_STRUCT(CauseShare, (), (cause, seconds, percent))
-GPUYARD_ABOUT(CauseShare, {"percent", "Of the time of the range of which a cause is known."})
+GPUYARD_ABOUT(CauseShare, {"percent", "Share of the covered time in the range."})
 
 struct GpuBottlenecks {
   std::optional<std::uint32_t> index;
@@ -296,12 +290,12 @@ struct GpuBottlenecks {
   std::vector<Spell> spells;
 };
 BOOST_DESCRIBE_STRUCT(GpuBottlenecks, (), (index, uuid, known_seconds, shares, spells))
-GPUYARD_ABOUT(GpuBottlenecks, {"index", "NVML index of the GPU; null for one that is gone."},
+GPUYARD_ABOUT(GpuBottlenecks, {"index", "NVML index of the GPU; null if no longer present."},
               {"known_seconds",
-               "So much of the range is known. In the rest no daemon ran, or it could not tell: "
-               "cause not_known. The GPU need not have been fine."},
-              {"shares", "How long each cause lasted, the longest first; none: it was fine."},
-              {"spells", "The newest first."})
+               "Seconds of the range with data. In the rest no daemon ran or the cause was "
+               "not_known, which does not mean that there was no bottleneck."},
+              {"shares", "Duration of each cause, longest first; empty: no bottleneck."},
+              {"spells", "Newest first."})
 
 struct Bottlenecks {
   int schema = kSchemaVersion;
@@ -314,7 +308,7 @@ struct Bottlenecks {
 };
 BOOST_DESCRIBE_STRUCT(Bottlenecks, (), (schema, simulated, since, until, seconds, complete, gpus))
 GPUYARD_ABOUT(Bottlenecks, {"seconds", "Length of the range."},
-              {"complete", "False: there are more spells than the limit."})
+              {"complete", "False if there are more spells than the limit."})
 
 }  // namespace gpuyard::protocol
 

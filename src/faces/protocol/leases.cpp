@@ -47,14 +47,14 @@ Result<lease::Binding> binding_of(const LeaseWish& wish) {
   const auto binding = wish.binding ? enum_from_name<lease::Binding>(*wish.binding)
                                     : std::optional(lease::Binding::process);
   if (binding) return *binding;
-  return Error{Errc::invalid, "/binding: can be \"process\", \"run\" or \"detached\""};
+  return Error{Errc::invalid, "/binding: must be \"process\", \"run\" or \"detached\""};
 }
 
 Result<void> check_ttl(const LeaseWish& wish, lease::Binding binding) {
   const bool detached = binding == lease::Binding::detached;
   if (detached == wish.ttl_s.has_value()) return {};
-  return Error{Errc::invalid, detached ? "/ttl_s: a detached lease needs one, in seconds"
-                                       : "/ttl_s: only a detached lease has one"};
+  return Error{Errc::invalid, detached ? "/ttl_s: required for a detached lease, in seconds"
+                                       : "/ttl_s: only allowed for a detached lease"};
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ Result<int> signal_of(std::string_view name) {
   for (const Signal& one : kSignals) {
     if (one.name == name) return one.number;
   }
-  return Error{Errc::invalid, "a signal can be TERM, INT, HUP or KILL"};
+  return Error{Errc::invalid, "the signal must be TERM, INT, HUP or KILL"};
 }
 
 namespace {

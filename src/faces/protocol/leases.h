@@ -49,38 +49,35 @@ BOOST_DESCRIBE_STRUCT(LeaseWish, (),
 GPUYARD_ABOUT(
     LeaseWish,
     {"id",
-     "Chosen by the caller, 16 to 64 letters, digits, '-' and '_', a letter or digit first: the "
-     "same "
-     "claim made again with it is the same claim. No id of a lease begins with another's. Left "
-     "out: "
-     "a new one.",
+     "ID chosen by the caller, 16 to 64 letters, digits, '-' and '_', starting with a letter or "
+     "digit; repeating a claim with the same ID returns the same claim. Omitted: a new ID.",
      lease::kShortestId, lease::kLongestId},
-    {"gpus", "How many GPUs: all of them or none. 1.", 1, lease::kMostGpus},
-    {"min_free_bytes", "So much memory is to be free on each.", 0, kLargestExact},
-    {"model", "Part of the GPU's name, in any case; at most 64 bytes.", 0, kLongestModel},
+    {"gpus", "Number of GPUs, granted all at once or not at all. Default 1.", 1, lease::kMostGpus},
+    {"min_free_bytes", "Free memory required on each GPU.", 0, kLargestExact},
+    {"model", "Text that the GPU name must contain, in any case; at most 64 bytes.", 0,
+     kLongestModel},
     {"among", "Only these GPUs: indexes, UUIDs or PCI addresses.", 1, kMostGpuNames},
     {"max_time_s",
-     "How long the GPUs are held at most, as far as one knows. Who says so may go before others "
-     "where nobody has to wait longer for it.",
+     "Longest time the caller expects to hold the GPUs. A claim with this time may start early if "
+     "that delays no other claim.",
      kShortestTime, kLongestTime},
-    {"wait_s", "How long to wait for them; 0: not at all; null: for ever.", 0, kLongestTime},
+    {"wait_s", "How long to wait; 0: not at all; null: no limit.", 0, kLongestTime},
     {"binding",
-     "What the lease lasts as long as: `process`, the caller's (the default); `run`, the command "
-     "that is counted to it; `detached`, a time that can be renewed.",
+     "What the lease is bound to: `process`: the caller's process (default); `run`: the command "
+     "added to it; `detached`: a renewable time.",
      0, kLongestWord},
-    {"ttl_s", "Of a detached lease: how long it lasts without renewal, from 10 seconds to 7 days.",
+    {"ttl_s", "Duration of a detached lease unless renewed, 10 seconds to 7 days.",
      to_seconds(lease::kShortestTtl), to_seconds(lease::kLongestTtl)},
     {"note",
-     "For people: the command, the purpose; at most 200 bytes. Only its own user and "
-     "administrators "
-     "see it.",
+     "Note, e.g. the command or purpose; at most 200 bytes. Visible only to its user and "
+     "administrators.",
      0, kLongestNote},
     {"answer_within_s",
-     "Answer after so long at the latest, with what there is then: up to 60, 30 if left out. Ask "
-     "again with the id to wait on.",
+     "Respond within this many seconds with the current state; up to 60, default 30. Repeat the "
+     "request with the same ID to keep waiting.",
      0, to_seconds(kLatestAnswer)},
     {"stream",
-     "Answer with server-sent events `lease`, at each change and when the place is another."})
+     "Respond with server-sent events `lease` at each change, including the queue position."})
 
 struct LeasedGpu {
   std::optional<std::uint32_t> index;  // none: the GPU is not there now
@@ -101,8 +98,10 @@ struct LeasePlace {
   std::optional<double> expected_s;  // from now, if all holders keep their max_time_s
 };
 BOOST_DESCRIBE_STRUCT(LeasePlace, (), (position, why, text, expected_s))
-GPUYARD_ABOUT(LeasePlace, {"position", "1 is next, among those who want the same GPUs."},
-              {"expected_s", "From now, if everybody keeps to what he said; null: nobody can say."})
+GPUYARD_ABOUT(
+    LeasePlace, {"position", "Position among claims for the same GPUs; 1 is next."},
+    {"expected_s",
+     "Expected wait from now, if all holders keep to their announced times; null: unknown."})
 
 // The use under a lease until now, or in all. Null: not measured.
 struct LeaseUse {
@@ -144,14 +143,15 @@ BOOST_DESCRIBE_STRUCT(Lease, (),
                       (id, state, binding, uid, user, pid, note, wanted_gpus, fence, gpus, asked,
                        granted, until, ended, ending, why, overdue, place, use))
 GPUYARD_ABOUT(
-    Lease, {"uid", "Whose it is."}, {"user", "The name of that user; null where it is not known."},
-    {"pid", "The process that it is bound to. Only over the Unix sockets."},
-    {"note", "For its own user and administrators, over the Unix sockets; else empty."},
+    Lease, {"uid", "Owner of the lease."}, {"user", "Name of that user; null if unknown."},
+    {"pid", "Process it is bound to. Only over the Unix sockets."},
+    {"note",
+     "Note of its user; shown to this user and to administrators, over the Unix sockets; otherwise "
+     "empty."},
     {"fence",
-     "Counts up with every grant on this machine. A change under the lease that brings another's "
-     "is "
+     "Rises with every grant on this machine. A change with the fence of another grant is "
      "refused."},
-    {"until", "When a detached lease ends, or until when its holder said to need it."})
+    {"until", "When a detached lease expires, or until when its holder expects to need it."})
 
 // The answer with one lease. The route tells what was asked of the lease.
 struct LeaseAnswer {
@@ -182,7 +182,7 @@ struct Squatter {
 };
 BOOST_DESCRIBE_STRUCT(Squatter, (),
                       (pid, index, uuid, uid, user, command, memory_bytes, age_s, resolve))
-GPUYARD_ABOUT(Squatter, {"resolve", "The command that makes a lease of what the process uses."})
+GPUYARD_ABOUT(Squatter, {"resolve", "Command that gives the process a lease."})
 
 // A GPU that is not handed out now, and why.
 struct Withheld {
@@ -217,13 +217,15 @@ struct ReleaseQuery : LeaseName {
   std::optional<std::string> signal;   // to processes that still run: "TERM", "KILL", "INT", "HUP"
 };
 BOOST_DESCRIBE_STRUCT(ReleaseQuery, (LeaseName), (fence, force, reason, signal))
-GPUYARD_ABOUT(
-    ReleaseQuery,
-    {"fence", "The lease's fence: refused if it is another grant's.", 0, kLargestExact},
-    {"force",
-     "Also somebody else's, and one that does not drain. Needs a reason and an administrator."},
-    {"reason", "Why it is forced; at most 200 bytes.", 0, kLongestNote},
-    {"signal", "To what still runs under the lease: TERM, INT, HUP or KILL."})
+GPUYARD_ABOUT(ReleaseQuery,
+              {"fence", "Fence of the lease; refused if it is from another grant.", 0,
+               kLargestExact},
+              {"force",
+               "Also releases another user's lease, or one that does not drain. Requires a reason "
+               "and an administrator."},
+              {"reason", "Reason for forcing; at most 200 bytes.", 0, kLongestNote},
+              {"signal",
+               "Signal for processes still running under the lease: TERM, INT, HUP or KILL."})
 
 struct RenewWish {
   double ttl_s = 0;  // from now
@@ -231,8 +233,8 @@ struct RenewWish {
 };
 BOOST_DESCRIBE_STRUCT(RenewWish, (), (ttl_s, fence))
 GPUYARD_ABOUT(RenewWish,
-              {"ttl_s", "From now, in seconds.", to_seconds(lease::kShortestTtl),
-               to_seconds(lease::kLongestTtl)},
+              {"ttl_s", "Seconds from now until the lease expires.",
+               to_seconds(lease::kShortestTtl), to_seconds(lease::kLongestTtl)},
               {"fence", "Fence of the lease; refused if it is from another grant.", 0,
                kLargestExact})
 
@@ -276,7 +278,7 @@ struct PooledGpu {
   bool leased = false;  // held or draining
 };
 BOOST_DESCRIBE_STRUCT(PooledGpu, (), (index, name, vendor, leased))
-GPUYARD_ABOUT(PooledGpu, {"leased", "Held, or given up while its processes are not gone yet."})
+GPUYARD_ABOUT(PooledGpu, {"leased", "True if the GPU is leased, or its lease is draining."})
 
 // The periodic load report; also the event `load`.
 struct Load {
@@ -292,10 +294,10 @@ struct UsageQuery {
   std::optional<TextFormat> format;  // json by default
 };
 BOOST_DESCRIBE_STRUCT(UsageQuery, (), (since_s, by, format))
-GPUYARD_ABOUT(UsageQuery,
-              {"since_s",
-               "So many seconds ago, up to 400 days; 7 days. The day of that moment counts whole.",
-               0, std::chrono::seconds(usage::UseArchive::kKeptFor).count()})
+GPUYARD_ABOUT(UsageQuery, {"since_s",
+                           "Start of the period, in seconds ago, up to 400 days; default 7 days. "
+                           "The first day counts fully.",
+                           0, std::chrono::seconds(usage::UseArchive::kKeptFor).count()})
 
 struct UsageRow {
   std::string key;                   // user's name or uid, day, UUID, or lease

@@ -22,18 +22,17 @@ struct View {
   std::optional<std::string> by;
 };
 BOOST_DESCRIBE_STRUCT(View, (), (f, sort, gpu, t, at, from, to, by))
-GPUYARD_ABOUT(View, {"f", "A filter: temp>80 & user==alice."},
-              {"sort", "The column to sort by; with a minus the largest first."},
-              {"gpu", "The GPU that is chosen, by its index."},
-              {"t", "How much of the past: 15m, 6h, 7d."}, {"at", "A moment of the past."},
-              {"from", "The begin of a range."}, {"to", "The end of a range."},
-              {"by", "A row for each: user, day, gpu, lease."})
+GPUYARD_ABOUT(View, {"f", "Filter, e.g. temp>80 & user==alice."},
+              {"sort", "Column to sort by; with a minus sign, largest first."},
+              {"gpu", "The selected GPU, by index."}, {"t", "Length of the period: 15m, 6h, 7d."},
+              {"at", "A past time."}, {"from", "Start of a range."}, {"to", "End of a range."},
+              {"by", "Group by user, day, gpu or lease."})
 
 struct GpuView : View {
   std::string id;
 };
 BOOST_DESCRIBE_STRUCT(GpuView, (View), (id))
-GPUYARD_ABOUT(GpuView, {"id", "A GPU's index."})
+GPUYARD_ABOUT(GpuView, {"id", "Index of a GPU."})
 
 inline constexpr std::array kNeedsAssets = {Errc::unavailable};
 inline constexpr std::array kNeedsAsset = {Errc::not_found};
@@ -56,34 +55,31 @@ inline constexpr Route<View, Text> kFront{
      .pattern = "/",
      .tag = "Pages",
      .gpus = Gpus::some,
-     .summary = "The GPUs as the table that `gpuyard devices` prints; a page for who asks for HTML "
-                "by Accept, as browsers do.",
+     .summary = "The table that `gpuyard devices` prints or, by Accept, an HTML page.",
      .produces = "text/plain",
      .also_produces = "text/html"}};
 inline constexpr Route<GpuView, Text> kGpuPage{[] {
-  RouteInfo route =
-      page("/gpu/{id}", "One GPU: its last minutes or days, and what happened to it.");
+  RouteInfo route = page("/gpu/{id}", "One GPU: charts and events.");
   route.failures = kNeedsAsset;
   return route;
 }()};
 inline constexpr Route<View, Text> kQueuePage{
-    page("/queue", "Who has GPUs, who waits for some, and who uses them without a lease.")};
-inline constexpr Route<View, Text> kAlertsPage{
-    page("/alerts", "What is wrong, what is about to be, and what was.")};
+    page("/queue", "Leases, waiting claims, and processes without a lease.")};
+inline constexpr Route<View, Text> kAlertsPage{page("/alerts", "Firing, pending and past alerts.")};
 inline constexpr Route<View, Text> kUsagePage{
-    page("/usage", "Who used how much of the GPUs, and what it cost.")};
-inline constexpr Route<View, Text> kAuditPage{page("/audit", "Who changed what of the GPUs.")};
+    page("/usage", "GPU-hours, energy and cost by user.")};
+inline constexpr Route<View, Text> kAuditPage{page("/audit", "Audit log of GPU changes.")};
 inline constexpr Route<View, Text> kLoginPage{
-    page("/login", "Takes a token for the tabs of this browser.")};
+    page("/login", "Login with a token, for the tabs of this browser.")};
 inline constexpr Route<AssetName, Text> kPageAsset{
-    file_of_page("/page/{file}", "What the pages are made of.")};
+    file_of_page("/page/{file}", "Assets of the pages.")};
 
 inline constexpr Route<NoParams, Text> kDocs{[] {
-  RouteInfo route = page("/docs", "This description as a page to read and to try.");
+  RouteInfo route = page("/docs", "This API description as an interactive page.");
   route.failures = kNeedsAssets;
   return route;
 }()};
 inline constexpr Route<AssetName, Text> kDocsAsset{
-    file_of_page("/docs/{file}", "What the page at /docs is made of.")};
+    file_of_page("/docs/{file}", "Assets of the page at /docs.")};
 
 }  // namespace gpuyard::protocol

@@ -41,7 +41,7 @@ void put_facts(Process& out, const ProcessFacts& facts) {
 
 Result<const ProcessFacts*> facts_of(const GpuProcess& process, const ProcessBook* book) {
   if (book != nullptr) return book->find(process.pid);
-  return Error{Errc::unavailable, "nobody looked"};
+  return Error{Errc::unavailable, "not looked up"};
 }
 
 Process process_with(const GpuProcess& process, const Result<const ProcessFacts*>& facts) {
@@ -81,7 +81,7 @@ ProcessInFull process_in_full(const GpuProcess& process, const ProcessBook* book
   const auto& arguments = (*facts)->arguments;
   if (!may_see(**facts)) {
     out.missing["arguments"] =
-        "only told to the process's own user and to administrators, over the Unix socket";
+        "shown only to the process's own user and to administrators, over the Unix socket";
   } else if (arguments) {
     out.arguments = *arguments;
   } else {

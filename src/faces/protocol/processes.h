@@ -43,33 +43,31 @@ BOOST_DESCRIBE_STRUCT(Process, (),
                        container_runtime, pod, slurm_job, slurm_step, unit, slice, started_at,
                        started_after_boot_ms, cpu_percent, host_memory_bytes, missing))
 GPUYARD_ABOUT(
-    Process, {"pid", "Process id as the driver sees it; a container may know it by another."},
-    {"memory_bytes", "Device memory; null if not told."},
+    Process, {"pid", "PID as seen by the driver; it may differ inside a container."},
+    {"memory_bytes", "Device memory; null if not reported."},
     {"sm_percent",
-     "Share of the streaming multiprocessors since the list before; null if not told."},
+     "Share of the streaming multiprocessors since the previous list; null if not reported."},
     {"user", "Name of the effective user."},
-    {"command",
-     "The kernel's name for the process, of at most 15 bytes; the process may change it."},
+    {"command", "Name of the process in the kernel, at most 15 bytes; the process can change it."},
     {"container",
-     "Id of the outermost container, or its name where it has no id; null for one in none."},
+     "ID of the outermost container, or its name if it has no ID; null: not in a container."},
     {"container_runtime",
-     "docker, containerd, crio, podman, lxc or systemd-nspawn; null where the control group does "
-     "not tell."},
-    {"pod", "UID of the Kubernetes pod; null for one in none."},
-    {"slurm_job", "Slurm's id of the job; null for one in none."},
-    {"unit", "Service or scope of systemd; null for one in none."},
-    {"slice", "Slice of systemd: that of a user is named by who logged in."},
+     "docker, containerd, crio, podman, lxc or systemd-nspawn; null if the control group does not "
+     "show it."},
+    {"pod", "UID of the Kubernetes pod; null: not in a pod."},
+    {"slurm_job", "Slurm job ID; null: not in a job."},
+    {"unit", "systemd service or scope; null: none."},
+    {"slice", "systemd slice; a user slice is named after the login user."},
     {"started_at", "When the process started."},
     {"started_after_boot_ms",
-     "The same since the machine was booted, exact to 10 ms: with the pid it names one process for "
-     "ever."},
+     "Start time since boot, exact to 10 ms; with the PID it identifies a process uniquely."},
     {"cpu_percent",
-     "CPU time of all its threads between the last two looks, in percent of one core; null before "
-     "the second look."},
-    {"host_memory_bytes", "Resident memory of the machine, not of the GPU."},
+     "CPU time of all its threads between the last two samples, in percent of one core; null "
+     "before the second sample."},
+    {"host_memory_bytes", "Resident host memory, not GPU memory."},
     {"missing",
-     "For each field that is null because it is not known: its key, and why; \"process\" if "
-     "nothing is known but what the driver tells."})
+     "For each unknown field: its key and the reason; \"process\" if only the driver's data is "
+     "known."})
 
 struct ProcessInFull : Process {
   std::optional<std::vector<std::string>> arguments;
@@ -77,11 +75,9 @@ struct ProcessInFull : Process {
   friend bool operator==(const ProcessInFull&, const ProcessInFull&) = default;
 };
 BOOST_DESCRIBE_STRUCT(ProcessInFull, (Process), (arguments))
-GPUYARD_ABOUT(
-    ProcessInFull,
-    {"arguments",
-     "With the program itself; for the process's own user and administrators, over the Unix "
-     "socket."})
+GPUYARD_ABOUT(ProcessInFull, {"arguments",
+                              "Arguments, including the program; only for the process's own user "
+                              "and administrators, over the Unix socket."})
 
 // Without a book only the driver's facts are known.
 Process process_of(const GpuProcess&, const ProcessBook*);

@@ -283,6 +283,8 @@ namespace {
 Missing missing_from(const std::string& words) {
   if (words == "Not Supported") return {MissingReason::not_supported, words};
   using enum MissingReason;
+  // The words of older daemons and recordings.
+  if (words == "the driver did not answer in time") return {timed_out, ""};
   for (const MissingReason reason :
        {not_supported, no_permission, device_lost, driver_gone, timed_out, not_ready, failed}) {
     if (words == describe(Missing{reason, ""})) return {reason, ""};

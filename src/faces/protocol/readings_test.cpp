@@ -127,6 +127,16 @@ TEST(Readings, OfANewerDaemonMayHoldMore) {
   EXPECT_EQ(read->get(Metric::ecc_corrected_volatile_at, 7), 2);
 }
 
+TEST(Readings, TimeoutIsRecognisedInOldAndNewWords) {
+  Sample sample;
+  sample.set({Metric::power_draw, 0, {}, Missing{MissingReason::failed, ""}});
+  for (const char* words :
+       {"the driver did not answer in time", "the driver did not respond in time"}) {
+    const Sample read = with_reasons(sample, {{"power_draw_w", words}});
+    EXPECT_EQ(read.find(Metric::power_draw)->missing()->reason, MissingReason::timed_out) << words;
+  }
+}
+
 TEST(Readings, WhatCannotBeIsAProblemWithItsPath) {
   const auto problem = [](const char* text) {
     return json::from_json<Readings>(text).error().message;

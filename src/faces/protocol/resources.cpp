@@ -173,8 +173,8 @@ Readiness readiness_of(const gpuyard::Snapshot& snapshot) {
   out.cuda_available = snapshot.driver.initialised && out.gpus > 0;
   out.reason = !snapshot.driver.initialised     ? snapshot.driver.why
                : all_sick                       ? no_usable_gpu(snapshot)
-               : out.gpus == 0                  ? "the driver is loaded and reports no GPU"
-               : snapshot.driver.info.simulated ? "serving a simulated fleet"
+               : out.gpus == 0                  ? "the driver is loaded but reports no GPUs"
+               : snapshot.driver.info.simulated ? "serving simulated GPUs"
                                                 : "serving";
   out.simulated = snapshot.driver.info.simulated;
   return out;

@@ -26,25 +26,23 @@ GPUYARD_ABOUT(
     {"total_memory_mb", "Installed memory, MiB, rounded down."},
     {"free_memory_mb", "Unallocated memory, MiB, rounded down."},
     {"used_memory_mb",
-     "Total less free, MiB, rounded down: all processes and what the driver reserves."},
+     "Total minus free, MiB, rounded down: all processes and the driver's reserve."},
     {"utilization_percent",
-     "Share of the driver's sample period in which a kernel was resident; null where not "
-     "supported."},
+     "Share of the driver's sample period in which a kernel was resident; null if not supported."},
     {"temperature_c", "Core temperature, degrees Celsius."},
     {"is_available",
      "False when the GPU cannot be opened, named, or its memory read in time; then readings are "
      "null."},
     {"error_message", "Why the GPU is not available."})
 
-GPUYARD_ABOUT(
-    Bottleneck, {"cause", "What holds the GPU back; the first of the list that applies."},
-    {"inferred", "True: probable, and not told by the driver."},
-    {"share_percent",
-     "Share of the last minute in which it applied; null where it is a state of the GPU."},
-    {"brief", "A few words, at most 24 columns."},
-    {"text", "The same as a sentence that begins with the GPU's name."},
-    {"advice", "What to do about it; may be empty."},
-    {"not_known", "What could not be judged, and why."})
+GPUYARD_ABOUT(Bottleneck, {"cause", "Cause of the bottleneck; the first in the list that applies."},
+              {"inferred", "True if inferred rather than reported by the driver."},
+              {"share_percent",
+               "Share of the last minute in which it applied; null if it is a state of the GPU."},
+              {"brief", "Description of a few words, at most 24 columns."},
+              {"text", "Description as a sentence that begins with the GPU's name."},
+              {"advice", "Recommended action; may be empty."},
+              {"not_known", "Causes that could not be assessed, with the reason."})
 
 }  // namespace gpuyard
 
@@ -64,8 +62,7 @@ struct DriverInfo {
   std::optional<std::string> nvml_version;
 };
 BOOST_DESCRIBE_STRUCT(DriverInfo, (), (driver_version, cuda_driver_version, nvml_version))
-GPUYARD_ABOUT(DriverInfo,
-              {"cuda_driver_version", "The highest CUDA version that the driver supports."})
+GPUYARD_ABOUT(DriverInfo, {"cuda_driver_version", "Highest CUDA version that the driver supports."})
 
 struct XidErrors {
   std::optional<std::uint32_t> xid;
@@ -74,8 +71,7 @@ struct XidErrors {
 };
 BOOST_DESCRIBE_STRUCT(XidErrors, (), (xid, count, last_seen))
 GPUYARD_ABOUT(XidErrors,
-              {"xid",
-               "The driver's number; null for all beyond the first 16 different ones of a GPU."},
+              {"xid", "Xid; null: all Xids beyond the first 16 different ones of a GPU."},
               {"last_seen", "RFC 3339."})
 
 struct Device {
@@ -98,16 +94,15 @@ BOOST_DESCRIBE_STRUCT(Device, (),
                       (index, uuid, pci_address, name, condition, why, health, health_reasons,
                        readings, processes, missing, age_ms, xid_errors, bottleneck))
 GPUYARD_ABOUT(
-    Device, {"health", "The verdict on the GPU; null while it is not known."},
-    {"health_reasons", "Why the GPU is not healthy, or what is not known of it."},
+    Device, {"health", "Health of the GPU; null while unknown."},
+    {"health_reasons", "Why the GPU is not healthy, or what is unknown."},
     {"age_ms", "Age of the oldest of the readings that are taken every second, milliseconds."},
-    {"processes", "Who uses the GPU; the 1024 with most memory if there are more."},
+    {"processes", "Processes on the GPU; at most the 1024 with the most memory."},
     {"missing", "For each reading that is null: its key, and why it is null."},
-    {"xid_errors",
-     "Errors by the driver's own number, since the daemon started; null without a daemon."},
+    {"xid_errors", "Driver errors by Xid, since the daemon started; null without a daemon."},
     {"bottleneck",
-     "Why the GPU is slow, by its last minute; null without a daemon. Of a past moment: the worst "
-     "of the spell that was on; null, with a reason in missing, where nobody judged it."})
+     "Bottleneck of the last minute; null without a daemon. For a past time: the peak of the "
+     "active spell; null, with a reason in missing, if not assessed."})
 
 // 1 until a field changes its meaning or is removed.
 inline constexpr int kSchemaVersion = 1;
@@ -116,10 +111,9 @@ struct SnapshotQuery {
   std::optional<std::string> at;
 };
 BOOST_DESCRIBE_STRUCT(SnapshotQuery, (), (at))
-GPUYARD_ABOUT(SnapshotQuery,
-              {"at",
-               "A moment: a time before now (90s, 2h, 7d), a time like 2026-01-31T12:00:00Z, or "
-               "seconds since 1970. Now if left out."})
+GPUYARD_ABOUT(SnapshotQuery, {"at",
+                              "How long ago (90s, 2h, 7d), a time such as 2026-01-31T12:00:00Z, or "
+                              "seconds since 1970. Default: now."})
 
 // What the readings of a past moment are made of.
 enum class PastResolution : std::uint8_t { nothing, reading, ten_seconds, minute };
@@ -131,12 +125,11 @@ struct Past {
   std::vector<std::string> notes;
 };
 BOOST_DESCRIBE_STRUCT(Past, (), (at, resolution, notes))
-GPUYARD_ABOUT(
-    Past, {"at", "The moment that was asked for."},
-    {"resolution",
-     "The coarsest of what the values are: readings, or means of ten seconds or a minute; "
-     "nothing where nothing is kept of that moment."},
-    {"notes", "What a reader should know: a disk that was full, a clock that was set."})
+GPUYARD_ABOUT(Past, {"at", "The requested time."},
+              {"resolution",
+               "Lowest resolution of the values: readings, or means of ten seconds or a minute; "
+               "nothing if there is no data."},
+              {"notes", "Remarks on the data, such as a full disk or a clock change."})
 
 struct Snapshot {
   int schema = kSchemaVersion;
@@ -152,11 +145,11 @@ struct Snapshot {
 BOOST_DESCRIBE_STRUCT(Snapshot, (),
                       (schema, simulated, generation, taken_at, driver_initialised, driver_error,
                        driver, devices, past))
-GPUYARD_ABOUT(Snapshot,
-              {"past",
-               "Null for the newest snapshot. For a past moment: what is kept of it. The GPUs' "
-               "names are those of now, memory_bytes of a process is the most it ever had, and "
-               "what the history does not keep is missing."})
+GPUYARD_ABOUT(
+    Snapshot,
+    {"past",
+     "Null for the newest snapshot. For a past time: the stored data. GPU names are the current "
+     "ones, memory_bytes of a process is its peak, and readings without history are missing."})
 
 // The processes of one GPU.
 struct DeviceProcesses {
@@ -172,21 +165,21 @@ BOOST_DESCRIBE_STRUCT(DeviceProcesses, (),
                       (schema, index, uuid, pci_address, processes, missing, age_ms))
 GPUYARD_ABOUT(DeviceProcesses,
               {"processes",
-               "The 1024 with most memory if there are more; null if the driver does not tell."},
-              {"missing", "Why there is no list, if there is none."},
+               "At most the 1024 with the most memory; null if not reported by the driver."},
+              {"missing", "Why the list is missing; null if it is not."},
               {"age_ms", "Age of the list, milliseconds; it is read every five seconds."})
 
 struct DeviceName {
   std::string id;
 };
 BOOST_DESCRIBE_STRUCT(DeviceName, (), (id))
-GPUYARD_ABOUT(DeviceName, {"id", "A GPU's index, UUID or PCI address."})
+GPUYARD_ABOUT(DeviceName, {"id", "Index, UUID or PCI address of a GPU."})
 
 struct AssetName {
   std::string file;
 };
 BOOST_DESCRIBE_STRUCT(AssetName, (), (file))
-GPUYARD_ABOUT(AssetName, {"file", "A file that the page names."})
+GPUYARD_ABOUT(AssetName, {"file", "File that the page refers to."})
 
 struct Health {
   std::string status;
@@ -204,9 +197,7 @@ struct Readiness {
   std::optional<std::string> now;
 };
 BOOST_DESCRIBE_STRUCT(Readiness, (), (ready, reason, cuda_available, gpus, simulated, notes, now))
-GPUYARD_ABOUT(Readiness,
-              {"now",
-               "The machine's own clock, RFC 3339; null from a daemon that is too old to say."},
+GPUYARD_ABOUT(Readiness, {"now", "Clock of the machine, RFC 3339; null from older daemons."},
               {"cuda_available", "NVML is initialised and there is at least one GPU."},
               {"reason",
                "Why it is or is not ready. Callers without read access get the state alone."},

@@ -76,7 +76,7 @@ TEST(GPUDevice, AfterTheDeadlineOldValuesAreNotShown) {
   set_missing(device, Metric::memory_total, {MissingReason::timed_out, ""});
   const GPUDevice shown = gpu_device_of(device);
   EXPECT_FALSE(shown.is_available);
-  EXPECT_EQ(shown.error_message, "the driver did not answer in time");
+  EXPECT_EQ(shown.error_message, "the driver did not respond in time");
   EXPECT_EQ(shown.temperature_c, std::nullopt);
 }
 
@@ -182,7 +182,7 @@ TEST(Snapshot, SurvivesJsonExactly) {
   made.driver = {true, "", {"535.104.05", "12.2", {}, "lib"}};
   made.devices = {gpu(), gpu()};
   made.devices[1].condition = DeviceCondition::unresponsive;
-  made.devices[1].why = "the driver did not answer in time";
+  made.devices[1].why = "the driver did not respond in time";
   const std::string text = json::to_json(snapshot_of(made));
   const auto read = json::from_json<Snapshot>(text);
   ASSERT_TRUE(read) << read.error().message;
@@ -227,7 +227,7 @@ TEST(Readiness, CudaNeedsADriverAndAGpu) {
 TEST(Readiness, SaysWhenTheFleetIsSimulated) {
   gpuyard::Snapshot snapshot = initialised(1);
   snapshot.driver.info.simulated = true;
-  EXPECT_EQ(readiness_of(snapshot).reason, "serving a simulated fleet");
+  EXPECT_EQ(readiness_of(snapshot).reason, "serving simulated GPUs");
 }
 
 }  // namespace

@@ -27,38 +27,38 @@ inline constexpr std::array kNeedsSink = {Errc::not_found, Errc::busy};
 
 inline constexpr Route<NoParams, Alerts> kAlerts{
     {"GET", "/api/gpu/alerts", "Alerts", Scope::read, Gpus::some,
-     "What fires now, and what is about to; also the event `alert`, at each change."}};
+     "Firing and pending alerts; also sent as the event `alert` at each change."}};
 inline constexpr Route<AlertHistoryQuery, AlertHistory> kAlertHistory{
     {"GET", "/api/gpu/alerts/history", "Alerts", Scope::read, Gpus::some,
-     "Alerts that fired, the newest first; the last 10,000 are kept.", kNeedsSilence}};
+     "Alerts that have fired, newest first; the last 10,000 are stored.", kNeedsSilence}};
 inline constexpr Route<AlertName, AlertAnswer> kAlert{
     {"GET", "/api/gpu/alerts/{alert}", "Alerts", Scope::read, Gpus::some,
-     "One alert by its number, firing or over; of those that are over, the last 10,000 are kept.",
+     "One alert by its number, firing or resolved; the last 10,000 resolved alerts are stored.",
      kNeedsSilence}};
 inline constexpr Route<AlertName, AlertAnswer, AcknowledgeWish> kAcknowledge{
     {"POST", "/api/gpu/alerts/{alert}/acknowledge", "Alerts", Scope::control, Gpus::some,
-     "Somebody looks after it: nobody is told of it again until it is over, and it keeps its GPU "
-     "in quarantine no longer.",
+     "Acknowledges an alert: no more notifications until it is resolved, and it no longer "
+     "quarantines its GPU.",
      kNeedsAlert}};
 inline constexpr Route<NoParams, SinkTests, SinkTestWish> kTestSinks{
     {"POST", "/api/gpu/alerts/test", "Alerts", Scope::control, Gpus::whole,
-     "Sends a test to one sink or to all, and waits 15 s at most for them to take it.",
+     "Sends a test notification to one sink or to all, and waits up to 15 s for delivery.",
      kNeedsSink}};
 inline constexpr Route<NoParams, Silences> kSilencesNow{
-    {"GET", "/api/gpu/silences", "Alerts", Scope::read, Gpus::whole,
-     "What nobody is told of, and until when."}};
+    {"GET", "/api/gpu/silences", "Alerts", Scope::read, Gpus::whole, "Active silences."}};
 inline constexpr Route<NoParams, Silence, SilenceWish> kSilence{
     {"POST", "/api/gpu/silences", "Alerts", Scope::control, Gpus::some,
-     "Tells nobody of a rule, a GPU or both for a while. What then still fires is told.", kSilences,
-     201}};
+     "Mutes notifications of a rule, a GPU or both for a time. Alerts still firing afterwards are "
+     "notified.",
+     kSilences, 201}};
 inline constexpr Route<SilenceName, Silences> kUnsilence{
     {"DELETE", "/api/gpu/silences/{silence}", "Alerts", Scope::control, Gpus::whole,
-     "Ends a silence; answers with those that are left.", kNeedsSilence}};
-inline constexpr Route<NoParams, Rules> kRules{
-    {"GET", "/api/gpu/rules", "Alerts", Scope::read, Gpus::none, "The rules in force, by name."}};
+     "Ends a silence; returns the remaining ones.", kNeedsSilence}};
+inline constexpr Route<NoParams, Rules> kRules{{"GET", "/api/gpu/rules", "Alerts", Scope::read,
+                                                Gpus::none, "The effective alert rules, by name."}};
 inline constexpr Route<NoParams, Sinks> kSinks{
     {"GET", "/api/gpu/sinks", "Alerts", Scope::read, Gpus::none,
-     "Where alerts go, and whether they arrive. No secret is shown."}};
+     "Notification sinks and their delivery status, without secrets."}};
 
 inline constexpr std::array kNeedsDriver = {Errc::unavailable};
 inline constexpr std::array kNeedsDevice = {Errc::not_found, Errc::unavailable};
@@ -76,41 +76,39 @@ inline constexpr int kMultiStatus = 207;
 
 inline constexpr Route<NoParams, GPUDevicesResponse> kGpuDevices{
     {"GET", "/api/gpu/devices", "GPU", Scope::read, Gpus::some,
-     "All GPUs, read from the driver at this moment. A GPU that fails is listed with its error."}};
+     "All GPUs, read from the driver now. A GPU that fails is listed with its error."}};
 
 inline constexpr Route<DeviceName, Device> kDevice{
     {"GET", "/api/gpu/devices/{id}", "GPU", Scope::read, Gpus::some,
-     "The full picture of one GPU, from the newest snapshot.", kNeedsDevice}};
+     "All readings of one GPU, from the newest snapshot.", kNeedsDevice}};
 
 inline constexpr Route<DeviceName, DeviceProcesses> kDeviceProcesses{
     {"GET", "/api/gpu/devices/{id}/processes", "GPU", Scope::read, Gpus::some,
-     "Who uses one GPU, with the arguments of those processes that are the caller's own.",
-     kNeedsDevice}};
+     "Processes on one GPU, with arguments for the caller's own processes.", kNeedsDevice}};
 
 inline constexpr Route<HistoryQuery, History> kHistory{
     {"GET", "/api/gpu/devices/{id}/history", "GPU", Scope::read, Gpus::some,
-     "What one metric of a GPU was: each reading of the last hour, ten seconds of the last day, "
-     "minutes of the last 30 days.",
+     "History of one metric of a GPU: single readings for the last hour, ten-second means for the "
+     "last day, minute means for the last 30 days.",
      kNeedsDevice, 200, "text/csv"}};
 
 inline constexpr Route<HistoryColumnsQuery, HistoryColumns> kHistoryColumns{
     {"GET", "/api/gpu/history", "GPU", Scope::read, Gpus::some,
-     "What several metrics of several GPUs were, in columns. The answer has an ETag: a client that "
-     "asks again within a step gets 304.",
+     "History of several metrics of several GPUs, in columns. The response has an ETag: a repeated "
+     "request within a step gets 304.",
      kNeedsDevice}};
 
 inline constexpr Route<StaysQuery, Stays> kStays{
     {"GET", "/api/gpu/processes", "GPU", Scope::read, Gpus::some,
-     "Which processes were on which GPUs, the newest first: when each came and went, whose it was, "
-     "and the most memory it had. 30 days are kept, 100,000 at most; one that came and went "
-     "between two looks, five seconds apart, is not among them.",
+     "Past processes on the GPUs, newest first: when each started and ended, its user and its peak "
+     "memory. Stored for 30 days, at most 100,000; processes that start and end between two "
+     "samples, five seconds apart, are missed.",
      kNeedsDevice}};
 
 inline constexpr Route<BottlenecksQuery, Bottlenecks> kBottlenecks{
     {"GET", "/api/gpu/bottlenecks", "GPU", Scope::read, Gpus::some,
-     "Why each GPU was slow: the spells of each cause, the newest first, and the share of each "
-     "cause in the time that is known. 30 days are kept, 100,000 spells at most; one is of ten "
-     "seconds or more.",
+     "Past bottlenecks of each GPU: the spells of each cause, newest first, and each cause's share "
+     "of the covered time. Stored for 30 days, at most 100,000 spells of ten seconds or more.",
      kNeedsDevice}};
 
 inline constexpr Route<NoParams, DriverInfo> kDriver{
@@ -118,47 +116,44 @@ inline constexpr Route<NoParams, DriverInfo> kDriver{
      .pattern = "/api/gpu/driver",
      .tag = "GPU",
      .gpus = Gpus::none,
-     .summary =
-         "Versions of the driver, of the CUDA it supports, and of NVML; 503 where NVML is not "
-         "initialised.",
+     .summary = "Versions of the driver, the highest supported CUDA and NVML; 503 if NVML is not "
+                "initialised.",
      .failures = kNeedsDriver,
      .errors = ErrorShape::detail}};
 
 inline constexpr Route<SnapshotQuery, Snapshot> kSnapshot{
     {"GET", "/api/gpu/snapshot", "GPU", Scope::read, Gpus::some,
-     "The full picture of all GPUs: every reading, or why it is missing, from the newest snapshot "
-     "or, with `at`, of a past moment as the history keeps it.",
+     "All readings of all GPUs, or why they are missing, from the newest snapshot or, with `at`, "
+     "for a past time from the history.",
      kNeedsDriver}};
 
 inline constexpr Route<NoParams, Brief> kBrief{
     {"GET", "/api/gpu/brief", "GPU", Scope::read, Gpus::some,
-     "The machine in about 150 bytes a GPU, for who looks at many machines: each GPU's use, user, "
-     "load and health, and how many claims wait and alerts fire. The answer has an ETag."}};
+     "A summary of the machine in about 150 bytes per GPU, for fleet views: use, user, load and "
+     "health of each GPU, and the number of waiting claims and firing alerts. The response has an "
+     "ETag."}};
 
 inline constexpr Route<EventsRequest, Text> kEvents{
     {"GET", "/api/gpu/events", "GPU", Scope::read, Gpus::whole,
-     "What happens, as server-sent events: `device`, `operation` and `lease` events have an id and "
-     "are never left out, "
-     "`snapshot` and, every five seconds, `load` events may be, and `resync` is all there is to "
-     "know, for who cannot go on from "
-     "the last id.",
+     "Server-sent events: `device`, `operation` and `lease` events have an ID and are never "
+     "skipped; `snapshot` and, every five seconds, `load` events may be; `resync` has the complete "
+     "state for clients that cannot resume from their last ID.",
      kNeedsGpus, 200, "", "text/event-stream", "Last-Event-ID"}};
 
 inline constexpr Route<PowerStreamRequest, Text> kPowerStream{
     {"GET", "/api/gpu/stream/power", "GPU", Scope::read, Gpus::some,
-     "The power of GPUs up to a hundred times a second, as server-sent events `power`. A GPU is "
-     "read so often only while somebody listens.",
+     "GPU power up to a hundred times per second, as server-sent events `power`. GPUs are read "
+     "this often only while a client listens.",
      kNeedsDevice, 200, "", "text/event-stream"}};
 
 inline constexpr Route<NoParams, EnergyReport> kEnergy{
     {"GET", "/api/gpu/energy", "Energy", Scope::read, Gpus::whole,
-     "What each GPU used since it was first seen, by account, as of the last reading."}};
+     "Energy each GPU has used since it was first seen, by account, as of the last reading."}};
 
 inline constexpr Route<NoParams, EnergyWindow, EnergyWindowWish> kBeginEnergyWindow{
     {"POST", "/api/gpu/energy/windows", "Energy", Scope::lease, Gpus::some,
-     "Begins to measure GPUs, with fresh readings. The window survives the daemon, and is over "
-     "after "
-     "its longest time if nobody ends it.",
+     "Starts an energy measurement with fresh readings. The window survives a restart of the "
+     "daemon, and expires after its maximum time.",
      kNeedsGpusAndRoom, 201}};
 
 inline constexpr Route<NoParams, EnergyWindows> kEnergyWindows{
@@ -167,36 +162,35 @@ inline constexpr Route<NoParams, EnergyWindows> kEnergyWindows{
 
 inline constexpr Route<WindowName, EnergyWindow> kEnergyWindow{
     {"GET", "/api/gpu/energy/windows/{window}", "Energy", Scope::read, Gpus::some,
-     "What was used in a window until now, with fresh readings.", kNeedsWindow}};
+     "Energy used in a window so far, with fresh readings.", kNeedsWindow}};
 
 inline constexpr Route<WindowName, EnergyWindow> kEndEnergyWindow{
     {"DELETE", "/api/gpu/energy/windows/{window}", "Energy", Scope::lease, Gpus::some,
-     "Ends a window with fresh readings, and says what was used in it. Only for who began it, or "
-     "an "
-     "administrator.",
+     "Ends a window with fresh readings and returns the energy used. Only for the user who started "
+     "it, or an administrator.",
      kNeedsWindow}};
 
 inline constexpr Route<NoParams, Management> kManagement{
     {"GET", "/api/gpu/manage", "Control", Scope::read, Gpus::some,
-     "What can be set of all GPUs: its value now, what the GPU takes, and who wants what.",
-     kNeedsDriver}};
+     "Settings of all GPUs: current values, allowed ranges, and the users' claims.", kNeedsDriver}};
 
 inline constexpr Route<NoParams, Operations> kOperations{
     {"GET", "/api/gpu/manage/operations", "Control", Scope::read, Gpus::whole,
-     "Changes that wait or run, and the last that are over."}};
+     "Queued, running and recently finished changes."}};
 
 inline constexpr Route<OperationName, Operation> kOperation{
     {"GET", "/api/gpu/manage/operations/{operation}", "Control", Scope::read, Gpus::whole,
-     "One change, by the id that its request was answered with.", kNeedsOperation}};
+     "One change, by the ID returned for its request.", kNeedsOperation}};
 
 inline constexpr Route<AuditQuery, Audit> kAudit{
     {"GET", "/api/gpu/manage/audit", "Control", Scope::control, Gpus::some,
-     "Who changed what, from what to what, and how it ended; also what was refused.",
+     "Audit log: who changed what, from which value to which, with the result; includes refused "
+     "requests.",
      kNeedsDevice}};
 
 inline constexpr Route<ManagedGpus, Management> kManagementOf{
     {"GET", "/api/gpu/manage/{id}", "Control", Scope::read, Gpus::some,
-     "What can be set of one or several GPUs.", kNeedsDevice}};
+     "Settings of one or several GPUs.", kNeedsDevice}};
 
 inline constexpr bool kForHolders = true;
 
@@ -213,63 +207,61 @@ constexpr RouteInfo changing(std::string_view method, std::string_view pattern,
 
 constexpr RouteInfo restoring(std::string_view pattern, bool for_holders = false) {
   return changing("DELETE", pattern,
-                  "Gives up what the caller wanted here: what others want comes in force, or what "
-                  "it was before.",
+                  "Withdraws the caller's setting: the settings of others take effect, or the "
+                  "original value is restored.",
                   for_holders);
 }
 
-inline constexpr Route<ManagedGpus, Changes, PowerLimitWish> kSetPowerLimit{
-    changing("PUT", "/api/gpu/manage/{id}/power-limit",
-             "The power limit. Of several owners the lowest one is in force.", kForHolders)};
+inline constexpr Route<ManagedGpus, Changes, PowerLimitWish> kSetPowerLimit{changing(
+    "PUT", "/api/gpu/manage/{id}/power-limit",
+    "Sets the power limit. If several users set one, the lowest is in effect.", kForHolders)};
 
 inline constexpr Route<RestoreQuery, Changes> kRestorePowerLimit{
     restoring("/api/gpu/manage/{id}/power-limit", kForHolders)};
 
-inline constexpr Route<ManagedGpus, Changes, ClocksWish> kSetGpuClocks{
-    changing("PUT", "/api/gpu/manage/{id}/gpu-clocks", "Locks the clocks of the GPU to a range.",
-             kForHolders)};
+inline constexpr Route<ManagedGpus, Changes, ClocksWish> kSetGpuClocks{changing(
+    "PUT", "/api/gpu/manage/{id}/gpu-clocks", "Locks the GPU clocks to a range.", kForHolders)};
 
 inline constexpr Route<RestoreQuery, Changes> kRestoreGpuClocks{
     restoring("/api/gpu/manage/{id}/gpu-clocks", kForHolders)};
 
 inline constexpr Route<ManagedGpus, Changes, ClocksWish> kSetMemoryClocks{
-    changing("PUT", "/api/gpu/manage/{id}/memory-clocks",
-             "Locks the clocks of the memory to a range.", kForHolders)};
+    changing("PUT", "/api/gpu/manage/{id}/memory-clocks", "Locks the memory clocks to a range.",
+             kForHolders)};
 
 inline constexpr Route<RestoreQuery, Changes> kRestoreMemoryClocks{
     restoring("/api/gpu/manage/{id}/memory-clocks", kForHolders)};
 
 inline constexpr Route<ManagedGpus, Changes, EnabledWish> kSetPersistence{
     changing("PUT", "/api/gpu/manage/{id}/persistence",
-             "Whether the driver keeps the GPU initialised while nobody uses it.")};
+             "Sets persistence mode: whether the driver keeps an unused GPU initialised.")};
 
 inline constexpr Route<RestoreQuery, Changes> kRestorePersistence{
     restoring("/api/gpu/manage/{id}/persistence")};
 
 inline constexpr Route<ManagedGpus, Changes, ComputeModeWish> kSetComputeMode{
-    changing("PUT", "/api/gpu/manage/{id}/compute-mode",
-             "Who may use the GPU for computing at the same time.")};
+    changing("PUT", "/api/gpu/manage/{id}/compute-mode", "Sets the compute mode.")};
 
 inline constexpr Route<RestoreQuery, Changes> kRestoreComputeMode{
     restoring("/api/gpu/manage/{id}/compute-mode")};
 
-inline constexpr Route<ManagedGpus, Changes, EnabledWish> kSetEccMode{changing(
-    "PUT", "/api/gpu/manage/{id}/ecc", "Error correction of the memory, from the next reset on.")};
+inline constexpr Route<ManagedGpus, Changes, EnabledWish> kSetEccMode{
+    changing("PUT", "/api/gpu/manage/{id}/ecc", "Sets ECC mode; takes effect at the next reset.")};
 
 inline constexpr Route<RestoreQuery, Changes> kRestoreEccMode{
     restoring("/api/gpu/manage/{id}/ecc")};
 
 inline constexpr Route<ManagedGpus, Changes, ChangeWish> kRestoreAll{changing(
     "POST", "/api/gpu/manage/{id}/restore",
-    "Gives up all that the caller wanted of these GPUs; with `force` what anybody wanted.")};
+    "Withdraws all the caller's settings of these GPUs; with `force`, those of all users.")};
 
 inline constexpr Route<ManagedGpus, Changes, ClearEccWish> kClearEcc{
-    changing("POST", "/api/gpu/manage/{id}/clear-ecc", "Sets the counters of memory errors to 0.")};
+    changing("POST", "/api/gpu/manage/{id}/clear-ecc", "Clears the ECC error counters.")};
 
 inline constexpr Route<ManagedGpus, Changes, ChangeWish> kResetGpu{
     changing("POST", "/api/gpu/manage/{id}/reset",
-             "Resets one GPU that no process uses. All GPUs are away for that moment.", false,
-             Scope::admin)};
+             "Resets a GPU that no process is using. All GPUs are unavailable during the reset.",
+             false, Scope::admin)};
 
 inline constexpr std::array kNeedsLease = {Errc::not_found, Errc::conflict, Errc::unavailable};
 inline constexpr std::array kClaims = {Errc::not_found, Errc::conflict, Errc::busy,
@@ -277,20 +269,21 @@ inline constexpr std::array kClaims = {Errc::not_found, Errc::conflict, Errc::bu
 
 inline constexpr Route<NoParams, Leases> kLeases{
     {"GET", "/api/gpu/leases", "Leases", Scope::read, Gpus::some,
-     "Who has which GPUs since when, and what was used under each lease until now."}};
+     "Current leases: holder, GPUs, start time and usage so far."}};
 
 inline constexpr Route<NoParams, LeaseAnswer, LeaseWish> kClaim{
     {"POST", "/api/gpu/leases", "Leases", Scope::lease, Gpus::some,
-     "Claims GPUs: all of them or none, first come, first served. Answers once they are there, or "
-     "with `waiting` after `answer_within_s`: ask again with the same id. With `stream` the answer "
-     "is server-sent events `lease`, which tell the place in the queue and each change, and the "
-     "lease ends soon after the stream.",
+     "Claims GPUs: all of them or none, first come, first served. Responds once they are granted, "
+     "or with `waiting` after `answer_within_s`; repeat the request with the same ID. With "
+     "`stream`, responds with server-sent events `lease` for the queue position and each change; "
+     "the lease ends soon after the stream.",
      kClaims}};
 
 inline constexpr Route<NoParams, LeaseAnswer, AdoptWish> kAdopt{
     {"POST", "/api/gpu/leases/adopt", "Leases", Scope::lease, Gpus::whole,
-     "Makes a lease of the GPUs that a process and its descendants of the same user use already. "
-     "Only of one's own process. Descendants of other users are named, and not taken.",
+     "Creates a lease for the GPUs that a process and its descendants of the same user already "
+     "use. Only for the caller's own process. Descendants of other users are listed and do not "
+     "join the lease.",
      kClaims}};
 
 inline constexpr Route<LeaseName, LeaseAnswer> kLease{
@@ -299,33 +292,32 @@ inline constexpr Route<LeaseName, LeaseAnswer> kLease{
 
 inline constexpr Route<ReleaseQuery, LeaseAnswer> kRelease{
     {"DELETE", "/api/gpu/leases/{lease}", "Leases", Scope::lease, Gpus::some,
-     "Gives up a lease or a place in the queue, in whatever state. The GPUs are another's once the "
-     "processes are seen gone.",
+     "Releases a lease or cancels a claim, in any state. The GPUs can be leased again once the "
+     "processes have exited.",
      kNeedsLease}};
 
 inline constexpr Route<LeaseName, LeaseAnswer, RenewWish> kRenew{
     {"POST", "/api/gpu/leases/{lease}/renew", "Leases", Scope::lease, Gpus::some,
-     "Lets a detached lease last longer.", kNeedsLease}};
+     "Extends a detached lease.", kNeedsLease}};
 
 inline constexpr Route<LeaseName, LeaseAnswer, MemberWish> kAddMember{
     {"POST", "/api/gpu/leases/{lease}/processes", "Leases", Scope::lease, Gpus::whole,
-     "Counts a process of the caller's to his lease.", kNeedsLease}};
+     "Adds a process of the caller to the caller's lease.", kNeedsLease}};
 
 inline constexpr Route<NoParams, Queue> kQueue{
     {"GET", "/api/gpu/queue", "Leases", Scope::read, Gpus::whole,
-     "Who waits in which order and why; who uses GPUs outside any lease; which GPUs are not handed "
-     "out."}};
+     "Waiting claims in order, with reasons; processes that use GPUs without a lease; GPUs "
+     "withheld from leasing."}};
 
 inline constexpr Route<NoParams, Load> kLoad{
     {"GET", "/api/gpu/load", "Leases", Scope::read, Gpus::whole,
-     "Which GPUs are leased and how many wait; also the event `load`, every five seconds."}};
+     "Leased GPUs and the number of waiting claims; also the event `load`, every five seconds."}};
 
 inline constexpr std::array kOffers = {Errc::unavailable};
 
 inline constexpr Route<FreeQuery, FreeGpus> kFree{
     {"GET", "/api/gpu/free", "Leases", Scope::read, Gpus::some,
-     "Which GPUs the caller would get now from a claim that does not wait. Changes nothing.",
-     kOffers}};
+     "GPUs the caller could lease now without waiting. Changes nothing.", kOffers}};
 
 inline constexpr Route<UsageQuery, Usage> kUsage{
     {"GET", "/api/gpu/usage", "Leases", Scope::read, Gpus::whole,
@@ -334,11 +326,11 @@ inline constexpr Route<UsageQuery, Usage> kUsage{
 
 inline constexpr Route<ManagedGpus, Cordoned, CordonWish> kCordon{
     {"PUT", "/api/gpu/manage/{id}/cordon", "Leases", Scope::control, Gpus::some,
-     "Hands these GPUs out to nobody from now on. Leases that are held go on.", kNeedsDevice}};
+     "Withholds these GPUs from new leases. Current leases continue.", kNeedsDevice}};
 
 inline constexpr Route<ManagedGpus, Cordoned> kUncordon{
     {"DELETE", "/api/gpu/manage/{id}/cordon", "Leases", Scope::control, Gpus::some,
-     "Hands these GPUs out again.", kNeedsDevice}};
+     "Allows leases of these GPUs again.", kNeedsDevice}};
 
 inline constexpr std::array kOverrides = {Errc::not_found, Errc::conflict, Errc::unavailable};
 
@@ -363,22 +355,22 @@ constexpr RouteInfo about_tokens(std::string_view method, std::string_view patte
 
 inline constexpr Route<NoParams, Tokens> kTokens{
     about_tokens("GET", "/api/gpu/tokens",
-                 "The caller's tokens, or everybody's for an administrator; never their secrets.")};
+                 "The caller's tokens or, for an administrator, all tokens; never their secrets.")};
 
 inline constexpr Route<NoParams, NewToken, TokenWish> kMakeToken{[] {
   RouteInfo route = about_tokens(
       "POST", "/api/gpu/tokens",
-      "Makes a token, whose text is told once. It may at most what its user may.", kMakesToken);
+      "Creates a token and returns its secret once. It never has more permissions than its user.",
+      kMakesToken);
   route.status = 201;
   return route;
 }()};
 
-inline constexpr Route<TokenName, Tokens> kRevokeToken{
-    about_tokens("DELETE", "/api/gpu/tokens/{token}",
-                 "Refuses a token from now on, and ends its streams.", kNeedsToken)};
+inline constexpr Route<TokenName, Tokens> kRevokeToken{about_tokens(
+    "DELETE", "/api/gpu/tokens/{token}", "Revokes a token and closes its streams.", kNeedsToken)};
 
 inline constexpr Route<TokensOf, Tokens> kRevokeTokensOf{
-    about_tokens("DELETE", "/api/gpu/tokens", "Refuses all tokens of one user.", kRevokesTokens)};
+    about_tokens("DELETE", "/api/gpu/tokens", "Revokes all tokens of one user.", kRevokesTokens)};
 
 inline constexpr Route<NoParams, Text> kMetrics{
     {.method = "GET",
@@ -386,15 +378,14 @@ inline constexpr Route<NoParams, Text> kMetrics{
      .tag = "Observability",
      .scope = Scope::metrics,
      .gpus = Gpus::whole,
-     .summary = "All metrics, in Prometheus's text format, or in OpenMetrics for who asks for it "
-                "by Accept.",
+     .summary = "All metrics, in the Prometheus text format or, by Accept, in OpenMetrics.",
      .produces = "text/plain",
      .also_produces = "application/openmetrics-text",
      .ignores_query = true}};
 
 inline constexpr Route<NoParams, Health> kHealth{{"GET", "/health", "Observability", Scope::open,
                                                   Gpus::none,
-                                                  "Liveness: the daemon's loop turns."}};
+                                                  "Liveness: the daemon's event loop is running."}};
 
 inline constexpr Route<NoParams, Readiness> kReady{
     {.method = "GET",

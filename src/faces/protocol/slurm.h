@@ -35,9 +35,9 @@ struct SlurmGpu {
 };
 BOOST_DESCRIBE_STRUCT(SlurmGpu, (),
                       (index, minor, uuid, pci_address, name, rule, why, advice, unknown))
-GPUYARD_ABOUT(SlurmGpu, {"minor", "The N of its device file /dev/nvidiaN; null: not known."},
-              {"rule", "The rule whose alert keeps it in quarantine; null: it gets work."},
-              {"unknown", "What should be known of it and is not now; null: nothing."})
+GPUYARD_ABOUT(SlurmGpu, {"minor", "The N of its device file /dev/nvidiaN; null: unknown."},
+              {"rule", "The rule whose alert quarantines it; null: not quarantined."},
+              {"unknown", "Why its condition is not fully known now; null: it is."})
 
 struct SlurmJob {
   std::string job;
@@ -53,9 +53,9 @@ struct SlurmJob {
 };
 BOOST_DESCRIBE_STRUCT(SlurmJob, (),
                       (job, lease, state, uid, user, gpus, since, left, draining_s, idle_s))
-GPUYARD_ABOUT(SlurmJob, {"left", "What the job, which is over, left on its GPUs; else empty."},
-              {"draining_s", "How long it has been over; null: it is not."},
-              {"idle_s", "How long all its GPUs have been idle; 0: one is busy."})
+GPUYARD_ABOUT(SlurmJob, {"left", "What the ended job left on its GPUs; otherwise empty."},
+              {"draining_s", "Seconds since it ended; null: still running."},
+              {"idle_s", "Seconds for which all its GPUs have been idle; 0: one is busy."})
 
 struct SlurmNode {
   int schema = kSchemaVersion;
@@ -70,19 +70,19 @@ struct SlurmNode {
 BOOST_DESCRIBE_STRUCT(SlurmNode, (),
                       (schema, simulated, driver_error, driver_down, observes, trouble, gpus, jobs))
 GPUYARD_ABOUT(SlurmNode,
-              {"driver_down", "There has been no driver for so long that an alert fires."},
-              {"observes", "Slurm hands out the GPUs, and leases only observe."},
-              {"trouble", "What keeps a hook from its work; else empty."},
-              {"jobs", "Those that have GPUs, or left something on them."})
+              {"driver_down", "The driver has been missing long enough for an alert to fire."},
+              {"observes", "Slurm allocates the GPUs, and leases only observe."},
+              {"trouble", "The error of a hook; otherwise empty."},
+              {"jobs", "Jobs that have GPUs, or left something on them."})
 
 struct SlurmCheck {
   std::optional<std::string> trouble;
 };
 BOOST_DESCRIBE_STRUCT(SlurmCheck, (), (trouble))
-GPUYARD_ABOUT(SlurmCheck, {"trouble",
-                           "What keeps the hook from its work, at most 200 bytes; empty: nothing. "
-                           "Left out: as it said last.",
-                           0, kLongestNote})
+GPUYARD_ABOUT(SlurmCheck,
+              {"trouble",
+               "The error of the hook, at most 200 bytes; empty: none. Omitted: unchanged.", 0,
+               kLongestNote})
 
 inline constexpr double kLastMinor = 1'048'575;  // on Linux
 
@@ -92,9 +92,9 @@ struct JobWish {
   std::optional<std::string> note;
 };
 BOOST_DESCRIBE_STRUCT(JobWish, (), (uid, minors, note))
-GPUYARD_ABOUT(JobWish, {"uid", "Whose job it is.", 0, kLastUid},
-              {"minors", "The numbers of its GPUs' device files.", 1, kMostGpuNames, 0, kLastMinor},
-              {"note", "For people: the name of the job; at most 200 bytes.", 0, kLongestNote})
+GPUYARD_ABOUT(JobWish, {"uid", "Owner of the job.", 0, kLastUid},
+              {"minors", "Device file numbers of its GPUs.", 1, kMostGpuNames, 0, kLastMinor},
+              {"note", "Name of the job, for display; at most 200 bytes.", 0, kLongestNote})
 
 struct SlurmBegun {
   int schema = kSchemaVersion;
@@ -104,8 +104,8 @@ struct SlurmBegun {
   std::vector<std::int64_t> unknown;
 };
 BOOST_DESCRIBE_STRUCT(SlurmBegun, (), (schema, simulated, lease, sick, unknown))
-GPUYARD_ABOUT(SlurmBegun, {"sick", "Those of the job's GPUs that are in quarantine."},
-              {"unknown", "Numbers of the job that the driver has no GPU for."})
+GPUYARD_ABOUT(SlurmBegun, {"sick", "GPUs of the job that are quarantined."},
+              {"unknown", "Device file numbers of the job without a GPU in the driver."})
 
 // The routes.
 
@@ -115,17 +115,16 @@ inline constexpr std::array kForgets = {Errc::conflict, Errc::unavailable};
 
 inline constexpr Route<NoParams, SlurmNode> kSlurm{
     {"GET", "/api/gpu/slurm", "Slurm", Scope::read, Gpus::whole,
-     "What a health check of Slurm asks for: which GPUs are sick and why, and which jobs have "
-     "GPUs here."}};
+     "State for Slurm's health check: quarantined GPUs with reasons, and jobs with GPUs here."}};
 
 inline constexpr Route<NoParams, SlurmNode, SlurmCheck> kCheckSlurm{
     {"POST", "/api/gpu/slurm/check", "Slurm", Scope::admin, Gpus::whole,
-     "The same, for Slurm's hook, which says what keeps it from its work. From then on Slurm hands "
-     "out the GPUs, and leases only observe, unless [lease] mode says otherwise."}};
+     "The same, for Slurm's hook, which also reports its errors. From then on, Slurm allocates the "
+     "GPUs and leases only observe, unless [lease] mode says otherwise."}};
 
 inline constexpr Route<JobName, LeaseAnswer> kSlurmJob{
     {"GET", "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::read, Gpus::whole,
-     "The last lease of a job here, and what was used under it.", kNeedsJob}};
+     "The last lease of a job here, with its usage.", kNeedsJob}};
 
 inline constexpr Route<NoParams, SlurmNode> kForgetSlurm{
     {"DELETE", "/api/gpu/slurm", "Slurm", Scope::admin, Gpus::whole,
@@ -146,12 +145,13 @@ constexpr RouteInfo about_job(std::string_view method, std::string_view summary,
 
 inline constexpr Route<JobName, SlurmBegun, JobWish> kBeginJob{about_job(
     "PUT",
-    "A job begins on GPUs that Slurm gave to it: a lease of them, whatever their condition. A job "
-    "that had one of them is over. Said again, it is the same job.",
+    "Records that a job started on GPUs allocated by Slurm, as a lease, whatever their condition. "
+    "A job that had one of them has ended. Repeated requests are for the same job.",
     kBegins)};
 
 inline constexpr Route<JobName, LeaseAnswer> kEndJob{about_job(
-    "DELETE", "A job is over. Its lease drains until its processes are seen gone.", kNeedsJob)};
+    "DELETE", "Records that a job has ended. Its lease drains until its processes have exited.",
+    kNeedsJob)};
 
 }  // namespace gpuyard::protocol
 

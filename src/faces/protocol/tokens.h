@@ -33,19 +33,17 @@ struct TokenWish {
 };
 BOOST_DESCRIBE_STRUCT(TokenWish, (), (name, scope, gpus, lasts_s, for_ever, service, uid))
 GPUYARD_ABOUT(TokenWish,
-              {"name",
-               "For people: what uses it. 1 to 64 printable characters; no two good tokens "
-               "of one user have the same.",
-               1, kLongestName},
-              {"scope", "The most that it may; it never may more than its user may at that time."},
-              {"gpus", "The only GPUs it is for: indexes, UUIDs or PCI addresses. All.", 1,
+              {"name", "Name, 1 to 64 printable characters; unique among a user's valid tokens.", 1,
+               kLongestName},
+              {"scope", "Highest scope of the token; never more than its user currently has."},
+              {"gpus",
+               "GPUs the token is limited to: indexes, UUIDs or PCI addresses. Default: all.", 1,
                kMostGpuNames},
-              {"lasts_s", "It expires after so many seconds; at most ten years. 90 days.",
+              {"lasts_s", "Lifetime in seconds; at most ten years. Default: 90 days.",
                kShortestToken, kLongestToken},
-              {"for_ever", "It never expires. Only administrators."},
-              {"service", "It is no user's, and may only read. Only administrators."},
-              {"uid", "The user whose it is. Only administrators name another than themselves.", 0,
-               kLastUid})
+              {"for_ever", "Never expires. Administrators only."},
+              {"service", "Belongs to no user and can only read. Administrators only."},
+              {"uid", "Owner of the token. Only administrators can set another user.", 0, kLastUid})
 
 struct Token {
   std::string id;
@@ -70,12 +68,12 @@ BOOST_DESCRIBE_STRUCT(Token, (),
                       (id, name, uid, user, scope, gpus, state, made, made_by, expires, last_used,
                        last_from, in_clear, revoked, revoked_by, not_kept, user_gone))
 GPUYARD_ABOUT(
-    Token, {"uid", "Whose it is; null: a service's."}, {"gpus", "UUIDs; none: all GPUs."},
-    {"state", "\"good\", \"expired\" or \"revoked\"."}, {"expires", "Null: never."},
-    {"last_used", "Known to the minute."},
-    {"last_from", "The address or user that showed it last."},
-    {"in_clear",
-     "When it was last sent without TLS, where others may have read it: make a new one."},
+    Token, {"uid", "Owner; null: a service."},
+    {"gpus", "UUIDs of the GPUs it is limited to; empty: all GPUs."},
+    {"state", "State: \"good\", \"expired\" or \"revoked\"."}, {"expires", "Expiry; null: never."},
+    {"last_used", "When it was last used, to the minute."},
+    {"last_from", "Address or user that last used it."},
+    {"in_clear", "When it was last sent without TLS and may have been read by others; replace it."},
     {"not_kept",
      "True if its last change is not stored yet: a restart now would undo it. gpuyard "
      "keeps retrying."},
@@ -95,19 +93,19 @@ struct NewToken {
   std::string text;
 };
 BOOST_DESCRIBE_STRUCT(NewToken, (), (schema, token, text))
-GPUYARD_ABOUT(NewToken, {"text", "The token itself, which is told only here and now."})
+GPUYARD_ABOUT(NewToken, {"text", "The token itself; returned only once."})
 
 struct TokenName {
   std::string token;
 };
 BOOST_DESCRIBE_STRUCT(TokenName, (), (token))
-GPUYARD_ABOUT(TokenName, {"token", "The id of a token, or the name of one of the caller's."})
+GPUYARD_ABOUT(TokenName, {"token", "ID of a token, or the name of one of the caller's tokens."})
 
 struct TokensOf {
   std::uint32_t uid = 0;
 };
 BOOST_DESCRIBE_STRUCT(TokensOf, (), (uid))
-GPUYARD_ABOUT(TokensOf, {"uid", "The user whose tokens are meant.", 0, 4294967295.0})
+GPUYARD_ABOUT(TokensOf, {"uid", "Owner of the tokens.", 0, 4294967295.0})
 
 }  // namespace gpuyard::protocol
 

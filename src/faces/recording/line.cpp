@@ -51,10 +51,10 @@ std::string text_of(const Line& line) {
 
 Result<Header> parse_header(std::string_view text) {
   auto header = json::from_json<Header>(text, json::UnknownFields::ignore);
-  if (!header) return Error{Errc::invalid, "this is no recording of gpuyard's"};
+  if (!header) return Error{Errc::invalid, "not a gpuyard recording"};
   if (header->gpuyard_recording != kFormat) {
     return Error{Errc::unsupported,
-                 fmt::format("this recording has format {}; this program reads format {}",
+                 fmt::format("the recording has format {}, but this program reads format {}",
                              header->gpuyard_recording, kFormat)};
   }
   return header;

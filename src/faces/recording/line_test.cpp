@@ -67,9 +67,9 @@ TEST(Recorder, AGpuThatStopsAnsweringIsToldWithWhy) {
   auto gpu = device(0, "GPU-a");
   static_cast<void>(recorder.lines_of(snapshot({gpu}), seconds(0)));
   gpu.condition = DeviceCondition::unresponsive;
-  gpu.why = "no answer for 2.0 s";
+  gpu.why = "last reading 2.0 s old";
   EXPECT_EQ(recorder.lines_of(snapshot({gpu}), seconds(1)),
-            R"({"t_ms":1000,"gpu":0,"condition":"unresponsive","why":"no answer for 2.0 s"})"
+            R"({"t_ms":1000,"gpu":0,"condition":"unresponsive","why":"last reading 2.0 s old"})"
             "\n");
 }
 

@@ -31,7 +31,7 @@ Result<std::optional<std::string>> Player::next_line() {
   }
   ++line_number_;
   if (file_.bad()) return complaint("reading failed");
-  if (file_.fail()) return complaint(fmt::format("a line of more than {} bytes", kMaxLine));
+  if (file_.fail()) return complaint(fmt::format("a line is longer than {} bytes", kMaxLine));
   return std::optional(std::string(buffer_.data(), length - 1));
 }
 
@@ -44,7 +44,7 @@ Result<void> Player::rewind() {
   for (PlayedGpu& gpu : gpus_) gpu = PlayedGpu{gpu.identity, false, {}, "", {}};
   const auto first = next_line();
   if (!first) return first.error();
-  if (!*first) return complaint("this is no recording of gpuyard's");
+  if (!*first) return complaint("not a gpuyard recording");
   auto header = parse_header(**first);
   if (!header) return Error{header.error().code, path_ + ": " + header.error().message};
   header_ = *std::move(header);
@@ -60,7 +60,7 @@ Result<void> Player::scan() {
     const auto line = parse_line(**text);
     if (!line) return complaint(line.error().message);
     const Duration at = std::chrono::milliseconds(line->t_ms);
-    if (at < length_) return complaint("goes back in time");
+    if (at < length_) return complaint("its time goes backwards");
     length_ = at;
     if (auto played = play(*line); !played) return played;
   }
@@ -91,7 +91,7 @@ Result<void> Player::play(const Line& line) {
   if (line.gpus) occur(*line.gpus);
   if (!line.gpu) return {};
   PlayedGpu* gpu = at_index(*line.gpu);
-  if (gpu == nullptr) return complaint(fmt::format("there is no GPU {} at this point", *line.gpu));
+  if (gpu == nullptr) return complaint(fmt::format("no GPU {} at this point", *line.gpu));
   if (line.condition) {
     gpu->condition = *line.condition;
     gpu->why = line.why.value_or("");

@@ -75,18 +75,18 @@ TEST(Player, SaysFileAndLineOfWhatIsWrong) {
     return message.substr(std::min(file.path().size(), message.size()));
   };
   const std::string header = ten_seconds().substr(0, ten_seconds().find('\n') + 1);
-  EXPECT_EQ(problem_of("hello\n"), ": this is no recording of gpuyard's");
+  EXPECT_EQ(problem_of("hello\n"), ": not a gpuyard recording");
   EXPECT_EQ(problem_of("{\"gpuyard_recording\":9,\"began_at\":\"\",\"simulated\":false,"
                        "\"driver\":{}}\n"),
-            ": this recording has format 9; this program reads format 1");
+            ": the recording has format 9, but this program reads format 1");
   EXPECT_EQ(problem_of(header + "{\"t_ms\":\n").substr(0, 3), ":2:");
-  EXPECT_EQ(problem_of(header + "{\"t_ms\":5}\n{\"t_ms\":4}\n"), ":3: goes back in time");
+  EXPECT_EQ(problem_of(header + "{\"t_ms\":5}\n{\"t_ms\":4}\n"), ":3: its time goes backwards");
   for (const char* absurd : {"-1", "9223372036854775807"}) {
     EXPECT_EQ(problem_of(header + "{\"t_ms\":" + absurd + "}\n"), ":2: /t_ms: out of range");
   }
-  EXPECT_EQ(problem_of(header + "{\"t_ms\":5,\"gpu\":7}\n"), ":2: there is no GPU 7 at this point");
+  EXPECT_EQ(problem_of(header + "{\"t_ms\":5,\"gpu\":7}\n"), ":2: no GPU 7 at this point");
   EXPECT_EQ(problem_of(header + std::string(kMaxLine + 10, 'x') + "\n"),
-            ":2: a line of more than 1048576 bytes");
+            ":2: a line is longer than 1048576 bytes");
 }
 
 TEST(Player, AFileThatIsNotThereIsNamed) {

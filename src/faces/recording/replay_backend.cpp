@@ -22,7 +22,7 @@ DeviceInfo info_of(const PlayedGpu& gpu, std::uint32_t index) {
 
 Missing why_gone(const PlayedGpu& gpu) {
   if (!gpu.there) {
-    return {MissingReason::device_lost, "it was not there when this was recorded"};
+    return {MissingReason::device_lost, "not present when this was recorded"};
   }
   if (gpu.condition == DeviceCondition::unavailable) return {MissingReason::device_lost, gpu.why};
   return {MissingReason::timed_out, gpu.why};
@@ -66,7 +66,7 @@ Result<std::unique_ptr<Backend>> open_replay(const Replay& replay) {
   if (!player) return std::move(player).error();
   if (replay.from > player->length()) {
     return Error{Errc::invalid,
-                 fmt::format("{} is {:.1f} s long; it cannot begin at {:.1f} s", replay.path,
+                 fmt::format("{} is {:.1f} s long; it cannot start at {:.1f} s", replay.path,
                              std::chrono::duration<double>(player->length()).count(),
                              std::chrono::duration<double>(replay.from).count())};
   }
@@ -113,7 +113,7 @@ Sample ReplayBackend::read_at(const DeviceId& id, ProbeSet probes, TimePoint now
     const PlayedGpu& gpu = gpus[index];
     if (info_of(gpu, index).id == id) return read_of(gpu, probes, now);
   }
-  return missing_sample(probes, {MissingReason::device_lost, "no such GPU was recorded"}, now);
+  return missing_sample(probes, {MissingReason::device_lost, "this GPU was not recorded"}, now);
 }
 
 }  // namespace gpuyard::recording

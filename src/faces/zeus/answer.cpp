@@ -74,7 +74,7 @@ Result<std::vector<std::uint32_t>> parse_ids(std::string_view text, std::string_
       return Error{Errc::invalid, fmt::format("the list of {} indexes has an empty element", what)};
     }
     const auto id = number_in<std::uint32_t>(element);
-    if (!id) return Error{Errc::invalid, fmt::format("\"{}\" is no {} index", element, what)};
+    if (!id) return Error{Errc::invalid, fmt::format("\"{}\" is not a {} index", element, what)};
     ids.push_back(*id);
   }
   std::ranges::sort(ids);
@@ -103,7 +103,7 @@ Result<std::vector<DeviceInfo>> gpus_named(const Snapshot& snapshot,
     const auto found = std::ranges::find(snapshot.devices, index,
                                          [](const DeviceState& one) { return one.info.index; });
     if (found == snapshot.devices.end()) {
-      return Error{Errc::invalid, fmt::format("there is no GPU {}", index)};
+      return Error{Errc::invalid, fmt::format("GPU {} not found", index)};
     }
     gpus.push_back(found->info);
   }

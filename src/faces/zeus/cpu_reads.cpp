@@ -136,13 +136,13 @@ Result<Ids> cpus_named(const cpu::Energies& known, const std::optional<std::stri
   for (const std::uint32_t id : *wanted) {
     if (std::ranges::find(known.packages, id, &cpu::PackageEnergy::number) ==
         known.packages.end()) {
-      return Error{Errc::invalid, fmt::format("there is no CPU {}", id)};
+      return Error{Errc::invalid, fmt::format("CPU {} not found", id)};
     }
   }
   return wanted;
 }
 
-const Error kGone{Errc::unavailable, "the CPU's counters are gone"};
+const Error kGone{Errc::unavailable, "the CPU's counters are no longer present"};
 
 // Fills `to` if it is wanted and exists; an error only if it cannot be read.
 Result<void> put(std::optional<std::int64_t>& to, bool wanted,
@@ -197,10 +197,10 @@ std::optional<std::map<std::string, T>> gather(const Ids& ids, const Answer& ans
 
 Result<void> may_see_cpus(const Context& context, const http::Request& request) {
   if (context.cpu_over_tcp || request.peer.kind == http::Peer::Kind::unix_socket) return {};
-  return Error{Errc::denied,
-               "the energy of CPUs tells what they compute, so that over TCP there is none; with "
-               "[zeus] cpu_over_tcp = true in gpuyard's configuration whole joules are told, once "
-               "a second"};
+  return Error{
+      Errc::denied,
+      "CPU energy reveals what the CPUs compute, so it is not available over TCP; with [zeus] "
+      "cpu_over_tcp = true in gpuyard's configuration, whole joules are available once per second"};
 }
 
 CpuSight sight_of(Context& context, const http::Request& request) {

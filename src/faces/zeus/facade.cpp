@@ -13,7 +13,7 @@ namespace {
 
 http::Response wrong_method(const http::Request& request, http::Method allowed) {
   http::Response response =
-      error_response(405, fmt::format("{} does not take {}; it takes {}", request.path,
+      error_response(405, fmt::format("{} does not support {}; it supports {}", request.path,
                                       http::name_of(request.method), http::name_of(allowed)));
   response.headers.push_back({"Allow", std::string(http::name_of(allowed))});
   return response;
@@ -39,7 +39,7 @@ void Facade::handle(http::Request request, http::Reply reply) {
     if (route.method != request.method) return answer.send(wrong_method(request, route.method));
     return dispatch(route, std::make_shared<const http::Request>(std::move(request)), answer);
   }
-  answer.refuse(404, fmt::format("zeusd's protocol has no {}", request.path));
+  answer.refuse(404, fmt::format("unknown path in zeusd's protocol: {}", request.path));
 }
 
 void Facade::dispatch(const Route& route, std::shared_ptr<const http::Request> request,
@@ -205,7 +205,7 @@ void get_time(Context& context, const Nothing&, const Call& call) {
 }
 
 void whoami(Context&, const Nothing&, const Call& call) {
-  call.answer.refuse(404, "there are no tokens here: whoever may connect is known by its uid");
+  call.answer.refuse(404, "tokens are not used here: clients are identified by their UID");
 }
 
 }  // namespace gpuyard::zeus

@@ -42,7 +42,7 @@ BOOST_DESCRIBE_STRUCT(Power, (), (timestamp_ms, power_mw))
 
 Result<std::int64_t> number(const DeviceState& device, Metric metric) {
   const Reading* reading = device.sample.find(metric);
-  if (reading == nullptr) return Error{Errc::unavailable, "it was not read: " + device.why};
+  if (reading == nullptr) return Error{Errc::unavailable, "not read: " + device.why};
   if (const Missing* missing = reading->missing()) return error_of(*missing);
   return *reading->number();
 }
@@ -82,7 +82,8 @@ template <class T>
 Result<T> read_of(const Snapshot& fresh, const DeviceId& id, Of<T> of) {
   const auto device =
       std::ranges::find(fresh.devices, id, [](const DeviceState& one) { return one.info.id; });
-  if (device == fresh.devices.end()) return Error{Errc::device_lost, "the GPU is gone"};
+  if (device == fresh.devices.end())
+    return Error{Errc::device_lost, "the GPU is no longer present"};
   return of(*device);
 }
 

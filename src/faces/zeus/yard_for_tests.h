@@ -10,7 +10,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/json_reader.h"
 #include "base/manual_loop_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "cpu/rapl_tree_for_tests.h"
