@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
     if (gpu.joules) {
       std::cout << *gpu.joules << " J";
     } else {
-      std::cout << "energy not known";
+      std::cout << "energy unknown";
     }
     if (gpu.mean_watts) std::cout << ", mean " << *gpu.mean_watts << " W";
     if (gpu.peak_watts) std::cout << ", peak " << *gpu.peak_watts << " W";
@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
     std::cout << (used.partial ? "at least " : "") << *used.joules << " J in " << used.seconds
               << " s\n";
   } else {
-    std::cout << "energy not known in " << used.seconds << " s\n";
+    std::cout << "energy unknown in " << used.seconds << " s\n";
   }
   return 0;
 }

@@ -27,9 +27,9 @@ int main() {
   for (const gpuyard::Device& gpu : monitor->inventory()) {
     const auto verdict = gpu.health.verdict;
     std::cout << "GPU " << gpu.index << " (" << gpu.name
-              << "): " << (verdict ? name_of(*verdict) : "not known") << '\n';
+              << "): " << (verdict ? name_of(*verdict) : "unknown") << '\n';
     for (const std::string& reason : gpu.health.reasons) std::cout << "  " << reason << '\n';
-    // A bad GPU outweighs one whose health is not known.
+    // A bad GPU outweighs one whose health is unknown.
     const int own = status_of(verdict);
     status = status == 1 || own == 1 ? 1 : std::max(status, own);
   }

@@ -55,6 +55,6 @@ int main() {
     all += (all.empty() ? "GPU " : ", GPU ") + std::to_string(gpu.index) +
            (gpu.leased ? " leased" : " free");
   }
-  say(all + (pool->pending_claimers() == 0 ? "; nobody waits" : "; somebody waits"));
+  say(all + (pool->pending_claimers() == 0 ? "; no claims are waiting" : "; claims are waiting"));
   return 0;
 }

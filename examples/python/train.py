@@ -54,7 +54,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--points", type=int, default=5000)
     parser.add_argument("--gpus", type=int, default=1)
-    parser.add_argument("--wait", default="10m", help="for the GPUs; then it gives up")
+    parser.add_argument("--wait", default="10m", help="longest time to wait for the GPUs")
     chosen = parser.parse_args()
 
     chance = random.Random(1)
@@ -72,7 +72,7 @@ def main():
     right = sum((network.forward(x, y)[1] > 0.5) == bool(wanted) for x, y, wanted in data)
     print(f"{100 * right / len(data):.0f} % right")
     if whole.joules is None:
-        print(f"energy not known: {whole.why}")
+        print(f"energy unknown: {whole.why}")
     else:
         print(f"{whole.joules:.1f} J, {whole.co2(grid=300):.4f} g CO2 at 300 g/kWh")
 

@@ -1,11 +1,11 @@
-"""gpuyard: lease GPUs, measure their energy, watch and set them.
+"""gpuyard: lease GPUs, measure their energy, watch them and change their settings.
 
     with gpuyard.lease(2, min_free="40G", wait="10m") as lease: ...
     with gpuyard.energy() as e: train()
     print(e.joules)
 
-A Yard asks the daemon of another machine: gpuyard.Yard("ssh://dgx1"). gpuyard.aio has the same for
-asyncio. Everything is imported when it is first used.
+gpuyard.Yard("ssh://dgx1") connects to the daemon of another machine. gpuyard.aio is the same for
+asyncio. Modules are imported when they are first used.
 """
 
 from __future__ import annotations

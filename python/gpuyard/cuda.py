@@ -1,6 +1,6 @@
-"""Which GPUs CUDA gives this process, and whether it is too late to change that.
+"""The GPUs that CUDA gives this process, and whether that can still be changed.
 
-Imports no framework: what is not in sys.modules has initialised nothing.
+Imports no framework: one that is not in sys.modules has not initialised CUDA.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def _tensorflow(module: Any) -> bool:
 
 
 def _jax(module: Any) -> bool:
-    # JAX on a CPU has a backend, too, and is no reason to refuse.
+    # JAX on a CPU has a backend, too, which does not use CUDA.
     return any(name in ("cuda", "gpu", "rocm") for name in module._backends)
 
 
 def _cupy(module: Any) -> bool:
-    # Asks the driver for the present context; where there is none it says 0, or that it is not
-    # initialised, and initialises nothing.
+    # Reads the current context from the driver. Without one it returns 0, or the error that CUDA is
+    # not initialised; it initialises nothing.
     return bool(module.ctxGetCurrent())
 
 
@@ -53,7 +53,7 @@ _FRAMEWORKS: Sequence[tuple[str, str, Callable[[Any], bool]]] = (
 
 
 def initialised_by() -> Optional[str]:
-    """What has initialised CUDA in this process, in words; None: nothing that can be seen."""
+    """The library that has initialised CUDA in this process; None: none was found."""
     for name, module, has_initialised in _FRAMEWORKS:
         loaded = sys.modules.get(module)
         if loaded is None:
@@ -61,13 +61,13 @@ def initialised_by() -> Optional[str]:
         try:
             if has_initialised(loaded):
                 return name
-        except Exception:  # another version keeps it elsewhere; the next check may see it
+        except Exception:  # another version stores it elsewhere; the next check may find it
             continue
     return "a library" if _has_open("/dev/nvidia-uvm") else None
 
 
 def _has_open(device: str) -> bool:
-    """CUDA opens this device when it is initialised; NVML, which only watches, does not."""
+    """CUDA opens this device when it is initialised; NVML, which only monitors, does not."""
     try:
         for number in os.listdir("/proc/self/fd"):
             try:
@@ -81,8 +81,8 @@ def _has_open(device: str) -> bool:
 
 
 class _Visible:
-    """The variables of the leases that this process holds: the newest decides. Leases may end in
-    any order; with the last one the values of before are back."""
+    """The environment variables of this process's leases; those of the newest are set. Leases may
+    end in any order; the end of the last one restores the original values."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -121,9 +121,9 @@ visible = _Visible()
 
 
 def my_gpus(environment: Optional[Mapping[str, str]] = None) -> Optional[list[str]]:
-    """The GPUs that CUDA gives this process, as its environment names them: UUIDs, also shortened,
-    or indexes. None: all of them. As CUDA does, it stops at the first name that is none, gives one
-    MIG instance alone, here as its GPU, and gives nothing if a GPU is named twice."""
+    """The GPUs that CUDA gives this process, as named in its environment: UUIDs, which may be
+    shortened, or indexes. None: all GPUs. As in CUDA, an invalid name ends the list, a MIG instance
+    stands alone, here as its GPU, and the list is empty if it names a GPU twice."""
     text = (os.environ if environment is None else environment).get(VISIBLE)
     if text is None:
         return None
@@ -141,16 +141,16 @@ def my_gpus(environment: Optional[Mapping[str, str]] = None) -> Optional[list[st
 
 
 def why_no_gpu(environment: Optional[Mapping[str, str]] = None) -> str:
-    """What to say where my_gpus() is empty, or names GPUs that the daemon does not have."""
+    """The message if my_gpus() is empty, or names GPUs that the daemon does not have."""
     text = (os.environ if environment is None else environment).get(VISIBLE, "")
     said = f"{VISIBLE}={text!r}"
     if text.strip().startswith("MIG-"):
-        return f"{said} is a MIG instance, and its GPU is not known"
-    return f"{said} shows this program no GPU"
+        return f"{said} is a MIG instance of an unknown GPU"
+    return f"{said} makes no GPU visible to this process"
 
 
 def is_mine(index: Optional[int], uuid: str, names: Optional[Sequence[str]]) -> bool:
-    """Whether a GPU of the daemon is among the names that my_gpus() gave."""
+    """Whether a GPU of the daemon is among the names that my_gpus() returned."""
     if names is None:
         return True
     return any(uuid.startswith(name) if name.startswith("GPU-") else name == str(index)

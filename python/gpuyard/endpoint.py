@@ -1,7 +1,7 @@
-"""Where a daemon is, from what a user calls it: a URL or the path of a socket. Reads no file.
+"""Parses the address of a daemon: a URL or a socket path. Reads no file.
 
-The rules are those of the program: nothing gets through that ssh, or a shell that ssh starts, could
-take for something else.
+The rules are those of the program: nothing passes that ssh, or a shell started by ssh, could
+misinterpret.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from .errors import Invalid
 
 HTTPS_PORT = 9411
 FORMS = "ssh://[user@]host[:port], https://host[:port], unix:///path, or a name in hosts.toml"
+_FORM_OF = {"ssh": "ssh://[user@]host[:port][/path/of/gpuyard]", "https": "https://host[:port]"}
 
-_LONGEST_PATH = 107  # bytes that the kernel takes for the name of a Unix socket
+_LONGEST_PATH = 107  # bytes, the kernel's limit for a Unix socket
 # The first character is not '-', which would make it an option of ssh.
 _HOST = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]{0,254}\Z")
 _SIX = re.compile(r"[A-Za-z0-9:.]{1,255}\Z")
@@ -30,20 +31,21 @@ _PIN = re.compile(r"sha256//[A-Za-z0-9+/]{43}=\Z")
 
 
 class Endpoint(NamedTuple):
-    """One daemon. `kind` is "unix", "tcp", "https" or "ssh"; what it does not have is "" or 0."""
+    """The address of a daemon. `kind` is "unix", "tcp", "https" or "ssh"; unused fields are "" or
+    0."""
 
     kind: str
-    path: str = ""  # of a Unix socket; of the program at the other end of ssh
+    path: str = ""  # of a Unix socket, or of the program on the other side of ssh
     host: str = ""
     port: int = 0
     user: str = ""
     pin: str = ""
     token: str = ""
-    ca_file: str = ""  # who signs its certificate, besides those the system trusts
+    ca_file: str = ""  # trusted certificates, besides those of the system
 
     @property
     def name(self) -> str:
-        """As people call it, without its token."""
+        """The address as text, without the token."""
         if self.kind == "unix":
             return self.path
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -54,19 +56,19 @@ class Endpoint(NamedTuple):
 
     @property
     def host_field(self) -> str:
-        """What stands in the Host field of a request."""
+        """The Host header of a request."""
         if self.kind in ("unix", "ssh"):
             return "localhost"
         return self.name.split("//", 1)[1]
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it may be on another machine, so that its daemon does not see this process."""
+        """Whether it may be on another machine, where the daemon does not see this process."""
         return self.kind != "unix"
 
 
 def parse(address: str) -> Endpoint:
-    """A URL, the path of a socket, or ADDRESS:PORT as `gpuyard serve --listen` has it."""
+    """Parses a URL, a socket path, or ADDRESS:PORT as in `gpuyard serve --listen`."""
     if address.startswith("ssh://"):
         return parse_ssh(address)
     if address.startswith("https://"):
@@ -79,25 +81,25 @@ def parse(address: str) -> Endpoint:
     if "/" in address:
         return _unix(address, address)
     host, port = _split_host(address, address)
-    return Endpoint("tcp", host=host, port=port or _refuse(address, f"it is {FORMS}"))
+    return Endpoint("tcp", host=host, port=port or _refuse(address, f"expected {FORMS}"))
 
 
 def parse_ssh(url: str) -> Endpoint:
-    """ssh://[user@]host[:port][/path/of/gpuyard]; a path "/~/..." is in the user's home there."""
+    """ssh://[user@]host[:port][/path/of/gpuyard]; "/~/" is the home directory on that host."""
     rest, slash, path = url[len("ssh://"):].partition("/")
     program = slash + path if path else ""
     user = ""
     if "@" in rest:
         user, _, rest = rest.rpartition("@")
         if ":" in user:
-            _refuse(url, "a password has no place in it; `ssh-copy-id` makes it unnecessary")
+            _refuse(url, "it must not contain a password; set up a key with `ssh-copy-id`")
         if not _USER.match(user):
-            _refuse(url, "a user has letters, digits, '.', '_', '+', '-' and '@', and may follow a "
-                         "domain and a backslash")
+            _refuse(url, "the user may contain letters, digits, '.', '_', '+', '-' and '@', after "
+                         "an optional domain and backslash")
     host, port = _split_host(url, rest)
     if program and not _PROGRAM.match(program):
-        _refuse(url, "the path is that of the program gpuyard there, of letters, digits, '.', "
-                     "'_', '+', '-' and '@', in the home directory if it begins with /~/")
+        _refuse(url, "the path must lead to the gpuyard program and may contain letters, digits, "
+                     "'.', '_', '+', '-' and '@'; /~/ at its start is the home directory")
     return Endpoint("ssh", path=program, host=host, port=port, user=user)
 
 
@@ -107,14 +109,14 @@ def parse_https(url: str) -> Endpoint:
     if rest.endswith("/"):
         rest = rest[:-1]
     if "@" in rest:
-        _refuse(url, "a token has no place in it; GPUYARD_TOKEN has")
+        _refuse(url, "it must not contain a token; use GPUYARD_TOKEN")
     host, port = _split_host(url, rest)
-    # Each host has one name, by which its pin and its token are found.
+    # One spelling for each host, because its pin and its token are found by name.
     host = host.lower()
     if host.endswith("."):
         host = host[:-1]
     if not host or host.endswith("."):
-        _refuse(url, "a host has no empty part")
+        _refuse(url, "the host must not have an empty part")
     return Endpoint("https", host=host, port=port or HTTPS_PORT)
 
 
@@ -135,15 +137,16 @@ def is_pin(text: str) -> bool:
 
 def _unix(address: str, path: str) -> Endpoint:
     if not path.startswith("/") and address.startswith("unix:"):
-        _refuse(address, "the path of a socket begins with /, as in "
-                         "unix:///run/gpuyard/gpuyard.sock")
-    if "\0" in path or len(path.encode("utf-8", "surrogateescape")) > _LONGEST_PATH:
-        _refuse(address, f"the path of a socket has at most {_LONGEST_PATH} bytes")
+        raise Invalid(f'"{address}": a socket path must begin with /, as in '
+                      "unix:///run/gpuyard/gpuyard.sock")
+    size = len(path.encode("utf-8", "surrogateescape"))
+    if "\0" in path or size > _LONGEST_PATH:
+        raise Invalid(f"a socket path must be 1 to {_LONGEST_PATH} bytes; '{path}' has {size}")
     return Endpoint("unix", path=path)
 
 
 def _split_host(url: str, text: str) -> tuple[str, int]:
-    """Host and port; port 0: none was said."""
+    """Host and port; port 0: none given."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         good = bool(bracket) and bool(_SIX.match(host))
@@ -152,14 +155,15 @@ def _split_host(url: str, text: str) -> tuple[str, int]:
         rest = colon + port
         good = bool(_HOST.match(host))
     if not good:
-        _refuse(url, "a host has letters, digits, '.', '_' and '-', the last not in front, or it "
-                     "is an IPv6 address in brackets")
+        _refuse(url, "the host may contain letters, digits, '.', '_' and '-' (not first), or be an "
+                     "IPv6 address in brackets")
     if not rest:
         return host, 0
     if not rest.startswith(":") or not _PORT.match(rest[1:]) or not 0 < int(rest[1:]) < 65536:
-        _refuse(url, "a port from 1 to 65535 may follow the host, and nothing else")
+        _refuse(url, "only a port from 1 to 65535 may follow the host")
     return host, int(rest[1:])
 
 
 def _refuse(address: str, why: str) -> NoReturn:
-    raise Invalid(f"{address!r} is no place of a daemon: {why}")
+    form = _FORM_OF.get(address.partition("://")[0], "daemon address")
+    raise Invalid(f'"{address}" is not a valid {form}: {why}')

@@ -1,6 +1,6 @@
-"""What can go wrong, as one tree: a class for each reaction of a caller, not for each cause.
+"""The exceptions of this package: a class for each reaction of a caller, not for each cause.
 
-The message is the daemon's own where the daemon has spoken, and says what to do next.
+If the daemon sent a message, the exception has it. Messages say what to do next.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import re
 from typing import Any, Mapping, Optional, cast
 
 
-# What a terminal obeys or hides, and halves of a character that no encoding takes.
+# Characters that control a terminal or are hidden by it, and surrogates, which cannot be encoded.
 _HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
                      "\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """The text with a '?' for each hidden character: a terminal or a log may get it."""
+    """The text with a '?' for each hidden character, safe for a terminal or a log."""
     return _HIDDEN.sub("?", text)
 
 
@@ -23,15 +23,15 @@ class Error(Exception):
     """Every error of this package. `message` says what happened and what to do next."""
 
     code = "internal"
-    # Of the answer that said so; None: no answer came.
+    # HTTP status of the response; None: there was none.
     status: Optional[int] = None
-    # Whether somebody was there at all: then it may only be starting, or ending.
+    # Whether a daemon was reached at all: it may only be starting or stopping.
     reached = False
-    # After how many seconds the daemon wants to be asked again; None: it did not say.
+    # Seconds to wait before trying again, from Retry-After; None: not given.
     again: Optional[float] = None
-    # Whether it still reads what it has kept, so that nothing was done yet.
+    # Whether the daemon is still reading its stored state, so that nothing was done yet.
     reading = False
-    # What a caller does about an error of this kind if the daemon did not say.
+    # Advice for errors of this kind, added to a message that lacks it.
     next_step = ""
 
     def __init__(self, message: str) -> None:
@@ -40,13 +40,13 @@ class Error(Exception):
 
 
 class Unsupported(Error):
-    """This GPU, driver or platform cannot do it; asking again will not help."""
+    """The GPU, driver or platform does not support this; trying again will not help."""
 
     code = "unsupported"
 
 
 class NotFound(Error):
-    """The thing that was named is not there."""
+    """The named GPU, lease, host or other thing does not exist."""
 
     code = "not_found"
 
@@ -58,48 +58,48 @@ class Denied(Error):
 
 
 class Conflict(Error):
-    """Another user or program has it."""
+    """The request conflicts with another user or program, or with the current state."""
 
     code = "conflict"
 
 
 class Invalid(Error):
-    """The request itself is wrong."""
+    """The request itself is invalid."""
 
     code = "invalid"
 
 
 class Busy(Error):
-    """A bounded queue is full."""
+    """A queue is full, or you have reached a limit."""
 
     code = "busy"
-    next_step = "Ask again in a few seconds"
+    next_step = "Try again in a few seconds"
 
 
 class Unavailable(Error):
-    """No driver, no GPU, no daemon, or it is shutting down."""
+    """There is no driver, GPU or daemon, or the daemon is shutting down."""
 
     code = "unavailable"
 
 
 class DeviceLost(Error):
-    """The GPU no longer answers."""
+    """The GPU is no longer responding."""
 
     code = "device_lost"
-    next_step = "`gpuyard doctor` says what is wrong with it"
+    next_step = "Run `gpuyard doctor` to find out why"
 
 
 class TimedOut(Error):
-    """The deadline passed first. What was asked may still happen."""
+    """The deadline has passed. The request may still be carried out."""
 
     code = "timed_out"
 
 
 class Internal(Error):
-    """None of the above."""
+    """Any other error, e.g. an invalid response."""
 
     code = "internal"
-    next_step = "The daemon's log may say more"
+    next_step = "Check the daemon's log"
 
 
 _BY_CODE: Mapping[str, type[Error]] = {
@@ -108,8 +108,8 @@ _BY_CODE: Mapping[str, type[Error]] = {
                  TimedOut, Internal)
 }
 
-# What a status means where the answer has no code of its own. 503 is `unavailable`, as in the
-# daemon; only the code tells `busy` from it.
+# The error for a status, if the response has no code. 503 is `unavailable`, as in the daemon; only
+# the code distinguishes `busy`.
 _BY_STATUS: Mapping[int, type[Error]] = {
     400: Invalid, 401: Denied, 403: Denied, 404: NotFound, 409: Conflict, 422: Unsupported,
     429: Busy, 502: DeviceLost, 503: Unavailable, 504: TimedOut,
@@ -123,13 +123,13 @@ def _with_next_step(message: str, next_step: str) -> str:
 
 
 def error_of(code: str, message: str) -> Error:
-    """An error by the daemon's own word for it. An unknown word is `internal`."""
+    """The error for a code of the daemon. An unknown code is `internal`."""
     return _BY_CODE.get(code, Internal)(message)
 
 
 def in_words(message: str) -> str:
-    """Says "among: ..." for "body: /among/1: ...": the daemon names the place in a body that the
-    user did not write."""
+    """Turns "body: /among/1: ..." into "among: ...": the daemon names a path in a JSON body that
+    the user did not write."""
     of_body = message.startswith("body: /")
     if of_body and re.match(r"body: /[a-z_]", message):
         message = message[len("body: "):]
@@ -137,19 +137,20 @@ def in_words(message: str) -> str:
     return re.sub(place, r"\1\2: ", message)
 
 
-_MOST_OF_BODY = 1000  # letters of one that is no error of the daemon's
+_MOST_OF_BODY = 1000  # characters of a body that is not an error of the daemon
 
 
 def _redirected(status: int, to: str) -> Error:
-    """No daemon answers so: a proxy in front of it does, or the address is another server's."""
-    return Invalid(f"the server redirects: status {status}{', to ' if to else ''}"
-                   f"{to[:_MOST_OF_BODY]}. No redirect is followed, because it would send the "
-                   "token to another server; name the daemon's own address")
+    """The daemon never redirects: a proxy does, or the address is that of another server."""
+    return Invalid(f"the server redirected the request with status {status}"
+                   f"{', to ' if to else ''}{to[:_MOST_OF_BODY]}. Redirects are not followed, "
+                   "because that would send the token to another server; use the daemon's own "
+                   "address")
 
 
 def error_of_answer(status: int, body: bytes, fields: Optional[Mapping[str, str]] = None) -> Error:
     """Reads {"error": {"code", "message"}} or {"detail": message}; else the body is the message.
-    `fields`: of the answer, with names in small letters."""
+    `fields`: the response's header fields, with lower-case names."""
     fields = fields or {}
     error = (_redirected(status, fields.get("location", "")) if status // 100 == 3
              else _refused(status, body))
@@ -182,9 +183,9 @@ def _refused(status: int, body: bytes) -> Error:
         text = said["message"]
     if isinstance(said.get("code"), str):
         kind = _BY_CODE.get(said["code"], kind)
-    return kind(in_words(text) or f"the daemon answered {status} and did not say why")
+    return kind(in_words(text) or f"the daemon responded with status {status} and no message")
 
 
 def passes(error: Error) -> bool:
-    """Whether it passes once the daemon is back or ready: then ask again."""
+    """Whether to try again: the error passes once the daemon is back or ready."""
     return isinstance(error, (Unavailable, TimedOut, Busy))

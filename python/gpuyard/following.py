@@ -1,5 +1,5 @@
-"""Follows the daemon's events across its restarts, without any I/O: each once and in order, or it
-says that some are lost."""
+"""Follows the daemon's events across its restarts, without any I/O. Each event comes once and in
+order, or the event "lost" comes instead."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .plans import Gpus, gpus_text, query
 from .sse import ServerEvent
 
 RETRY_AFTER = 1.0  # seconds
-# How long a stream may be silent before the daemon counts as away. It writes every 15 s.
+# Seconds of silence after which the daemon counts as unavailable. It writes every 15 s.
 LONGEST_QUIET = 40.0
 
 
 class Event(NamedTuple):
-    """What happened, or what became of the connection.
+    """An event of the daemon, or a change of the connection.
 
-    `kind` is "happened": name, id and data say what; "away": the daemon does not answer, `why` says
-    it, and it is asked again until it does; "back": it answers again, and nothing was missed unless
-    "lost" follows; "lost": it no longer knows what followed the last event, and all that it knows
-    comes now.
+    `kind` is "happened": an event of the daemon, with name, id and data; "away": the daemon is not
+    responding, `why` has the error, and the client keeps reconnecting; "back": it is responding
+    again, and no event was missed unless "lost" follows; "lost": it no longer has the events after
+    the last one, and all events that it has follow.
     """
 
     kind: str
@@ -32,7 +32,8 @@ class Event(NamedTuple):
 
 
 class Follower:
-    """What to ask and what to tell. The one who does the I/O calls opened(), take() and broke()."""
+    """Decides what to request and which events to return. The I/O calls opened(), take() and
+    broke()."""
 
     def __init__(self, daemon: str, since: str = "", gpus: Optional[Gpus] = None) -> None:
         self._daemon = daemon
@@ -53,15 +54,15 @@ class Follower:
         return Event("back", id=self.last) if was_away else None
 
     def take(self, event: ServerEvent) -> Optional[Event]:
-        """What is to be told. After "lost" the stream is opened anew."""
-        anew = event.name == "resync"
-        if anew and self.last:
+        """The event for the caller, if any. After "lost" the stream has to be opened again."""
+        resync = event.name == "resync"
+        if resync and self.last:
             self.last, self._since = "", "oldest"
             return Event("lost")
         if event.id:
             self.last = self._since = event.id
-        if anew:
-            return None  # where a new listener begins
+        if resync:
+            return None  # the start of a new listener
         try:
             data = json.loads(event.data)
         except ValueError:
@@ -69,8 +70,8 @@ class Follower:
         return Event("happened", event.name, event.id, data)
 
     def broke(self, error: Error) -> Optional[Event]:
-        """A stream has ended, or could not be opened. Raises the error if it is the end: a first
-        failure is no interruption, and neither is a refusal."""
+        """A stream has ended, or could not be opened. Raises an error that is final: one before the
+        first connection, or a refusal."""
         if not self._listened or not passes(error):
             raise error
         if self._away:
@@ -79,9 +80,9 @@ class Follower:
         return Event("away", id=self.last, why=error.message)
 
     def ended(self) -> Error:
-        return Unavailable(f"the daemon at {self._daemon} has ended")
+        return Unavailable(f"the daemon at {self._daemon} has stopped")
 
     def silent(self) -> Error:
-        return TimedOut(f"nothing comes from the daemon at {self._daemon}")
+        return TimedOut(f"no data from the daemon at {self._daemon}")
 
 

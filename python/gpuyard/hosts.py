@@ -1,5 +1,5 @@
-"""The daemon that somebody means: by what the program says, the environment, hosts.toml, and what
-listens on this machine. The order and the refusals are those of the program gpuyard.
+"""Finds the daemon to use: from the argument of the caller, the environment, hosts.toml and the
+sockets of this machine. The order and the errors are those of the program gpuyard.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 class Environment(NamedTuple):
-    """The part of the environment that decides; a test makes its own."""
+    """The user and the environment variables; a test makes its own."""
 
     uid: int
     variables: Mapping[str, str]
@@ -46,8 +46,8 @@ class Environment(NamedTuple):
 
 def daemon_meant(host: str, token_file: str = "", environment: Environment | None = None
                  ) -> Endpoint:
-    """The daemon that `host` names; "": what GPUYARD_HOST or GPUYARD_SOCKET name, else the one of
-    this machine. Nothing is asked of it yet.
+    """The address of the daemon `host`; "": that of GPUYARD_HOST or GPUYARD_SOCKET, or of the
+    daemon on this machine. Sends no request.
     """
     env = environment or Environment.of_process()
     named = host or env.get("GPUYARD_HOST")
@@ -58,23 +58,21 @@ def daemon_meant(host: str, token_file: str = "", environment: Environment | Non
         return _daemon_of_this_machine(env)
     found = _with_keys(_address_of(named, env), token_file, env)
     if not host and in_socket and places.parse(in_socket).name != found.name:
-        raise Invalid("GPUYARD_HOST and GPUYARD_SOCKET say two different things about whom to "
-                      "ask; leave one of them out")
+        raise Invalid("GPUYARD_HOST and GPUYARD_SOCKET select different daemons; omit one of them")
     return found
 
 
 def _address_of(host: str, env: Environment) -> Endpoint:
     if "://" in host:
         if not host.startswith(("ssh://", "https://", "unix://")):
-            raise Invalid(f"{host!r} is no host: it is {places.FORMS}")
+            raise Invalid(f'"{host}" is not a valid host: expected {places.FORMS}')
         return places.parse(host)
     if not places.is_host_name(host):
-        raise Invalid(f"{host!r} is no host: it is {places.FORMS}")
+        raise Invalid(f'"{host}" is not a valid host: expected {places.FORMS}')
     file = env.hosts_file
     known = read_hosts(file, env.uid)
     if host not in known:
-        raise NotFound(f"{file} does not name a host {host}; to reach it as ssh does, say "
-                       f"ssh://{host}")
+        raise NotFound(f"{file} has no host {host}; to connect over ssh, use ssh://{host}")
     try:
         return places.parse(known[host].url)
     except Error as error:
@@ -84,13 +82,13 @@ def _address_of(host: str, env: Environment) -> Endpoint:
 def _with_keys(found: Endpoint, token_file: str, env: Environment) -> Endpoint:
     """Adds the pin and the token to an https endpoint."""
     if found.kind == "unix" and not hasattr(socket, "AF_UNIX"):
-        raise Unsupported(f"this system has no Unix sockets, so {found.path} is not here; name a "
-                          f"host: {places.FORMS}")
+        raise Unsupported(f"this system has no Unix sockets such as {found.path}; name a host: "
+                          f"{places.FORMS}")
     if found.kind != "https":
         return found
     known = _entry_of(found, env)
     if env.get("GPUYARD_TOKEN") and env.get("GPUYARD_TOKEN_FILE") and not token_file:
-        raise Invalid("GPUYARD_TOKEN and GPUYARD_TOKEN_FILE are both set; leave one of them out")
+        raise Invalid("GPUYARD_TOKEN and GPUYARD_TOKEN_FILE are both set; unset one of them")
     token = "" if token_file else env.get("GPUYARD_TOKEN")
     source = "GPUYARD_TOKEN"
     if not token:
@@ -107,16 +105,16 @@ def _with_keys(found: Endpoint, token_file: str, env: Environment) -> Endpoint:
 
 
 def _entry_of(found: Endpoint, env: Environment) -> Host:
-    """What hosts.toml says of this host, under whatever name. Entries that differ are refused: it
-    could be the one without the pin that counts."""
+    """The entry of this host in hosts.toml, under any name. Entries that differ are refused,
+    because the one without the pin could apply."""
     known, known_as = Host(""), ""
     for name, one in read_hosts(env.hosts_file, env.uid).items():
         if not _is_url_of(one.url, found):
             continue
         if known_as and known[1:] != one[1:]:
             raise Invalid(f"{env.hosts_file}: {known_as} and {name} are the same host, "
-                          f"{found.name}, and differ in pin, ca_file or token_file; make them "
-                          "alike, or leave one of them out")
+                          f"{found.name}, but differ in pin, ca_file or token_file; make them "
+                          "equal, or remove one of them")
         known, known_as = one, name
     return known
 
@@ -129,31 +127,31 @@ def _is_url_of(url: str, found: Endpoint) -> bool:
 
 
 def _absolute(path: str, key: str, env: Environment) -> str:
-    """A path in hosts.toml: a relative one would be another file wherever a program starts."""
+    """Checks a path in hosts.toml: a relative one would depend on the current directory."""
     file, home = env.hosts_file, env.get("HOME")
     if not path or path.startswith("/") or (path.startswith("~/") and home):
         return path
     if path.startswith("~/"):
-        raise Invalid(f"{file}: {key} {path!r}: there is no home directory, because HOME is "
-                      "not set; write the whole path")
-    raise Invalid(f"{file}: {key} {path!r} is no absolute path; one begins with / or ~/")
+        raise Invalid(f'{file}: {key}: "{path}": no home directory, because HOME is not set; use '
+                      "an absolute path")
+    raise Invalid(f'{file}: {key}: "{path}" is not an absolute path; it must begin with / or ~/')
 
 
 def _token_in(file: str) -> str:
     """Reads a token that only its user can read."""
     try:
         with open(file, "rb") as opened:
-            # Of the opened file, so that nobody puts another one there in between.
+            # The mode of the opened file: the path could be replaced in between.
             mode = os.fstat(opened.fileno()).st_mode
             if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
-                raise Denied(f"{file} can be read by others, and so can the token in it: "
-                             f"`chmod 600 {file}`, and make a new token")
+                raise Denied(f"{file} is readable by others, and so is the token in it: run "
+                             f"`chmod 600 {file}`, and create a new token")
             text = opened.read(_MOST_TOKEN + 1)
     except OSError as error:
         kind = NotFound if isinstance(error, FileNotFoundError) else Denied
-        raise kind(f"the token in {file} cannot be read: {error.strerror}") from None
+        raise kind(f"cannot read the token in {file}: {error.strerror}") from None
     if len(text) > _MOST_TOKEN:
-        raise Invalid(f"{file} holds more than a token")
+        raise Invalid(f"{file} contains more than a token")
     return text.decode("ascii", "replace").strip()
 
 
@@ -161,16 +159,17 @@ def _check_token(token: str, source: str) -> None:
     if not token:
         return
     if not token.startswith("gpy_"):
-        raise Invalid(f"{source}: this is no token of gpuyard's: those begin with \"gpy_\"")
-    if len(token) != _TOKEN_LENGTH or not (token[4:].isascii() and token[4:].isalnum()):
-        raise Invalid(f"{source}: a token has {_TOKEN_LENGTH} letters and digits and this has "
+        raise Invalid(f"{source}: not a gpuyard token: tokens begin with \"gpy_\"")
+    if len(token) != _TOKEN_LENGTH:
+        raise Invalid(f"{source}: expected a token of {_TOKEN_LENGTH} characters, got "
                       f"{len(token)}: part of it is missing, or something was added")
-    if token[-6:] != _checksum(token[:-6]):
-        raise Invalid(f"{source}: the token was mistyped: its last letters do not fit the others")
+    good_letters = token[4:].isascii() and token[4:].isalnum()
+    if not good_letters or token[-6:] != _checksum(token[:-6]):
+        raise Invalid(f"{source}: mistyped token: its checksum does not match")
 
 
 def _checksum(text: str) -> str:
-    """Six digits of base 62, so that a token that was mistyped is not sent anywhere."""
+    """Six base-62 digits, so that a mistyped token is never sent."""
     rest, letters = binascii.crc32(text.encode("ascii")), ""
     for _ in range(6):
         rest, digit = divmod(rest, len(_BASE62))
@@ -184,11 +183,11 @@ def _daemon_of_this_machine(env: Environment) -> Endpoint:
     for path in _sockets_to_believe(env):
         if _listens(path, env.uid):
             return Endpoint("unix", path=path)
-    raise Unavailable("no daemon runs here; `gpuyard serve` starts one")
+    raise Unavailable("no daemon is running on this machine; start one with `gpuyard serve`")
 
 
 def _sockets_to_believe(env: Environment) -> list[str]:
-    """Without what another user may have prepared in /tmp."""
+    """The sockets to try; not one that another user may have prepared in /tmp."""
     sockets = [SYSTEM_SOCKET]
     if env.uid == 0:
         return sockets
@@ -205,14 +204,14 @@ def _sockets_to_believe(env: Environment) -> list[str]:
 
 
 def _listens(path: str, uid: int) -> bool:
-    """Whether a trusted daemon listens there. Connecting alone decides: a silent one counts."""
+    """Whether a trusted daemon listens there. A connection is enough; no response is needed."""
     system = path == SYSTEM_SOCKET  # only an administrator can put a socket there
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:
             probe.connect(path)
         except BlockingIOError:
-            return system  # its queue is full: it is there
+            return system  # its queue is full, so it listens
         except OSError:
             return False
         option = getattr(socket, "SO_PEERCRED", None)

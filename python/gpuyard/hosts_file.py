@@ -1,5 +1,5 @@
-"""hosts.toml: the hosts that a user has given names, with the pin or the signer of each, and the
-file of its token.
+"""Reads hosts.toml: the named hosts of a user, each with its pin or its trusted certificates, and
+with its token file.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def read_hosts(file: str, uid: int) -> Mapping[str, Host]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise Denied(f"{file} cannot be read: {error.strerror}") from None
+        raise Denied(f"cannot read {file}: {error.strerror}") from None
     if len(text) > _MOST_BYTES:
-        raise Invalid(f"{file} has more than {_MOST_BYTES} bytes")
+        raise Invalid(f"{file} is larger than {_MOST_BYTES} bytes")
     document = _parse(text.decode("utf-8", "replace"), file)
     hosts: dict[str, Host] = {}
     for name, section in document.items():
@@ -51,16 +51,16 @@ def read_hosts(file: str, uid: int) -> Mapping[str, Host]:
 def _host(name: str, section: Mapping[str, Any], file: str) -> Host:
     for key, value in section.items():
         if key not in Host._fields or not isinstance(value, str):
-            raise Invalid(f"{file}: {name}.{key}: a host has url = \"ssh://...\", or url = "
-                          "\"https://...\" with a pin or a ca_file and a token_file, and nothing "
-                          "else")
+            raise Invalid(f"{file}: {name}.{key}: unknown key; a host has url = \"ssh://...\", or "
+                          "url = \"https://...\" with a pin or a ca_file and a token_file")
     host = Host(*(section.get(key, "") for key in Host._fields))
     if not host.url:
         raise Invalid(f"{file}: {name} has no url")
     if not host.url.startswith("https://") and any(host[1:]):
-        raise Invalid(f"{file}: {name}: only https:// has a pin, a ca_file or a token_file")
+        raise Invalid(f"{file}: {name}: pin, ca_file and token_file need an https:// url")
     if host.pin and not is_pin(host.pin):
-        raise Invalid(f"{file}: {name}.pin: is none; `gpuyard tls show` on the host prints it")
+        raise Invalid(f"{file}: {name}.pin: invalid; print the pin with `gpuyard tls show` on the "
+                      "host")
     return host
 
 
@@ -76,7 +76,7 @@ def _parse(text: str, file: str) -> Mapping[str, Any]:
 
 
 def parse_subset(text: str, file: str) -> Mapping[str, Any]:
-    """What `gpuyard host add` writes: sections, and texts without escapes."""
+    """Parses what `gpuyard host add` writes: sections, and strings without escapes."""
     document: dict[str, Any] = {}
     section = document
     for number, raw in enumerate(text.splitlines(), 1):
@@ -88,18 +88,18 @@ def parse_subset(text: str, file: str) -> Mapping[str, Any]:
         if head:
             name = head.group(1) or head.group(2)
             if name in document:
-                raise Invalid(f"{file}:{number}: {name} stands there twice")
+                raise Invalid(f"{file}:{number}: duplicate section {name}")
             section = document[name] = {}
         elif pair and pair.group(1) not in section:
             section[pair.group(1)] = pair.group(2) or pair.group(3) or ""
         else:
-            raise Invalid(f"{file}:{number}: before Python 3.11 this file may hold only lines "
-                          "such as [name], and such as url = \"ssh://host\", each once")
+            raise Invalid(f"{file}:{number}: before Python 3.11 this file may only contain lines "
+                          "such as [name] and url = \"ssh://host\", each of them once")
     return document
 
 
 def _check_trusted_by_root(file: str) -> None:
-    """The file says which machine root changes, so only root may be able to write to it."""
+    """The file decides on which machine root changes things, so only root may write to it."""
     place: str = os.path.realpath(file)
     while True:
         try:
@@ -109,18 +109,19 @@ def _check_trusted_by_root(file: str) -> None:
         if info and not (stat.S_ISCHR(info.st_mode) and info.st_rdev == os.makedev(1, 3)):  # /dev/null
             mode = info.st_mode
             word = shlex.quote(place)
-            # A directory or a device may have to be as it is for other programs.
-            mends = (f"`chown root:root {word}` makes it root's", f"`chmod go-w {word}` ends that")
+            # Other programs may need the mode of a directory or a device.
+            mends = tuple(f"fix this with `{command} {word}`"
+                          for command in ("chown root:root", "chmod go-w"))
             if not stat.S_ISREG(mode):
-                mends = ("keep it where only root may write",) * 2
+                mends = ("keep it in a directory that only root can write to",) * 2
             sticky = stat.S_ISDIR(mode) and mode & stat.S_ISVTX
             by_group = info.st_gid != 0 and mode & stat.S_IWGRP
             if info.st_uid != 0:
-                raise Invalid(f"{file}: it says what root changes, and {place} belongs to uid "
+                raise Invalid(f"{file}: it controls what root changes, but {place} belongs to uid "
                               f"{info.st_uid}; {mends[0]}")
             if not sticky and (by_group or mode & stat.S_IWOTH):
-                raise Invalid(f"{file}: it says what root changes, and others may write to "
-                              f"{place}; {mends[1]}")
+                raise Invalid(f"{file}: it controls what root changes, but other users can write "
+                              f"to {place}; {mends[1]}")
         if place == "/":
             return
         place = os.path.dirname(place)

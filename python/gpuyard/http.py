@@ -1,7 +1,7 @@
-"""HTTP/1.1 without any I/O: a request becomes bytes, and bytes become an answer.
+"""HTTP/1.1 without any I/O: encodes requests and parses responses.
 
-The blocking and the asyncio client share it. It trusts nothing that comes from outside: every part
-of an answer has a limit, and what is not HTTP is refused.
+The blocking and the asyncio client share it. It does not trust the server: every part of a response
+has a size limit, and anything that is not HTTP is refused.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Mapping, NamedTuple
 from .errors import Internal, Invalid, Unavailable
 
 MOST_HEAD = 64 * 1024  # bytes of a status line and its header fields
-MOST_BODY = 64 * 1024 * 1024  # bytes of an answer's body, unpacked of its chunks
-MOST_INTERIM = 8  # answers such as 103 before the answer proper
-MOST_CHUNK_LINE = 1024  # bytes of the line that tells the size of a chunk
+MOST_BODY = 64 * 1024 * 1024  # bytes of a response's body, without the framing of chunks
+MOST_INTERIM = 8  # responses such as 103 before the final one
+MOST_CHUNK_LINE = 1024  # bytes of the line with the size of a chunk
 
 _METHODS = ("GET", "POST", "PUT", "DELETE")
 _TARGET = re.compile(r"/[!-~]*\Z")
@@ -25,7 +25,7 @@ _HEX_DIGITS = re.compile(rb"[0-9A-Fa-f]{1,15}\Z")
 
 
 class Request(NamedTuple):
-    """What is asked. `body` is JSON, or nothing."""
+    """A request. `body` is JSON, or empty."""
 
     method: str
     target: str
@@ -33,11 +33,11 @@ class Request(NamedTuple):
 
 
 def encode(request: Request, host: str, token: str = "", close: bool = False) -> bytes:
-    """The bytes of a request. Invalid for a target that is no percent-encoded path and query."""
+    """The bytes of a request. Raises Invalid if the target is not percent-encoded."""
     if request.method not in _METHODS:
-        raise Invalid(f"{request.method!r} is no method: it is GET, POST, PUT or DELETE")
+        raise Invalid(f"expected the method GET, POST, PUT or DELETE; got {request.method!r}")
     if not _TARGET.match(request.target):
-        raise Invalid(f"{request.target!r} is no path and query, percent-encoded")
+        raise Invalid(f"expected a percent-encoded path and query, got {request.target!r}")
     lines = [f"{request.method} {request.target} HTTP/1.1", f"Host: {host}",
              "User-Agent: gpuyard-python"]
     if token:
@@ -52,14 +52,14 @@ def encode(request: Request, host: str, token: str = "", close: bool = False) ->
 
 
 class Head(NamedTuple):
-    """Status and header fields; names are in small letters, the first field of a name counts."""
+    """Status and header fields; names are in lower case, the first field of a name counts."""
 
     status: int
     fields: Mapping[str, str]
 
 
 class Response(NamedTuple):
-    """A whole answer."""
+    """A complete response."""
 
     status: int
     fields: Mapping[str, str]
@@ -67,11 +67,12 @@ class Response(NamedTuple):
 
 
 class Parser:
-    """Takes the bytes of one answer as they come.
+    """Parses the bytes of one response as they arrive.
 
-    `head` is None until it is there. `take()` returns what has come of the body since the last
-    call. `done` says that the answer is whole, `reusable` that the connection may be used again.
-    Raises Internal for what is no HTTP or is beyond a limit, Unavailable if the answer breaks off.
+    `head` is None until it has been received. `take()` returns the part of the body that was
+    received since the last call. `done`: the response is complete. `reusable`: the connection can
+    be used again. Raises Internal for malformed or oversized responses, and Unavailable if the
+    connection closes early.
     """
 
     def __init__(self, most_body: int = MOST_BODY) -> None:
@@ -80,7 +81,7 @@ class Parser:
         self._most_body = most_body
         self._received = 0
         self._interim = 0
-        self._waiting = bytearray()  # not looked at yet
+        self._waiting = bytearray()  # not parsed yet
         self._body = bytearray()
         self._left: int | None = None  # bytes of the body or the chunk; None: until the end
         self._chunked = False
@@ -94,12 +95,12 @@ class Parser:
         return not closes and (self._chunked or self._left is not None)
 
     def feed(self, data: bytes) -> None:
-        """Takes more bytes; none: the other side has ended the connection."""
+        """Takes more bytes; none: the server has closed the connection."""
         if not data:
             self._end()
             return
         if self.done:
-            raise Internal("the daemon sent more than it was asked for")
+            raise Internal("received unexpected data after the response")
         self._waiting += data
         while self._waiting and not self.done and self._step():
             pass
@@ -110,9 +111,9 @@ class Parser:
         return body
 
     def response(self) -> Response:
-        """The answer, once it is done."""
+        """The response, once it is done."""
         if not self.done or self.head is None:
-            raise Internal("the answer is not complete")
+            raise Internal("the response is not complete")
         return Response(self.head.status, self.head.fields, self.take())
 
     def _end(self) -> None:
@@ -120,22 +121,22 @@ class Parser:
         if until_end or self.done:
             self.done = True
             return
-        what = "sent nothing" if self.head is None and not self._waiting else "broke off"
-        raise Unavailable(f"the connection has ended: the answer {what}")
+        when = "before" if self.head is None and not self._waiting else "in the middle of"
+        raise Unavailable(f"the connection closed {when} the response")
 
-    # Each step returns whether another one may follow.
+    # Each step returns whether another step can follow at once.
 
     def _take_head(self) -> bool:
         end = self._waiting.find(b"\r\n\r\n")
         if end < 0 or end > MOST_HEAD:
             if len(self._waiting) > MOST_HEAD:
-                raise Internal(f"the head of the answer has more than {MOST_HEAD} bytes")
+                raise Internal(f"the response header exceeds {MOST_HEAD} bytes")
             return False
         head = _read_head(self._cut(end, 4))
         if head.status < 200:
             self._interim += 1
             if self._interim > MOST_INTERIM or head.status == 101:
-                raise Internal(f"the answer begins with {head.status}, which nobody asked for")
+                raise Internal(f"unexpected interim response {head.status}")
             return True
         self.head = head
         self._find_framing(head)
@@ -146,7 +147,7 @@ class Parser:
         length = head.fields.get("content-length")
         if coding is not None:
             if coding.lower() != "chunked" or length is not None:
-                raise Internal(f"the answer has a framing that we do not know: {coding!r}")
+                raise Internal(f"unsupported framing of the response: {coding!r}")
             self._chunked = True
             self._step = self._take_chunk_size
         elif head.status in (204, 304):
@@ -155,7 +156,7 @@ class Parser:
         elif length is None:
             self._step = self._take_plain
         elif not _DIGITS.match(length):
-            raise Internal(f"the answer has the length {length!r}")
+            raise Internal(f"invalid length of the response: {length!r}")
         else:
             self._left = int(length)
             self._check_size(self._left)
@@ -164,10 +165,10 @@ class Parser:
 
     def _check_size(self, more: int) -> None:
         if self._received + more > self._most_body:
-            raise Internal(f"the answer has more than {self._most_body} bytes")
+            raise Internal(f"the response body exceeds {self._most_body} bytes")
 
     def _cut(self, count: int, more: int = 0) -> bytes:
-        """Takes so many bytes from the front, and drops some more behind them."""
+        """Removes `count` bytes from the front and returns them; drops `more` bytes after them."""
         piece = bytes(self._waiting[:count])
         del self._waiting[:count + more]
         return piece
@@ -189,7 +190,7 @@ class Parser:
         end = self._waiting.find(b"\r\n")
         if end < 0 or end > MOST_CHUNK_LINE:
             if len(self._waiting) > MOST_CHUNK_LINE:
-                raise Internal("the answer has a chunk without a size")
+                raise Internal("the response has a chunk without a size")
             return None
         return self._cut(end, 2)
 
@@ -199,7 +200,7 @@ class Parser:
             return False
         digits = line.split(b";", 1)[0].strip(b" \t")
         if not _HEX_DIGITS.match(digits):
-            raise Internal("the answer has a chunk without a size")
+            raise Internal("the response has a chunk without a size")
         self._left = int(digits, 16)
         self._check_size(self._left)
         self._step = self._take_chunk if self._left else self._take_trailer
@@ -218,7 +219,7 @@ class Parser:
         if len(self._waiting) < 2:
             return False
         if not self._waiting.startswith(b"\r\n"):
-            raise Internal("a chunk of the answer is longer than its size")
+            raise Internal("a chunk of the response is longer than its size")
         del self._waiting[:2]
         self._step = self._take_chunk_size
         return True
@@ -229,7 +230,7 @@ class Parser:
             return False
         self._interim += len(line) + 2  # a trailer without an end is a head without an end
         if self._interim > MOST_HEAD:
-            raise Internal(f"the trailer of the answer has more than {MOST_HEAD} bytes")
+            raise Internal(f"the response trailer exceeds {MOST_HEAD} bytes")
         self.done = not line
         return not self.done
 
@@ -238,15 +239,15 @@ def _read_head(text: bytes) -> Head:
     first, *rest = text.split(b"\r\n")
     status = _STATUS_LINE.match(first)
     if not status:
-        raise Internal("the answer is no HTTP; is it gpuyard that listens there?")
+        raise Internal("the response is not HTTP; check that the server is gpuyard")
     fields: dict[str, str] = {}
     for line in rest:
         field = _FIELD.match(line)
         if not field:
-            raise Internal("the answer has a header field that is none")
+            raise Internal("the response has a malformed header field")
         name = field.group(1).decode("ascii").lower()
         value = field.group(2).decode("latin-1")
         if name in ("content-length", "transfer-encoding") and name in fields:
-            raise Internal(f"the answer has two fields {name}")
+            raise Internal(f"the response has two {name} fields")
         fields.setdefault(name, value)
     return Head(int(status.group(1)), fields)

@@ -1,4 +1,4 @@
-"""A lease for the time of a `with` block."""
+"""A lease for the duration of a `with` block."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .units import Duration
 if TYPE_CHECKING:
     from .yard import Yard
 
-LEAVES_WITHIN = 5.0  # seconds that the end of a block waits for a daemon that restarts
+LEAVES_WITHIN = 5.0  # seconds to wait for a restarting daemon at the end of a block
 
 
 class Holding:
-    """What the blocking and the asyncio lease have in common: what they hold, and whose it is."""
+    """The common part of the blocking and the asyncio lease."""
 
-    TTL = 120.0  # seconds that a lease elsewhere outlasts this process, if the caller did not say
+    TTL = 120.0  # default: seconds that a lease on another machine outlasts this process
 
     def __init__(self, wish: models.LeaseWish, wait: Optional[float]) -> None:
         self._wish = wish
@@ -35,10 +35,10 @@ class Holding:
 
     @property
     def record(self) -> models.Lease:
-        """What the daemon said of it last; after the block, with what was used under it."""
+        """The lease as the daemon last reported it; after the block, with its resource use."""
         self._check_owner()
         if self._record is None:
-            raise Invalid("no GPU is leased: use it in a `with` block, or call take()")
+            raise Invalid("no GPUs are leased: use the lease in a `with` block, or call take()")
         return self._record
 
     @property
@@ -55,16 +55,16 @@ class Holding:
 
     @property
     def fence(self) -> Optional[int]:
-        """Rises with every grant of the machine: who has an older one has no lease any more."""
+        """The fencing token. It rises with every grant on the machine; an older one is invalid."""
         return self.record.fence
 
     @property
     def lost(self) -> str:
-        """Why it is over although nobody here has given it up; "": it is not, as far as known."""
+        """Why the lease ended without a release; "": as far as known, it has not."""
         return self._lost
 
     def set_environment(self) -> None:
-        """Before it is taken: CUDA_VISIBLE_DEVICES is to have its GPUs while it is held."""
+        """Sets CUDA_VISIBLE_DEVICES to the GPUs while the lease is held. Call it before take()."""
         self._sets_environment = True
 
     def __repr__(self) -> str:
@@ -72,11 +72,11 @@ class Holding:
         return f"<gpuyard lease {self.id}: {state}>"
 
     def _check_owner(self) -> None:
-        """A lease is its process's: its child would release the parent's GPUs."""
+        """A lease belongs to its process: a child would release the GPUs of its parent."""
         if os.getpid() != self._owner:
-            raise Conflict(f"lease {self.id} is that of process {self._owner}, which has forked "
-                           f"this process {os.getpid()}. Use its GPUs here, but let the parent "
-                           "renew and release it, or take another lease here")
+            raise Conflict(f"lease {self.id} belongs to process {self._owner}, the parent of this "
+                           f"process {os.getpid()}. Use its GPUs here, but renew and release it "
+                           "in the parent, or take another lease here")
 
     def _check_held(self) -> None:
         self._check_owner()
@@ -88,13 +88,13 @@ class Holding:
             return
         culprit = cuda.initialised_by()
         if culprit:
-            raise Conflict(f"{culprit} has initialised CUDA in this process already, so that it "
-                           "would go on with other GPUs than those of the lease: lease first, and "
-                           "touch CUDA after that, or start the program with `gpuyard run`")
+            raise Conflict(f"{culprit} has already initialised CUDA in this process, so it would "
+                           "not use the GPUs of the lease: take the lease before you use CUDA, or "
+                           "start the program with `gpuyard run`")
 
     def _begin(self) -> None:
         if self._record is not None:
-            raise Invalid(f"lease {self.id} has been taken already; ask for another one")
+            raise Invalid(f"lease {self.id} has already been taken; create another one")
         self._owner = os.getpid()
         self._check_cuda()
 
@@ -106,7 +106,7 @@ class Holding:
             cuda.visible.show(self, self.uuids, record.id, record.fence)
 
     def _leave(self) -> bool:
-        """Takes the GPUs away from this process; whether there is a lease to be given up."""
+        """Hides the GPUs from this process. Returns whether there is a lease to release."""
         cuda.visible.hide(self)
         held, self._held = self._held, False
         return held and os.getpid() == self._owner and not self._lost
@@ -115,7 +115,7 @@ class Holding:
         return None if self._wish.ttl_s is None else self._wish.ttl_s / 3
 
     def _renewal_failed(self, error: Error, renewed: float) -> bool:
-        """Whether it is over. `renewed`: when the last renewal was asked for."""
+        """Whether the lease is lost. `renewed`: when the last successful renewal was requested."""
         assert self._wish.ttl_s is not None
         gone = isinstance(error, (NotFound, Conflict))
         if gone or time.monotonic() - renewed > self._wish.ttl_s:
@@ -128,8 +128,8 @@ class Holding:
 class Lease(Holding):
     """GPUs for a `with` block. `take()` and `release()` do the same without one.
 
-    If the daemon goes away and comes back, the lease is as it was. After fork the child's handle is
-    dead on purpose and says so.
+    The lease survives a restart of the daemon. After fork() the child cannot use this object: its
+    record, renew() and release() raise Conflict.
     """
 
     def __init__(self, yard: Yard, wish: models.LeaseWish, wait: Optional[float]) -> None:
@@ -143,10 +143,10 @@ class Lease(Holding):
     def __exit__(self, *_: object) -> None:
         if self._leave():
             self._end_renewals()
-            self._give_up_patiently()
+            self._release_patiently()
 
     def take(self) -> Lease:
-        """Waits for the GPUs. Ctrl-C, and every other error, gives up the place in the queue."""
+        """Waits for the GPUs. Ctrl-C, and every other error, cancels the claim."""
         self._begin()
         record: Optional[models.Lease] = None
         try:
@@ -155,15 +155,15 @@ class Lease(Holding):
             self._begin_renewals()
         except BaseException as error:
             self._leave()
-            # After an error of its own claim() has given up already; Ctrl-C may come in between.
+            # After an Error claim() has already cancelled it; Ctrl-C may come in between.
             if record or not isinstance(error, Error):
-                with contextlib.suppress(Error):  # what went wrong before says more
+                with contextlib.suppress(Error):  # the first error matters more
                     self._yard.run(plans.release(self.id, insists=False))
             raise
         return self
 
     def release(self) -> None:
-        """Gives the GPUs back."""
+        """Releases the GPUs."""
         self._check_held()
         fence = self.fence
         if self._leave():
@@ -171,24 +171,22 @@ class Lease(Holding):
             self._record = self._yard.release(self.id, fence)
 
     def renew(self, ttl: Optional[Duration] = None) -> models.Lease:
-        """Lets a lease with a time last so long from now on; in a `with` block that is done for
-        you."""
+        """Extends a lease that has a TTL to `ttl` from now. A `with` block does this by itself."""
         lasts = self._wish.ttl_s if ttl is None else ttl
         if lasts is None:
-            raise Invalid(f"lease {self.id} lasts as long as this process; there is nothing to "
-                          "renew")
+            raise Invalid(f"lease {self.id} lasts as long as this process; it needs no renewal")
         self._check_held()
         self._record = self._yard.renew(self.id, lasts, self.fence)
         return self._record
 
     def refresh(self) -> models.Lease:
-        """Asks the daemon how it is: its use, its energy, and whether it is still held."""
+        """Reads the lease from the daemon: its state, its use and its energy."""
         self._check_owner()
         self._record = self._yard.find_lease(self.id)
         return self._record
 
-    def _give_up_patiently(self) -> None:
-        """The work in the block is done, so that a daemon that is away is no reason to fail."""
+    def _release_patiently(self) -> None:
+        """The work in the block is done, so an unavailable daemon only causes a warning."""
         end = time.monotonic() + LEAVES_WITHIN
         fence = self._record.fence if self._record else None
         while True:
@@ -199,8 +197,8 @@ class Lease(Holding):
                 return
             except Error as error:
                 if not passes(error) or time.monotonic() >= end:
-                    warnings.warn(f"lease {self.id} could not be given up: {error}. It ends with "
-                                  "this process, or after its time", RuntimeWarning, stacklevel=3)
+                    warnings.warn(f"lease {self.id} could not be released: {error}. It ends with "
+                                  "this process, or when it expires", RuntimeWarning, stacklevel=3)
                     return
             time.sleep(0.2)
 

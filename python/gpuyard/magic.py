@@ -1,4 +1,4 @@
-"""%%energy for notebooks: measures a cell. `%load_ext gpuyard` switches it on."""
+"""%%energy for notebooks: measures a cell. Enable it with `%load_ext gpuyard`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Refused(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A wrong option is a line under the cell and not the end of the kernel."""
+    """An invalid option prints a line under the cell; it does not end the kernel."""
 
     def error(self, message: str) -> Any:
         raise _Refused(f"{message}\n{self.format_usage()}")
@@ -24,9 +24,9 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> _Parser:
     parser = _Parser(prog="%%energy", add_help=False, description=__doc__)
-    parser.add_argument("variable", nargs="?", help="the cell's Energy gets this name")
-    parser.add_argument("--gpus", help="only these, with commas; else those of this process")
-    parser.add_argument("--grid", type=float, metavar="GRAMS", help="of CO2 for each kWh")
+    parser.add_argument("variable", nargs="?", help="variable for the Energy of the cell")
+    parser.add_argument("--gpus", help="comma-separated GPUs [default: those of this process]")
+    parser.add_argument("--grid", type=float, metavar="GRAMS", help="grams of CO2 per kWh")
     return parser
 
 
@@ -44,15 +44,15 @@ def load_ipython_extension(shell: Any) -> None:
             try:
                 return _run(shell, cell)
             finally:
-                spent.end()  # an interrupted cell, too, ends its window
+                spent.end()  # also if the cell was interrupted
                 print(summary(spent, chosen.grid))
 
     shell.register_magic_function(cell_energy, magic_kind="cell", magic_name="energy")
 
 
 def _run(shell: Any, cell: str) -> Any:
-    """Runs a cell in the notebook's names; its last expression is its value. What it raises goes
-    through, so that the notebook shows it once and stops there."""
+    """Runs a cell in the notebook's namespace and returns the value of its last expression. An
+    exception is not caught here, so that the notebook shows it once and stops there."""
     code = shell.transform_cell(cell)
     name = shell.compile.cache(code)  # so that a traceback has the cell's lines
     tree = shell.transform_ast(ast.parse(code, name))
@@ -64,10 +64,10 @@ def _run(shell: Any, cell: str) -> Any:
 
 
 def summary(spent: Energy, grid: Optional[float] = None) -> str:
-    """One line for people: "12.3 s, 8.1 kJ (2.3 Wh) on 2 GPUs"."""
+    """A summary in one line: "12.3 s, 8.1 kJ (2.3 Wh) on 2 GPUs"."""
     joules, seconds, why = spent.joules, spent.seconds, spent.why
     if joules is None:
-        return f"energy not known: {why}"
+        return f"energy unknown: {why}"
     amount = f"{joules / 1000:.1f} kJ" if joules >= 1000 else f"{joules:.1f} J"
     count = len(spent.by_gpu)
     gpus = "1 GPU" if count == 1 else f"{count} GPUs"

@@ -1,8 +1,8 @@
-"""The energy of a block of a program, measured by the daemon's own windows.
+"""The energy of a block of a program, measured by the daemon.
 
-The daemon counts, so that a reading is right at any time, a killed program leaves no lock behind,
-and eight processes that ask for the same GPU hear of the same joules. What is not known is None,
-and `why` says why.
+The daemon counts, so a value is correct at any time, a killed program leaves no lock, and eight
+processes that measure the same GPU get the same joules. Unknown values are None, and `why` has the
+reason.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from .yard import Yard
 
 JOULES_PER_KWH = 3.6e6
-ENDS_WITHIN = 3.0  # seconds that the end of a block waits for a daemon that restarts
+ENDS_WITHIN = 3.0  # seconds to wait for a restarting daemon at the end of a block
 
 
 class Measurement:
-    """What the blocking and the asyncio measurement have in common: what a window means."""
+    """The common part of the blocking and the asyncio measurement."""
 
     def __init__(self, name: Optional[str]) -> None:
         self._name = name
         self._id = ""
         self._window: Optional[models.EnergyWindow] = None
-        self._trouble = "nothing is measured yet: use it in a `with` block"
+        self._trouble = "not measured yet: use it in a `with` block"
         self._over = False
 
     @property
     def final(self) -> bool:
-        """Whether the block is over, so that the numbers stay what they are."""
+        """Whether the block has ended, so that the numbers are final."""
         return self._over
 
     def _result(self) -> Optional[models.EnergyWindow]:
@@ -58,7 +58,7 @@ class Measurement:
 
 
 def joules_of(window: Optional[models.EnergyWindow]) -> Optional[float]:
-    """The sum over all GPUs; None if nothing is known of one of them."""
+    """The sum over all GPUs; None if the energy of one of them is unknown."""
     known = by_gpu_of(window).values()
     total = 0.0
     for joules in known:
@@ -76,23 +76,22 @@ def by_gpu_of(window: Optional[models.EnergyWindow]) -> Mapping[str, Optional[fl
 
 
 def why_of(window: Optional[models.EnergyWindow]) -> Optional[str]:
-    """Of which GPUs the energy is not, or not wholly, known."""
+    """The GPUs whose energy is unknown or incomplete, and why."""
     if window is None:
-        return "nothing is measured yet"
+        return "not measured yet"
     if not window.gpus:
-        return "none of the GPUs is there"
+        return "none of the GPUs is present"
     parts: list[str] = []
     for gpu in window.gpus:
         place = gpu.uuid if gpu.index is None else f"GPU {gpu.index}"
         if _is_unknown(gpu):
-            why = f": {gpu.why}" if gpu.why else ", which did not answer"
-            parts.append(f"nothing is known of {place}{why}")
+            parts.append(f"no energy data for {place}: {gpu.why or 'it did not respond'}")
         elif gpu.unknown_seconds > 0:
-            parts.append(f"of {place} {gpu.unknown_seconds:.1f} s of {gpu.seconds:.1f} s are not "
-                         "known")
+            parts.append(f"{place}: {gpu.unknown_seconds:.1f} s of {gpu.seconds:.1f} s not "
+                         "measured")
         elif gpu.interrupted:
-            parts.append(f"the counter of {place} started over, so that its joules are those of "
-                         "the known parts")
+            parts.append(f"the energy counter of {place} restarted; its joules cover only the "
+                         "known parts")
     return "; ".join(parts) or None
 
 
@@ -103,8 +102,8 @@ def _is_unknown(gpu: models.WindowGpu) -> bool:
 
 
 class Energy(Measurement):
-    """Measures a `with` block. Never the reason why a program fails: without a daemon `joules` is
-    None and `why` says what to do.
+    """Measures a `with` block. It never makes a program fail: without a daemon `joules` is None,
+    and `why` says what to do.
     """
 
     def __init__(self, where: Callable[[], tuple[Optional[Yard], Optional[Gpus]]],
@@ -120,7 +119,7 @@ class Energy(Measurement):
         self.end()
 
     def begin(self) -> Energy:
-        """Begins anew."""
+        """Begins a new measurement."""
         self._over = False
         self._window = None
         self._id = ""
@@ -135,7 +134,7 @@ class Energy(Measurement):
         return self
 
     def end(self) -> Energy:
-        """Ends the window; from now on the numbers are final."""
+        """Ends the measurement; from now on the numbers are final."""
         if self._over or not self._id or self._yard is None:
             self._over = True
             return self
@@ -152,8 +151,8 @@ class Energy(Measurement):
             time.sleep(0.2)
 
     def measure(self) -> Optional[models.EnergyWindow]:
-        """Everything that the daemon says of the window: until now, or until the end of the block.
-        None: not known, and `why` says why."""
+        """The daemon's record of the measurement: until now, or until the end of the block. None if
+        unknown; `why` has the reason."""
         if self._id and not self._over and self._yard is not None:
             try:
                 self._heard(self._yard.measure_energy(self._id))
@@ -163,12 +162,12 @@ class Energy(Measurement):
 
     @property
     def joules(self) -> Optional[float]:
-        """Used until now, or in the block once it is over. None: not known."""
+        """Energy used until now, or in the whole block after its end. None: unknown."""
         return joules_of(self.measure())
 
     @property
     def by_gpu(self) -> Mapping[str, Optional[float]]:
-        """The same by UUID of the GPU."""
+        """Joules by GPU UUID. None: unknown."""
         return by_gpu_of(self.measure())
 
     @property
@@ -182,16 +181,16 @@ class Energy(Measurement):
         return None if joules is None else joules / JOULES_PER_KWH
 
     def co2(self, *, grid: float) -> Optional[float]:
-        """Grams of CO2, where the grid emits so many grams for each kWh."""
+        """Grams of CO2; `grid`: grams of CO2 per kWh."""
         return self._co2(self.measure(), grid)
 
     @property
     def why(self) -> Optional[str]:
-        """Why the energy, or a part of it, is not known. None: all is known."""
+        """Why the energy, or a part of it, is unknown. None: all is known."""
         window = self.measure()
         return self._trouble or why_of(window)
 
     def __repr__(self) -> str:
         joules, why = self.joules, self.why
-        text = "energy not known" if joules is None else f"{joules:.1f} J"
+        text = "energy unknown" if joules is None else f"{joules:.1f} J"
         return f"<gpuyard {text}{f': {why}' if why else ''}>"

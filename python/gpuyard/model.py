@@ -1,11 +1,11 @@
-"""What the records of models.py have in common: how they are read from JSON and written to it.
+"""The base of the records in models.py: reads them from JSON and writes them to it.
 
-A field that only a newer daemon knows is kept in `extra`. A word of an enumeration is a text, so
-that a new word is no error.
+Fields that only a newer daemon knows are stored in `extra`. Values of enumerations are strings, so
+that a new value is not an error.
 
-The records are frozen dataclasses, but their methods are written here once, and dataclasses looks
-at a record only when somebody asks it to. It would compile six methods for each of a hundred
-classes, which takes longer than everything else that `import gpuyard` and a first request do.
+The records are frozen dataclasses, but their methods are written once, here, and dataclasses only
+processes a record on demand. It would compile six methods for each of a hundred classes, which
+takes longer than the rest of `import gpuyard` and a first request.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ else:
 
 
 class _Fields:
-    """What dataclasses.fields(), asdict(), replace() and is_dataclass() go by. It is made when
-    somebody asks for it, and takes its own place in the class."""
+    """The fields for dataclasses.fields(), asdict(), replace() and is_dataclass(). They are created
+    on first use, and then replace this object in the class."""
 
     def __get__(self, instance: object, owner: type) -> Any:
         import dataclasses
@@ -42,7 +42,7 @@ class _Fields:
         return owner.__dict__["__dataclass_fields__"]
 
 
-# What stands in a shape: the JSON types of a value, or the class of a nested record.
+# The JSON types of each kind in a shape; any other kind is the name of a record.
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "s": (str,), "i": (int,), "n": (int, float), "b": (bool,), "*": (object,),
     "l": (list,), "o": (dict,),
@@ -54,7 +54,7 @@ _RECORDS: dict[str, type[Model]] = {}
 
 @record
 class Model:
-    """A record of the daemon. `extra` has the fields that this version does not know."""
+    """A record of the daemon. `extra` has the fields that are unknown to this version."""
 
     if TYPE_CHECKING:
         extra: Mapping[str, Any] = {}
@@ -74,7 +74,7 @@ class Model:
             object.__setattr__(self, "extra", dict(values.pop("extra", {})))
             for name, *_ in self._shape:
                 if name not in values and not hasattr(type(self), name):
-                    raise TypeError(f"{type(self).__name__} needs {name}")
+                    raise TypeError(f"{type(self).__name__} requires {name}")
                 object.__setattr__(self, name, values.pop(name, None))
             for name in values:
                 raise TypeError(f"{type(self).__name__} has no field {name}")
@@ -99,9 +99,9 @@ class Model:
 
     @classmethod
     def read(cls: type[M], data: Any) -> M:
-        """From parsed JSON. Internal if it has another shape."""
+        """Reads parsed JSON. Raises Internal if its shape does not match."""
         if not isinstance(data, dict):
-            raise Internal(f"the daemon's {cls.__name__} is no object")
+            raise Internal(f"expected a JSON object for {cls.__name__} of the daemon")
         record = object.__new__(cls)
         rest = dict(cast("dict[str, Any]", data))
         for name, kind, many, optional in cls._shape:
@@ -120,7 +120,7 @@ class Model:
         return record
 
     def to_json(self) -> dict[str, Any]:
-        """For a request or a file; what is None is left out."""
+        """JSON for a request or a file, without the fields that are None."""
         written: dict[str, Any] = dict(self.extra)
         for name, *_ in self._shape:
             value = getattr(self, name)
@@ -139,8 +139,8 @@ def _written(value: Any) -> Any:
 
 
 def _wrong(owner: type[Model], name: str, value: Any) -> Internal:
-    shown = "nothing" if value is None else repr(value)[:60]
-    return Internal(f"the daemon's {owner.__name__} has in the field {name}: {shown}")
+    got = "no value" if value is None else repr(value)[:60]
+    return Internal(f"unexpected value in {owner.__name__}.{name} of the daemon: {got}")
 
 
 def _read_one(owner: type[Model], name: str, kind: str, value: Any) -> Any:

@@ -1,8 +1,8 @@
-"""What the daemon is asked, without any I/O.
+"""The requests of the client, without any I/O.
 
-A plan is a generator. It yields what is to be done next, a Call or a Sleep, is sent the answer's
-JSON or thrown an Error, and returns a record. The blocking and the asyncio client each run it with
-a dozen lines, so that a rule such as "ask again with the same id" stands here once.
+A plan is a generator. It yields the next step, a Call or a Sleep, is sent the JSON of the response
+or thrown an Error, and returns a record. The blocking and the asyncio client each run it with a
+dozen lines, so that a rule such as "retry with the same ID" is written once.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from .units import Duration, Size, bytes_of, seconds_of
 
 T = TypeVar("T")
 
-# How long the daemon may keep one answer to a claim. The connection shows it that we still wait.
+# Seconds after which the daemon answers a waiting claim. The open connection keeps the claim.
 ONE_WAIT = 10.0
 BETWEEN_CLAIMS = 0.2
 LONGEST_CHANGE = 15.0  # seconds that a change of settings may take
-# How long a daemon that was just started, or waits for its disk, may take to answer first.
+# Seconds for the first answer of a daemon that was just started, or waits for its disk.
 FIRST_ANSWER = 30.0
-INSISTS = 30.0  # seconds in which a call is repeated while the daemon reads its stored state
-TURNS, TURNS_WITHIN = 3, 5.0  # repetitions, and seconds, for a caller who is over a share
+INSISTS = 30.0  # seconds for which a call is repeated while the daemon reads its stored state
+TURNS, TURNS_WITHIN = 3, 5.0  # repetitions, and seconds, for a caller over its share
 
 
 class Call(NamedTuple):
-    """One request. `more` is added to the client's deadline, `least` is the least of it."""
+    """One request. `more` is added to the client's deadline, which is at least `least`."""
 
     method: str
     target: str
@@ -72,15 +72,15 @@ def insist(call: Call) -> Plan[Any]:
 
 
 def part(text: Union[str, int]) -> str:
-    """A part of a path. "." and ".." would lead elsewhere."""
+    """A segment of a path. "." and ".." would change the path."""
     word = quote(str(text), safe="-._~,:")
     if word in ("", ".", ".."):
-        raise Invalid(f"{text!r} names nothing")
+        raise Invalid(f"{text!r} is not a valid name or ID")
     return word
 
 
 def query(**parameters: Any) -> str:
-    """"?a=1&b=x", without what is None."""
+    """"?a=1&b=x", without parameters that are None."""
     said = {name: value for name, value in parameters.items() if value is not None}
     return "?" + urlencode(said, quote_via=quote) if said else ""
 
@@ -105,7 +105,8 @@ def request(method: str, target: str, body: Optional[Mapping[str, Any]]) -> Plan
 def devices() -> Plan[list[models.Device]]:
     snapshot = models.Snapshot.read((yield Call("GET", "/api/gpu/snapshot")))
     if not snapshot.driver_initialised:
-        raise Unavailable(snapshot.driver_error or "the driver is away; `gpuyard doctor` says why")
+        raise Unavailable(snapshot.driver_error or
+                          "the daemon reports no GPUs; run `gpuyard doctor` to find out why")
     return snapshot.devices
 
 
@@ -114,7 +115,7 @@ def devices() -> Plan[list[models.Device]]:
 def wish(gpus: int, min_free: Optional[Size], among: Optional[Gpus], model: Optional[str],
          max_time: Optional[Duration], ttl: Optional[Duration], note: Optional[str]
          ) -> models.LeaseWish:
-    """A claim with an id of its own, by which it is asked for again."""
+    """A claim with a new ID, which is the same in every retry."""
     return models.LeaseWish(
         id=secrets.token_hex(16),
         gpus=gpus,
@@ -128,9 +129,9 @@ def wish(gpus: int, min_free: Optional[Size], among: Optional[Gpus], model: Opti
 
 
 def claim(wanted: models.LeaseWish, wait: Optional[float]) -> Plan[models.Lease]:
-    """Claims GPUs and waits until it has all of them. None waits for ever, 0 does not queue.
+    """Claims GPUs and waits for all of them. `wait`: None has no limit, 0 does not queue.
 
-    Whatever ends it without the GPUs, Ctrl-C too, gives up the place in the queue.
+    An error or Ctrl-C cancels the claim.
     """
     body = wanted.to_json()
     lease = str(body.setdefault("id", secrets.token_hex(16)))
@@ -144,21 +145,21 @@ def claim(wanted: models.LeaseWish, wait: Optional[float]) -> Plan[models.Lease]
         try:
             yield Call("DELETE", f"/api/gpu/leases/{part(lease)}")
         except Error:
-            pass  # the daemon sees by itself that the claim has no client
+            pass  # the daemon notices that the claim has no client
         raise
 
 
 def _wait(body: dict[str, Any], wait: Optional[float]) -> Plan[models.Lease]:
     began = time.monotonic()
-    why = "nothing was heard of the claim"
-    there = heard = False  # somebody was there; the daemon has told of the claim
+    why = "no response to the claim"
+    there = heard = False  # a daemon was reached; it has answered the claim
     while True:
         left = ONE_WAIT if wait is None else began + wait - time.monotonic()
         body["answer_within_s"] = min(max(left, 0.0), ONE_WAIT)
         try:
             answer = yield Call("POST", "/api/gpu/leases", body, more=body["answer_within_s"])
         except Error as error:
-            # A daemon that was there comes back. One that never was is not waited for.
+            # Waits for a daemon that was reached before, but not for one that never was.
             there = there or error.reached
             patient = heard or (there and time.monotonic() - began < FIRST_ANSWER)
             if wait == 0 or not passes(error) or not patient:
@@ -174,7 +175,7 @@ def _wait(body: dict[str, Any], wait: Optional[float]) -> Plan[models.Lease]:
                 raise Conflict(lease.why or f"the claim has ended: {lease.ending}")
             why = lease.place.text if lease.place else why
         if wait is not None and time.monotonic() >= began + wait:
-            raise TimedOut(f"the GPUs were not there in time: {why}")
+            raise TimedOut(f"the GPUs were not available in time: {why}")
 
 
 def find_lease(lease: str) -> Plan[models.Lease]:
@@ -235,9 +236,9 @@ def _wish_of(setting: str, value: Value) -> dict[str, Any]:
         return {"enabled": value}
     if setting == "compute_mode" and isinstance(value, str):
         return {"compute_mode": value}
-    raise Invalid(f"{setting!r} cannot be {value!r}: there is power_limit with watts, gpu_clocks "
-                  "and memory_clocks with MHz or (lowest, highest), persistence and ecc with True "
-                  "or False, and compute_mode with a word such as \"default\"")
+    raise Invalid(f"cannot set {setting!r} to {value!r}: expected power_limit in watts, gpu_clocks "
+                  "or memory_clocks in MHz or as (lowest, highest), persistence or ecc as True or "
+                  "False, or compute_mode as a name such as \"default\"")
 
 
 def set_setting(gpus: Gpus, setting: str, value: Value, lasting: Optional[Duration]
@@ -250,16 +251,16 @@ def set_setting(gpus: Gpus, setting: str, value: Value, lasting: Optional[Durati
 
 
 def restore_setting(gpus: Gpus, setting: Optional[str]) -> Plan[list[models.Change]]:
-    place = f"/api/gpu/manage/{part(gpus_text(gpus))}"
+    base = f"/api/gpu/manage/{part(gpus_text(gpus))}"
     if setting is None:
-        call = Call("POST", f"{place}/restore", {}, least=LONGEST_CHANGE)
+        call = Call("POST", f"{base}/restore", {}, least=LONGEST_CHANGE)
     else:
-        call = Call("DELETE", f"{place}/{part(setting.replace('_', '-'))}", least=LONGEST_CHANGE)
+        call = Call("DELETE", f"{base}/{part(setting.replace('_', '-'))}", least=LONGEST_CHANGE)
     return _changed((yield call))
 
 
 def _changed(answer: Any) -> list[models.Change]:
-    """The first GPU that could not be changed says why."""
+    """Raises the error of the first GPU that could not be changed."""
     changes = models.Changes.read(answer).changes
     for change in changes:
         if change.error:

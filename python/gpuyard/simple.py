@@ -1,5 +1,5 @@
-"""What most programs need, of the daemon that GPUYARD_HOST or GPUYARD_SOCKET name, or else of this
-machine's."""
+"""The functions that most programs need. They use the daemon of GPUYARD_HOST or GPUYARD_SOCKET
+[default: the daemon of this machine]."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ log = logging.getLogger("gpuyard")
 
 
 def devices() -> list[models.Device]:
-    """All GPUs in full."""
+    """All GPUs with all their readings."""
     with Yard() as yard:
         return yard.devices()
 
 
 def events(*, since: str = "", gpus: Optional[Gpus] = None) -> Events:
-    """What happens from now on: `for event in gpuyard.events(): ...`"""
+    """The events from now on: `for event in gpuyard.events(): ...`"""
     return Yard().events(since=since, gpus=gpus)
 
 
@@ -36,10 +36,10 @@ def lease(gpus: int = 1, *, min_free: Optional[Size] = None, among: Optional[Gpu
           model: Optional[str] = None, max_time: Optional[Duration] = None,
           ttl: Optional[Duration] = None, wait: Optional[Duration] = None,
           note: Optional[str] = None) -> Lease:
-    """GPUs for a `with` block, in which CUDA_VISIBLE_DEVICES has them; after it, the old value.
+    """Leases GPUs for a `with` block, in which CUDA_VISIBLE_DEVICES is set to them.
 
-    Raises Conflict if CUDA is initialised already in this process: it would go on with the GPUs
-    that it has. See Yard.lease() for the parameters.
+    Raises Conflict if CUDA is already initialised in this process, because it would not use the
+    leased GPUs. See Yard.lease() for the parameters.
     """
     taken = Yard().lease(gpus, min_free=min_free, among=among, model=model, max_time=max_time,
                          ttl=ttl, wait=wait, note=note)
@@ -48,12 +48,12 @@ def lease(gpus: int = 1, *, min_free: Optional[Size] = None, among: Optional[Gpu
 
 
 def energy(gpus: Optional[Gpus] = None, *, name: Optional[str] = None) -> Energy:
-    """Measures these GPUs in a `with` block; by default those that CUDA gives this process."""
+    """Measures the energy of GPUs in a `with` block [default: the GPUs of this process]."""
     return Energy(lambda: _whose(gpus), name)
 
 
 def _whose(gpus: Optional[Gpus]) -> tuple[Optional[Yard], Optional[Gpus]]:
-    """Whom to ask, and for which GPUs; asked when a block begins, since a lease may come first."""
+    """The daemon and the GPUs, at the beginning of a block: a lease may have changed the GPUs."""
     yard = Yard()
     if gpus is not None:
         return yard, gpus
@@ -62,7 +62,7 @@ def _whose(gpus: Optional[Gpus]) -> tuple[Optional[Yard], Optional[Gpus]]:
         return yard, None
     if not names:
         return None, None
-    # The daemon wants whole UUIDs; CUDA also takes their beginning.
+    # The daemon needs complete UUIDs; CUDA also accepts their beginning.
     if any(name.startswith("GPU-") and len(name) < cuda.UUID_LENGTH for name in names):
         mine = [device.uuid for device in yard.devices()
                 if cuda.is_mine(device.index, device.uuid, names)]
@@ -78,8 +78,8 @@ def measured(*, gpus: Optional[Gpus] = None, name: Optional[str] = None) -> Call
 
 def measured(function: Optional[F] = None, *, gpus: Optional[Gpus] = None,
              name: Optional[str] = None) -> Any:
-    """A decorator: measures each call. `function.energy` is the Energy of the last call that has
-    ended, and the log "gpuyard" has a line for each call."""
+    """Decorator that measures the energy of each call. `function.energy` is the Energy of the last
+    call that ended; the logger "gpuyard" gets a line for each call."""
     if function is None:
         return functools.partial(measured, gpus=gpus, name=name)
     label = name or _short(function.__qualname__)
@@ -90,7 +90,7 @@ def measured(function: Optional[F] = None, *, gpus: Optional[Gpus] = None,
 
 
 def _short(name: str) -> str:
-    """A name for a window, which has at most 64 bytes."""
+    """A name for a measurement, at most 64 bytes."""
     return name.rsplit("<locals>.", 1)[-1].encode("utf-8")[:64].decode("utf-8", "ignore")
 
 
@@ -110,7 +110,7 @@ def _measured_coroutine(function: Callable[..., Any], gpus: Optional[Gpus], labe
     async def wrapper(*arguments: Any, **named: Any) -> Any:
         import asyncio
         loop = asyncio.get_running_loop()
-        # The daemon answers in a millisecond or two, but may be away.
+        # The daemon responds in a millisecond or two, but may be unavailable.
         spent = await loop.run_in_executor(None, energy(gpus, name=label).begin)
         try:
             return await function(*arguments, **named)

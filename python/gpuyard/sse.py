@@ -1,7 +1,7 @@
-"""Server-sent events without any I/O: bytes become events.
+"""Parses server-sent events, without any I/O.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html, without `retry`: the follower has
-its own pace.
+its own interval.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ MOST_EVENT = 8 * 1024 * 1024  # bytes of one event, as in the daemon's own clien
 
 class ServerEvent(NamedTuple):
     name: str
-    id: str  # the last id that came, also if this event has none
+    id: str  # the last ID received, also if this event has none
     data: str
 
 
 class EventParser:
-    """Takes bytes as they come. Raises Internal for an event beyond the limit."""
+    """Parses bytes as they arrive. Raises Internal for an event that exceeds the limit."""
 
     def __init__(self, most: int = MOST_EVENT) -> None:
         self._most = most
@@ -55,7 +55,7 @@ class EventParser:
 
     def _check(self, more: int) -> None:
         if self._size + more > self._most:
-            raise Internal(f"an event of the daemon has more than {self._most} bytes")
+            raise Internal(f"an event of the daemon exceeds {self._most} bytes")
 
     def _take(self, line: str) -> ServerEvent | None:
         if not line:

@@ -1,7 +1,7 @@
-"""The way to a daemon through ssh: how ssh is started, and what its words mean.
+"""Connects to a daemon through ssh: starts ssh, and turns its errors into ours.
 
-`ssh HOST gpuyard dial-stdio` prints one line once it has reached the daemon; from then on its stdin
-and stdout are a connection that speaks HTTP.
+`ssh HOST gpuyard dial-stdio` prints one line once it has connected to the daemon; from then on its
+stdin and stdout are an HTTP connection.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from .endpoint import Endpoint
 from .errors import Denied, Error, Internal, TimedOut, Unavailable, Unsupported
 
 GREETING = b"gpuyard-dial-stdio 1\n"
-MOST_BEFORE_GREETING = 64 * 1024  # bytes that start-up files of the far shell may print
+MOST_BEFORE_GREETING = 64 * 1024  # bytes that the start-up files of the remote shell may print
 LOGIN_SECONDS = 15.0
 
-_MOST_SAID = 8 * 1024  # bytes of stderr that are kept, the last ones
+_MOST_SAID = 8 * 1024  # the last bytes of stderr, which are stored
 _LINES_SAID = 3
-_ENDS_WITHIN = 0.5  # seconds from the end of a connection until ssh has told why
+_ENDS_WITHIN = 0.5  # seconds from the end of a connection until ssh has printed the cause
 
-# The flags are those of the program. BatchMode: a question would wait for ever. ControlMaster=no: a
-# shared connection is used and none stays behind. The rest takes away what the user's configuration
-# may add for a shell.
+# The flags are those of the program. BatchMode: a question would block. ControlMaster=no: a shared
+# connection is used, but none is left open. The rest disables what the user's configuration may add
+# for a shell.
 _FLAGS = (
     "-T", "-a", "-x", "-oBatchMode=yes", "-oConnectTimeout=10", "-oServerAliveInterval=5",
     "-oServerAliveCountMax=3", "-oClearAllForwardings=yes", "-oTunnel=no", "-oControlMaster=no",
@@ -40,33 +40,37 @@ class _Reason(NamedTuple):
     next_step: str  # {} is what follows `ssh` on a command line
 
 
-# ssh has one exit code for all that goes wrong, and always speaks English.
+# ssh has one exit code for all its errors, and its messages are always in English.
 _REASONS = (
     _Reason("has changed and you have requested", Denied, "its host key has changed",
-            "Somebody may be listening, or the machine was installed anew: ask its administrator "
-            "before you remove the old key"),
+            "The connection may be intercepted, or the machine was reinstalled: ask its "
+            "administrator before you remove the old key"),
     _Reason("Host key verification failed", Denied, "ssh does not know its host key",
-            "`ssh {}` shows it once and asks; compare it with what its administrator says"),
-    _Reason("Permission denied", Denied, "ssh is not let in",
-            "gpuyard asks for no password: `ssh-copy-id {0}` takes your key there, `ssh-add` "
-            "unlocks it; then `ssh -o BatchMode=yes {0} true` works"),
-    _Reason("Could not resolve hostname", Unavailable, "there is no such host",
-            "A name is one of DNS or of ~/.ssh/config"),
-    _Reason("Connection refused", Unavailable, "no ssh listens there",
-            "Is the port right, and does sshd run?"),
-    _Reason("timed out", Unavailable, "it cannot be reached", "Is it on, and the network?"),
-    _Reason("No route to host", Unavailable, "it cannot be reached", "Is it on, and the network?"),
-    _Reason("Network is unreachable", Unavailable, "it cannot be reached", "Is the network on?"),
+            "Run `ssh {}` once to see and confirm it; check it with the administrator"),
+    _Reason("Permission denied", Denied, "ssh was refused access",
+            "gpuyard does not ask for passwords: install your key with `ssh-copy-id {0}`, unlock "
+            "it with `ssh-add`, and test with `ssh -o BatchMode=yes {0} true`"),
+    _Reason("Could not resolve hostname", Unavailable, "unknown host",
+            "Check the name in DNS or ~/.ssh/config"),
+    _Reason("Connection refused", Unavailable, "no ssh server is listening there",
+            "Check the port and that sshd is running"),
+    _Reason("timed out", Unavailable, "it cannot be reached",
+            "Check that the machine and the network are up"),
+    _Reason("No route to host", Unavailable, "it cannot be reached",
+            "Check that the machine and the network are up"),
+    _Reason("Network is unreachable", Unavailable, "it cannot be reached",
+            "Check that the network is up"),
 )
-_OF_SSH = _Reason("", Unavailable, "ssh has failed", "`ssh {} true` must work first")
-_NO_PROGRAM = _Reason("", Unavailable, "it has no gpuyard where ssh looks for one",
-                      "If it is installed elsewhere, name its path: ssh://HOST/path/of/gpuyard, "
+_OF_SSH = _Reason("", Unavailable, "ssh failed", "Make sure that `ssh {} true` works")
+_NO_PROGRAM = _Reason("", Unavailable, "gpuyard was not found there in ssh's PATH",
+                      "If it is installed elsewhere, give its path: ssh://HOST/path/of/gpuyard, "
                       "or in hosts.toml")
-_TOO_OLD = _Reason("", Unsupported, "its gpuyard is too old to be asked from afar",
-                   "Install a newer one there")
-_TOO_LATE = _Reason("", TimedOut, "it did not answer in time", "`ssh {} true` must work first")
+_TOO_OLD = _Reason("", Unsupported, "its gpuyard is too old for remote use",
+                   "Install a newer version there")
+_TOO_LATE = _Reason("", TimedOut, "it did not respond in time",
+                    "Make sure that `ssh {} true` works")
 _OF_DAEMON = _Reason("", Unavailable, "", "")
-_ENDED = _Reason("", Unavailable, "the connection has ended", "")
+_ENDED = _Reason("", Unavailable, "the connection was closed", "")
 
 
 def command_to(host: Endpoint) -> list[str]:
@@ -75,32 +79,32 @@ def command_to(host: Endpoint) -> list[str]:
         words += ["-p", str(host.port)]
     if host.user:
         words += ["-l", host.user]
-    # The shell there knows which directory ~ is.
+    # The remote shell expands ~.
     program = host.path[1:] if host.path.startswith("/~/") else host.path
     return [*words, "--", host.host, program or "gpuyard", "dial-stdio"]
 
 
 class Login:
-    """One running ssh. `near` is our end of the connection, before the greeting."""
+    """A running ssh. `near` is our end of the connection, before the greeting."""
 
     def __init__(self, host: Endpoint) -> None:
         self.host = host
         self._said = bytearray()
         self._owner = os.getpid()
         if os.name == "nt":
-            raise Unsupported(f"{host.name}: a socket can be no program's input on Windows; ask "
-                              "the daemon there by https://")
+            raise Unsupported(f"{host.name}: ssh:// is not supported on Windows; connect to the "
+                              "daemon over https://")
         self.near, far = socket.socketpair()
         try:
-            # A session of its own: Ctrl-C at the terminal is for this program, which still has to
-            # give up a claim through this very connection.
+            # A session of its own: Ctrl-C at the terminal must not end ssh, because this program
+            # still has to cancel a claim through this connection.
             self._process = subprocess.Popen(
                 command_to(host), stdin=far.fileno(), stdout=far.fileno(), stderr=subprocess.PIPE,
                 start_new_session=True)
         except OSError:
             self.near.close()
-            raise Unavailable(f"{host.name}: this machine has no ssh. Install it: apt install "
-                              "openssh-client") from None
+            raise Unavailable(f"{host.name}: ssh is not installed on this machine. Install it: "
+                              "apt install openssh-client") from None
         finally:
             far.close()
         self._listener = threading.Thread(target=self._listen, daemon=True, name="gpuyard-ssh")
@@ -117,7 +121,7 @@ class Login:
                 del self._said[:-_MOST_SAID]
 
     def why(self, too_late: bool = False) -> Error:
-        """What became of an ssh that is no connection, or no longer. Ends it."""
+        """The error of an ssh that did not connect, or whose connection has ended. Ends it."""
         status: int | None = None
         if not too_late:
             try:
@@ -142,20 +146,20 @@ class Login:
 
 
 def after_greeting(received: bytes) -> bool:
-    """Whether all of the greeting has come; what a far shell prints may stand before it."""
+    """Whether the whole greeting has come; output of the remote shell may precede it."""
     at = received.find(GREETING)
     if at < 0:
         if len(received) > MOST_BEFORE_GREETING:
-            raise Internal(f"more than {MOST_BEFORE_GREETING} bytes came without a greeting; is it "
-                           "a gpuyard that answers?")
+            raise Internal(f"received more than {MOST_BEFORE_GREETING} bytes without a greeting; "
+                           "check that the other end is gpuyard")
         return False
     if at + len(GREETING) != len(received):
-        raise Internal("something came that nobody has asked for")
+        raise Internal("received unexpected data")
     return True
 
 
 def explain(host: Endpoint, status: int | None, said: str, too_late: bool = False) -> Error:
-    """The error for an exit status of ssh and what it said."""
+    """The error for an exit status of ssh and its messages."""
     reason = _reason_of(status, said, too_late)
     words = _last_lines(said)
     text = host.name
@@ -186,7 +190,7 @@ def _reason_of(status: int | None, said: str, too_late: bool) -> _Reason:
 
 
 def _last_lines(said: str) -> str:
-    """A frame of signs, as ssh draws around a warning, says nothing in one line."""
+    """The last lines in one, without the lines of signs that ssh draws around a warning."""
     lines = ["".join(c if c.isprintable() else "?" for c in line.strip())
              for line in said.splitlines() if line.strip("@*=- \t\r")]
     return "; ".join(lines[-_LINES_SAID:])

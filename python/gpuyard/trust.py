@@ -1,8 +1,8 @@
-"""Whom to believe over TLS: a chain of certificates, or the hash of one public key, its pin.
+"""Verifies a TLS server: by a chain of certificates, or by the hash of its public key, the pin.
 
-Python's ssl gives the whole certificate of the other side but not its public key, so that a small
-reader finds the key in it. A certificate comes from outside before anybody is trusted: the reader
-looks at eight fields, copies one, and refuses what does not fit.
+Python's ssl returns the certificate of the server but not its public key, so a small parser finds
+the key in it. The certificate is not trusted yet: the parser reads eight fields, copies one, and
+refuses anything unexpected.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _VERSION = 0xA0
 
 
 def context_for(pin: str, ca_file: str = "") -> ssl.SSLContext:
-    """With a pin nothing else decides, no chain, name or date: so it is for the program, too."""
+    """With a pin only the pin decides, not the chain, name or dates; as in the program gpuyard."""
     context = ssl.create_default_context()
     if ca_file and not pin:
         try:
             context.load_verify_locations(ca_file)
         except OSError as error:  # an SSLError is one
-            raise Invalid(f"{ca_file} holds no certificates to trust, but is named by ca_file: "
-                          f"{error}") from None
+            raise Invalid(f"{ca_file} contains no trusted certificates, although ca_file points "
+                          f"to it: {error}") from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if pin:
         context.check_hostname = False
@@ -37,12 +37,12 @@ def context_for(pin: str, ca_file: str = "") -> ssl.SSLContext:
 
 
 def check_pin(pin: str, certificate: bytes | None, name: str) -> None:
-    """Denied if the certificate's public key is another one."""
+    """Raises Denied if the certificate has another public key."""
     shown = pin_of(certificate or b"")
     if not hmac.compare_digest(shown, pin):
-        raise Denied(f"{name} shows the key {shown}, and the pin in hosts.toml is {pin}. Somebody "
-                     "may be listening, or its key was made anew: compare it with what `gpuyard "
-                     "tls show` prints there")
+        raise Denied(f"{name} is not trusted: its public key is {shown}, not {pin} as pinned; if "
+                     "its owner has changed the key, pin the new one, which `gpuyard tls show` "
+                     "prints on that machine")
 
 
 def pin_of(certificate: bytes) -> str:
@@ -66,7 +66,7 @@ def public_key_in(certificate: bytes) -> bytes:
 
 
 class _Reader:
-    """Goes over the elements of one DER value."""
+    """Reads the elements of one DER value."""
 
     def __init__(self, data: bytes, start: int = 0, end: int | None = None) -> None:
         self._data = data
@@ -79,7 +79,7 @@ class _Reader:
         return self._data[self._at]
 
     def _bounds(self) -> tuple[int, int]:
-        """Where the content of the next element begins and ends."""
+        """The start and the end of the content of the next element."""
         if self._end - self._at < 2 or self._data[self._at] & 0x1F == 0x1F:
             _refuse()
         length = self._data[self._at + 1]
@@ -108,4 +108,4 @@ class _Reader:
 
 
 def _refuse() -> NoReturn:
-    raise Denied("the other side shows no certificate that can be read")
+    raise Denied("the server presented no readable certificate")

@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them: "10m", "1h30m", "40G", or a number."""
+"""Parses durations and sizes: "10m", "1h30m", "40G", or a number."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _POWERS = {"K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def seconds_of(duration: Duration) -> float:
-    """Seconds. Invalid for what is no duration."""
+    """The duration in seconds. Raises Invalid for any other value."""
     if isinstance(duration, datetime.timedelta):
         return duration.total_seconds()
     if isinstance(duration, str):
         if not _DURATION.match(duration):
-            raise Invalid(f"{duration!r} is no duration, such as \"90s\", \"10m\" or \"1h30m\"")
+            raise Invalid(f"expected a duration such as 90s, 10m or 1h30m; got \"{duration}\"")
         parts = _PART.findall(duration)
         return sum(float(number) * _SECONDS[unit] for number, unit in parts)
     if not 0 <= duration < float("inf"):
-        raise Invalid(f"{duration!r} is no duration: it is a number of seconds from 0 on")
+        raise Invalid(f"expected a duration of at least 0 seconds, got {duration!r}")
     return float(duration)
 
 
 def bytes_of(size: Size) -> int:
-    """Bytes. "40G" is 40 GiB, as for `gpuyard run --min-free`."""
+    """The size in bytes. "40G" is 40 GiB, as for `gpuyard run --min-free`."""
     if isinstance(size, str):
         match = _SIZE.match(size)
         if not match:
-            raise Invalid(f"{size!r} is no amount of memory, such as \"40G\" or \"512M\"")
+            raise Invalid(f"expected a size such as 40G or 512M; got \"{size}\"")
         return int(float(match.group(1)) * 1024 ** _POWERS.get(match.group(2), 0))
     if size < 0:
-        raise Invalid(f"{size!r} is no amount of memory")
+        raise Invalid(f"expected a size of at least 0 bytes, got {size!r}")
     return size

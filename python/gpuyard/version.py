@@ -1,4 +1,4 @@
-"""The version, which stands in one place only: in CMakeLists.txt, from which a wheel gets it."""
+"""The version. Its only source is CMakeLists.txt, from which a wheel gets it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def version_of() -> str:
-    """Of the checkout that this is in, or of the installed wheel."""
+    """The version of this checkout or of the installed wheel."""
     checkout = Path(__file__).resolve().parents[2] / "CMakeLists.txt"
     try:
         found = version_in(checkout.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The blocking client's connections: a Unix socket, TCP, TLS or ssh, and one request over them."""
+"""The connections of the blocking client: Unix sockets, TCP, TLS and ssh."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from .sse import EventParser, ServerEvent
 from .ssh import LOGIN_SECONDS, Login, after_greeting
 
 _PIECE = 64 * 1024  # bytes of one read
-_MOST_KEPT = 2  # connections by ssh that wait for the next request
+_MOST_KEPT = 2  # idle ssh connections for the next requests
 
 
 def no_answer(endpoint: Endpoint) -> TimedOut:
-    return TimedOut(f"no answer came from the daemon at {endpoint.name} in time; what was asked "
-                    "may still happen")
+    return TimedOut(f"no response from {endpoint.name} in time; the request may still be carried "
+                    "out")
 
 
 def no_connection(endpoint: Endpoint, error: OSError) -> Error:
-    """Why nobody could be connected to, or why a connection broke."""
+    """The error for a failed connection attempt or a broken connection."""
     if isinstance(error, (TimeoutError, socket.timeout)):  # two classes before Python 3.10
         return no_answer(endpoint)
     # An SSLCertVerificationError is an OSError, and ssl is not imported for a Unix socket.
     verify = getattr(error, "verify_message", "")
     if verify:
-        return Denied(f"{endpoint.name} shows a certificate that is not trusted: {verify}. "
-                      "`gpuyard host add` notes its pin")
+        return Denied(f"{endpoint.name} is not trusted: {verify}; if its certificate is correct, "
+                      "pin its key with `gpuyard host add`, or set ca_file in hosts.toml")
     what = error.strerror or str(error)
     if isinstance(error, PermissionError):
-        return Denied(f"the daemon at {endpoint.name} may not be asked: {what}")
-    return Unavailable(f"no daemon answers at {endpoint.name}: {what}. `gpuyard serve` starts one "
-                       "there")
+        return Denied(f"not allowed to connect to {endpoint.name}: {what}")
+    return Unavailable(f"nothing is listening at {endpoint.name}: {what}. Start a daemon there "
+                       "with `gpuyard serve`")
 
 
 class Connection:
-    """An open one. `deadline` is always a time of time.monotonic()."""
+    """An open connection. `deadline` is always a time of time.monotonic()."""
 
     def __init__(self, endpoint: Endpoint, deadline: float) -> None:
         self.endpoint = endpoint
@@ -115,7 +115,7 @@ class Connection:
             raise no_connection(self.endpoint, error) from None
 
     def receive(self, deadline: float) -> bytes:
-        """Some bytes; none: the other side has ended it. TimedOut after the deadline."""
+        """Some bytes; none: the server has closed the connection. TimedOut after the deadline."""
         try:
             self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
             return self._socket.recv(_PIECE)
@@ -125,10 +125,10 @@ class Connection:
             raise no_connection(self.endpoint, error) from None
 
     def ended(self) -> Error:
-        """Why the other side has ended it."""
+        """The error after the server has closed the connection."""
         if self._login is not None:
             return self._why()
-        return Unavailable(f"the daemon at {self.endpoint.name} has ended")
+        return Unavailable(f"the daemon at {self.endpoint.name} has stopped")
 
     def close(self) -> None:
         if self._login is not None:
@@ -143,14 +143,14 @@ class Connection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing came since the last answer, an end for example."""
+        """Whether nothing was received since the last response, not even its end."""
         return not select.select([self._socket], [], [], 0)[0]
 
 
 class Wire:
-    """The way to one daemon. Any thread; requests of several threads do not wait for each other.
+    """Sends requests to one daemon. Any thread; requests of several threads run in parallel.
 
-    Connections by ssh are kept, because a login takes long.
+    Connections by ssh stay open, because a login is slow.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -164,7 +164,7 @@ class Wire:
             try:
                 return self._over(connection, request, time.monotonic() + deadline)
             except Unavailable:
-                # It had ended meanwhile. Only a reading may be asked twice.
+                # It had been closed in the meantime. Only a GET may be repeated.
                 if request.method != "GET":
                     raise
         connection = Connection(self.endpoint, time.monotonic() + deadline)
@@ -217,7 +217,7 @@ class Wire:
 
 
 class EventStream:
-    """One connection to a stream of events."""
+    """A connection to an event stream."""
 
     def __init__(self, endpoint: Endpoint, target: str, deadline: float) -> None:
         self._parser = http.Parser(most_body=1 << 62)  # a stream has no end; an event has a limit
@@ -254,7 +254,7 @@ class EventStream:
         self._parser.feed(piece)
 
     def read(self, deadline: float) -> Optional[list[ServerEvent]]:
-        """What came until the deadline, perhaps nothing; None: the daemon has ended the stream."""
+        """The events until the deadline, possibly none; None: the daemon has closed the stream."""
         body = self._parser.take()
         if not body:
             if self._parser.done:

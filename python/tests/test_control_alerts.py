@@ -81,8 +81,8 @@ def test_alerts_fire_are_acknowledged_and_are_mine_or_not(ready, shared, monkeyp
     other = AlertWatch(every=0.1)
     other.start()
 
-    done = ready.acknowledge(alert.number, "it is looked after")
-    assert done.acknowledged.note == "it is looked after"
+    done = ready.acknowledge(alert.number, "fan ordered")
+    assert done.acknowledged.note == "fan ordered"
     assert critical_of(ready.alerts(), None) is None
     assert other.alert is None
     watch.stop()

@@ -69,9 +69,9 @@ def test_the_gpus_of_this_process_are_those_of_the_environment(text, names):
 
 
 @pytest.mark.parametrize("text, why", [
-    ("", "CUDA_VISIBLE_DEVICES='' shows this program no GPU"),
-    ("-1", "CUDA_VISIBLE_DEVICES='-1' shows this program no GPU"),
-    ("MIG-x", "CUDA_VISIBLE_DEVICES='MIG-x' is a MIG instance, and its GPU is not known"),
+    ("", "CUDA_VISIBLE_DEVICES='' makes no GPU visible to this process"),
+    ("-1", "CUDA_VISIBLE_DEVICES='-1' makes no GPU visible to this process"),
+    ("MIG-x", "CUDA_VISIBLE_DEVICES='MIG-x' is a MIG instance of an unknown GPU"),
 ])
 def test_why_a_program_has_no_gpu(text, why):
     assert cuda.why_no_gpu({"CUDA_VISIBLE_DEVICES": text}) == why

@@ -60,7 +60,7 @@ def test_the_gpus_are_those_of_the_lease_or_of_the_environment(yard, monkeypatch
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with gpuyard.energy() as e:
         pass
-    assert e.joules is None and e.why == "CUDA_VISIBLE_DEVICES='' shows this program no GPU"
+    assert e.joules is None and e.why == "CUDA_VISIBLE_DEVICES='' makes no GPU visible to this process"
     with gpuyard.energy([0, whole]) as e:
         pass
     assert len(e.by_gpu) == 2
@@ -169,11 +169,11 @@ def test_what_is_not_known_is_none_and_never_zero():
     known = window_of((5, 10, 0), (7, 10, 0))
     assert joules_of(known) == 12 and why_of(known) is None
     partly = window_of((5, 10, 0), (7, 10, 4))
-    assert joules_of(partly) == 12 and "of GPU 1 4.0 s of 10.0 s" in why_of(partly)
+    assert joules_of(partly) == 12 and "GPU 1: 4.0 s of 10.0 s" in why_of(partly)
     unknown = window_of((5, 10, 0), (0, 10, 10))
-    assert joules_of(unknown) is None and "nothing is known of GPU 1" in why_of(unknown)
+    assert joules_of(unknown) is None and "no energy data for GPU 1" in why_of(unknown)
     assert by_gpu_of(unknown) == {"GPU-0": 5, "GPU-1": None}
     without = window_of((5, 10, 0), (None, 0, 0))
     assert joules_of(without) is None and by_gpu_of(without) == {"GPU-0": 5, "GPU-1": None}
-    assert why_of(without) == "nothing is known of GPU 1: it has no counter"
+    assert why_of(without) == "no energy data for GPU 1: it has no counter"
     assert joules_of(window_of()) is None and why_of(window_of())

@@ -62,7 +62,7 @@ def test_the_environment_decides_and_two_that_disagree_are_refused(tmp_path):
     assert daemon_meant("", "", env(tmp_path, GPUYARD_SOCKET="/a.sock")).path == "/a.sock"
     assert daemon_meant("", "", env(tmp_path, GPUYARD_HOST="ssh://lab")).name == "ssh://lab"
     both = env(tmp_path, GPUYARD_HOST="ssh://lab", GPUYARD_SOCKET="/a.sock")
-    with pytest.raises(Invalid, match="two different things"):
+    with pytest.raises(Invalid, match="select different daemons"):
         daemon_meant("", "", both)
     assert daemon_meant("ssh://lab2", "", both).name == "ssh://lab2"
     same = env(tmp_path, GPUYARD_HOST="unix:///a.sock", GPUYARD_SOCKET="/a.sock")
@@ -99,7 +99,7 @@ def test_a_hosts_file_that_makes_no_sense_is_refused_and_named(tmp_path, text):
 
 
 def test_a_hosts_file_has_a_limit(tmp_path):
-    with pytest.raises(Invalid, match="more than 65536 bytes"):
+    with pytest.raises(Invalid, match="larger than 65536 bytes"):
         read_hosts(write_hosts(tmp_path, "#" * 70_000), 1000)
 
 
@@ -147,7 +147,7 @@ def test_ca_file_in_hosts_toml_is_trusted(tmp_path):
     write_hosts(tmp_path, '[dgx1]\nurl = "https://dgx1"\nca_file = "~/ca.pem"\n')
     found = daemon_meant("dgx1", "", env(tmp_path, HOME="/home/alice"))
     assert found.ca_file == "/home/alice/ca.pem"
-    with pytest.raises(Invalid, match="holds no certificates to trust, but is named by ca_file"):
+    with pytest.raises(Invalid, match="contains no trusted certificates, although ca_file points to it"):
         context_for("", str(tmp_path / "none.pem"))
 
 
@@ -185,7 +185,7 @@ def test_tilde_in_a_hosts_file_is_the_home_directory(tmp_path):
     with pytest.raises(Invalid, match="hosts.toml.*HOME is not set"):
         daemon_meant("dgx1", "", env(tmp_path, HOME=""))
     write_hosts(tmp_path, '[dgx1]\nurl = "https://dgx1"\ntoken_file = "t"\n')
-    with pytest.raises(Invalid, match="hosts.toml.*no absolute path"):
+    with pytest.raises(Invalid, match="hosts.toml.*not an absolute path"):
         daemon_meant("dgx1", "", env(tmp_path, HOME=str(tmp_path)))
 
 

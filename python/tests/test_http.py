@@ -150,11 +150,11 @@ def test_nothing_may_follow_an_answer():
 
 @pytest.mark.parametrize("status, body, kind, words", [
     (404, b'{"error":{"code":"not_found","message":"no GPU 9"}}', NotFound, "no GPU 9"),
-    (503, b'{"error":{"code":"busy","message":"too many"}}', Busy, "Ask again"),
+    (503, b'{"error":{"code":"busy","message":"too many"}}', Busy, "Try again"),
     (503, b'{"detail":"NVML not found"}', Unavailable, "NVML not found"),
     (401, b"no token", Denied, "no token"),
     (409, b"[]", Conflict, "[]"),
-    (422, b"", Unsupported, "did not say why"),
+    (422, b"", Unsupported, "status 422 and no message"),
     (502, b'{"error":3}', DeviceLost, "doctor"),
     (504, b'{"error":{"code":3}}', TimedOut, ""),
     (400, b"\xff\xfe", Invalid, ""),
@@ -179,15 +179,15 @@ def test_an_error_has_no_control_characters(body):
 def test_a_redirect_is_an_error_that_names_its_target():
     error = error_of_answer(302, b"", {"location": "https://elsewhere/\x1blogin"})
     assert type(error) is Invalid and error.status == 302
-    assert "status 302, to https://elsewhere/?login. No redirect is followed" in str(error)
-    assert "name the daemon's own address" in str(error)
+    assert "status 302, to https://elsewhere/?login. Redirects are not followed" in str(error)
+    assert "use the daemon's own address" in str(error)
 
 
 @pytest.mark.parametrize("message, said", [
     ("body: /among: GPU index 99 is out of range", "among: GPU index 99 is out of range"),
     ("body: /among/0: must be a text; /among/1: must be a text",
      "among: must be a text; among: must be a text"),
-    ("/gpus/0: names a GPU once more", "gpus: names a GPU once more"),
+    ("/gpus/0: names a GPU twice", "gpus: names a GPU twice"),
     ("body: /: must be an object", "body: /: must be an object"),
     ("/run/gpuyard: Permission denied", "/run/gpuyard: Permission denied"),
 ])

@@ -54,7 +54,7 @@ def test_a_block_ends_without_an_error_if_the_daemon_is_away(make_ground, monkey
     ground = make_ground(gpus=1)
     monkeypatch.setenv("GPUYARD_SOCKET", ground.socket)
     monkeypatch.setattr("gpuyard.leasing.LEAVES_WITHIN", 0.5)
-    with pytest.warns(RuntimeWarning, match="could not be given up"):
+    with pytest.warns(RuntimeWarning, match="could not be released"):
         with gpuyard.lease(1):
             ground.kill()
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
@@ -113,7 +113,7 @@ if child == 0:
 """)
     lines = program.communicate(timeout=60)[0].splitlines()
     visible, *said, left, parent = lines
-    assert len(said) == 3 and all(f"of process {program.pid}" in line for line in said), lines
+    assert len(said) == 3 and all(f"to process {program.pid}" in line for line in said), lines
     assert left == "left the block"
     assert parent == f"parent held {visible}", lines
     ground.wait_until_free()

@@ -52,7 +52,7 @@ def test_an_exception_in_the_block_gives_the_gpus_back_and_goes_on(yard):
 def test_a_process_whose_cuda_is_initialised_is_refused_and_nothing_is_leased(
         yard, shared, monkeypatch, name, loaded):
     monkeypatch.setitem(sys.modules, name, loaded)
-    with pytest.raises(gpuyard.Conflict, match="torch has initialised CUDA"):
+    with pytest.raises(gpuyard.Conflict, match="torch has already initialised CUDA"):
         gpuyard.lease(1).take()
     assert shared.leases() == [] and "CUDA_VISIBLE_DEVICES" not in os.environ
     with yard.lease(1):  # which shows nothing to CUDA
@@ -69,7 +69,7 @@ def test_a_cuda_that_was_initialised_while_we_waited_gives_the_gpus_back(yard, m
 
 
 def test_what_can_never_be_served_and_what_is_not_there_now_are_errors(yard):
-    with pytest.raises(gpuyard.Invalid, match="9 GPUs wanted"):
+    with pytest.raises(gpuyard.Invalid, match="9 GPUs requested"):
         gpuyard.lease(9).take()
     with pytest.raises(gpuyard.Error):
         gpuyard.lease(1, among=[17]).take()
@@ -81,7 +81,7 @@ def test_what_can_never_be_served_and_what_is_not_there_now_are_errors(yard):
 def test_a_wait_that_is_over_gives_up_the_place(yard, shared):
     with yard.lease(4):
         began = time.monotonic()
-        with pytest.raises(gpuyard.TimedOut, match="not there in time"):
+        with pytest.raises(gpuyard.TimedOut, match="not available in time"):
             gpuyard.lease(1, wait="600ms").take()
         assert 0.5 < time.monotonic() - began < 5
         assert shared.waiting() == []
@@ -125,12 +125,12 @@ def test_many_threads_lease_at_once_and_no_gpu_is_two_threads(yard):
 
 def test_a_handle_is_used_once_at_a_time_and_says_what_is_wrong(yard):
     lease = yard.lease(1)
-    with pytest.raises(gpuyard.Invalid, match="no GPU is leased"):
+    with pytest.raises(gpuyard.Invalid, match="no GPUs are leased"):
         lease.gpus
     with pytest.raises(gpuyard.Invalid):
         lease.release()
     lease.take()
-    with pytest.raises(gpuyard.Invalid, match="taken already"):
+    with pytest.raises(gpuyard.Invalid, match="already been taken"):
         lease.take()
     with pytest.raises(gpuyard.Invalid, match="as long as this process"):
         lease.renew()

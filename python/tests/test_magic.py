@@ -81,7 +81,7 @@ def test_a_wrong_option_is_said_and_nothing_runs(yard, cell, capsys):
 def test_without_a_daemon_the_cell_runs_and_the_line_says_why(cell, capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("GPUYARD_SOCKET", str(tmp_path / "none"))
     assert cell("", "40 + 2") == 42
-    assert "energy not known: no daemon answers" in capsys.readouterr().out
+    assert "energy unknown: nothing is listening" in capsys.readouterr().out
 
 
 def test_in_a_real_ipython(yard, capsys):

@@ -83,7 +83,7 @@ def test_the_asyncio_client_does_the_same(client, token):
             assert await events.next(10)
             events.close()
         client.know_host("dgx1", pin=OTHER_PIN, token="lease")
-        with pytest.raises(Denied, match="shows the key"):
+        with pytest.raises(Denied, match="not trusted: its public key"):
             await gpuyard.aio.Yard("dgx1").devices()
     asyncio.run(main())
 
@@ -235,14 +235,14 @@ def test_the_asyncio_client_goes_through_ssh_too(near_ssh, logins):
 @pytest.mark.parametrize("text, kind, words", [
     ("echo 'Permission denied (publickey).' >&2; exit 255", gpuyard.Denied,
      "ssh-copy-id alice@lab"),
-    ("echo 'Host key verification failed.' >&2; exit 255", gpuyard.Denied, "compare it"),
-    ("echo 'ssh: connect: Connection refused' >&2; exit 255", gpuyard.Unavailable, "sshd run"),
-    ("echo 'sh: gpuyard: not found' >&2; exit 127", gpuyard.Unavailable, "name its path"),
-    ("echo 'gpuyard: no verb dial-stdio' >&2; exit 2", gpuyard.Unsupported, "newer one"),
-    ("exit 0", gpuyard.Unavailable, "the connection has ended"),
+    ("echo 'Host key verification failed.' >&2; exit 255", gpuyard.Denied, "confirm it"),
+    ("echo 'ssh: connect: Connection refused' >&2; exit 255", gpuyard.Unavailable, "sshd is running"),
+    ("echo 'sh: gpuyard: not found' >&2; exit 127", gpuyard.Unavailable, "give its path"),
+    ("echo 'gpuyard: no verb dial-stdio' >&2; exit 2", gpuyard.Unsupported, "newer version"),
+    ("exit 0", gpuyard.Unavailable, "the connection was closed"),
     ("yes | head -c 100000; sleep 60", gpuyard.Internal, "without a greeting"),
-    ("printf 'gpuyard-dial-stdio 1\\nmore'; sleep 60", gpuyard.Internal, "nobody has asked for"),
-    ("yes | head -c 1000000 >&2; exit 255", gpuyard.Unavailable, "must work first"),
+    ("printf 'gpuyard-dial-stdio 1\\nmore'; sleep 60", gpuyard.Internal, "unexpected data"),
+    ("yes | head -c 1000000 >&2; exit 255", gpuyard.Unavailable, "ssh alice@lab true` works"),
 ])
 def test_what_ssh_says_becomes_what_to_do(near_ssh, text, kind, words):
     near_ssh(text + "\n")
@@ -253,7 +253,7 @@ def test_what_ssh_says_becomes_what_to_do(near_ssh, text, kind, words):
 def test_a_login_that_takes_too_long_is_ended(near_ssh, monkeypatch):
     near_ssh("exec sleep 600\n")
     monkeypatch.setattr("gpuyard.wire.LOGIN_SECONDS", 0.5)
-    with pytest.raises(gpuyard.TimedOut, match="did not answer in time"):
+    with pytest.raises(gpuyard.TimedOut, match="did not respond in time"):
         gpuyard.Yard("ssh://lab").devices()
 
 

@@ -1,4 +1,4 @@
-"""gpuyard for asyncio: the same as gpuyard.Yard, with `await`.
+"""gpuyard for asyncio: the API of gpuyard.Yard, with `await`.
 
     async with gpuyard.aio.Yard("ssh://dgx1") as yard:
         async with yard.lease(2, wait="10m") as lease: ...

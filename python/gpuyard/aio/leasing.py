@@ -1,4 +1,4 @@
-"""A lease for the time of an `async with` block."""
+"""A lease for the duration of an `async with` block."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Lease(Holding):
-    """GPUs for an `async with` block. Cancelling the task gives up the place in the queue.
+    """GPUs for an `async with` block. Cancelling the task cancels the claim.
 
-    If the daemon goes away and comes back, the lease is as it was. After fork the child's handle is
-    dead on purpose and says so.
+    The lease survives a restart of the daemon. After fork() the child cannot use this object: its
+    record, renew() and release() raise Conflict.
     """
 
     def __init__(self, yard: Yard, wish: models.LeaseWish, wait: Optional[float]) -> None:
@@ -35,7 +35,7 @@ class Lease(Holding):
     async def __aexit__(self, *_: object) -> None:
         if self._leave():
             self._end_renewals()
-            await self._give_up_patiently()
+            await self._release_patiently()
 
     async def take(self) -> Lease:
         """Waits for the GPUs."""
@@ -45,16 +45,16 @@ class Lease(Holding):
             self._took(record)
         except BaseException:
             self._leave()
-            with contextlib.suppress(Error):  # what went wrong before says more
+            with contextlib.suppress(Error):  # the first error matters more
                 await self._yard.run(plans.release(record.id, record.fence, insists=False))
             raise
         every = self._renewed_every()
         if every is not None:
-            self._renewals = asyncio.ensure_future(self._renew_for_ever(every))
+            self._renewals = asyncio.ensure_future(self._keep_renewing(every))
         return self
 
     async def release(self) -> None:
-        """Gives the GPUs back."""
+        """Releases the GPUs."""
         self._check_held()
         fence = self.fence
         if self._leave():
@@ -62,22 +62,21 @@ class Lease(Holding):
             self._record = await self._yard.release(self.id, fence)
 
     async def renew(self, ttl: Optional[Duration] = None) -> models.Lease:
-        """Lets a lease with a time last so long from now on; in a block that is done for you."""
+        """Extends a lease that has a TTL to `ttl` from now. A block does this by itself."""
         lasts = self._wish.ttl_s if ttl is None else ttl
         if lasts is None:
-            raise Invalid(f"lease {self.id} lasts as long as this process; there is nothing to "
-                          "renew")
+            raise Invalid(f"lease {self.id} lasts as long as this process; it needs no renewal")
         self._check_held()
         self._record = await self._yard.renew(self.id, lasts, self.fence)
         return self._record
 
     async def refresh(self) -> models.Lease:
-        """Asks the daemon how it is: its use, its energy, and whether it is still held."""
+        """Reads the lease from the daemon: its state, its use and its energy."""
         self._check_owner()
         self._record = await self._yard.find_lease(self.id)
         return self._record
 
-    async def _give_up_patiently(self) -> None:
+    async def _release_patiently(self) -> None:
         end = time.monotonic() + LEAVES_WITHIN
         fence = self._record.fence if self._record else None
         while True:
@@ -88,8 +87,8 @@ class Lease(Holding):
                 return
             except Error as error:
                 if not passes(error) or time.monotonic() >= end:
-                    warnings.warn(f"lease {self.id} could not be given up: {error}. It ends with "
-                                  "this process, or after its time", RuntimeWarning, stacklevel=3)
+                    warnings.warn(f"lease {self.id} could not be released: {error}. It ends with "
+                                  "this process, or when it expires", RuntimeWarning, stacklevel=3)
                     return
             await asyncio.sleep(0.2)
 
@@ -97,7 +96,7 @@ class Lease(Holding):
         if self._renewals:
             self._renewals.cancel()
 
-    async def _renew_for_ever(self, every: float) -> None:
+    async def _keep_renewing(self, every: float) -> None:
         assert self._record is not None and self._wish.ttl_s is not None
         fence, ttl = self._record.fence, self._wish.ttl_s
         renewed, pause = time.monotonic(), every

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class Energy(Measurement):
     """Measures an `async with` block. The properties are those of the last measure(), and final
-    after the block. Never the reason why a program fails: `why` says why something is None."""
+    after the block. It never makes a program fail: `why` says why a value is None."""
 
     def __init__(self, yard: Yard, gpus: Optional[Gpus], name: Optional[str]) -> None:
         super().__init__(name)
@@ -46,7 +46,7 @@ class Energy(Measurement):
             await asyncio.sleep(0.2)
 
     async def measure(self) -> Optional[models.EnergyWindow]:
-        """Everything that the daemon says of the window until now. None: not known."""
+        """The daemon's record of the measurement until now. None: unknown."""
         if self._id and not self._over:
             try:
                 self._heard(await self._yard.measure_energy(self._id))
@@ -68,10 +68,10 @@ class Energy(Measurement):
         return window.seconds if window else None
 
     def co2(self, *, grid: float) -> Optional[float]:
-        """Grams of CO2, where the grid emits so many grams for each kWh."""
+        """Grams of CO2; `grid`: grams of CO2 per kWh."""
         return self._co2(self._result(), grid)
 
     @property
     def why(self) -> Optional[str]:
-        """Why the energy, or a part of it, is not known. None: all is known."""
+        """Why the energy, or a part of it, is unknown. None: all is known."""
         return self._trouble or why_of(self._result())

@@ -19,7 +19,7 @@ class Events:
     """The daemon's events, each once and in order, across restarts of the daemon.
 
         async for event in yard.events(): ...
-        event = await events.next(wait=5)     # None: none came in time
+        event = await events.next(wait=5)     # None: no event in time
     """
 
     def __init__(self, endpoint: Endpoint, since: str, gpus: Optional[Gpus], deadline: float
@@ -33,7 +33,7 @@ class Events:
 
     @property
     def last(self) -> str:
-        """The id of the last event: name it in `since` to go on behind it."""
+        """The ID of the last event. Pass it as `since` to continue after it."""
         return self._follower.last
 
     def __aiter__(self) -> AsyncIterator[Event]:
@@ -53,15 +53,15 @@ class Events:
         await turn()
 
     def close(self) -> None:
-        """Ends the stream; next() opens it again, behind the last event."""
+        """Closes the stream. next() opens it again, after the last event."""
         self._came.clear()
         if self._stream:
             self._stream.close()
             self._stream = None
 
     async def next(self, wait: float) -> Optional[Event]:
-        """The next one, or None if none came within so many seconds. A connection that is being
-        made may take its own time. An error is the end: the daemon refuses, or was never there."""
+        """The next event, or None after `wait` seconds; connecting may take longer. Raises an error
+        that is final: the daemon refused the request, or was never reached."""
         end = time.monotonic() + wait
         while True:
             event = await self._next(end)

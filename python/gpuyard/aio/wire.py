@@ -1,4 +1,4 @@
-"""The asyncio client's connections. The bytes are those of the blocking one."""
+"""The connections of the asyncio client. The protocol is shared with the blocking client."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..wire import no_answer, no_connection
 T = TypeVar("T")
 
 _PIECE = 64 * 1024  # bytes of one read
-_MOST_KEPT = 2  # connections by ssh that wait for the next request
+_MOST_KEPT = 2  # idle ssh connections for the next requests
 
 
 class Connection:
-    """An open one; open() makes it. `deadline` is a time of time.monotonic()."""
+    """A connection, made by open(). `deadline` is a time of time.monotonic()."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -70,7 +70,7 @@ class Connection:
 
     async def _log_in(self, deadline: float) -> None:
         loop = asyncio.get_running_loop()
-        # Starting a process may take long where this one is big.
+        # Starting a process may take long if this process is large.
         start = loop.run_in_executor(None, Login, self.endpoint)
         try:
             self._login = login = await asyncio.shield(start)
@@ -94,7 +94,7 @@ class Connection:
         await self._within(deadline, self._writer.drain())
 
     async def receive(self, deadline: float) -> bytes:
-        """Some bytes; none: the other side has ended it. TimedOut after the deadline."""
+        """Some bytes; none: the server has closed the connection. TimedOut after the deadline."""
         assert self._reader is not None
         try:
             return await self._within(deadline, self._read(self._reader))
@@ -106,39 +106,39 @@ class Connection:
         return await reader.read(_PIECE)
 
     async def ended(self) -> Error:
-        """Why the other side has ended it."""
+        """The error after the server has closed the connection."""
         if self._login is not None:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(None, self._login.why)
-        return Unavailable(f"the daemon at {self.endpoint.name} has ended")
+        return Unavailable(f"the daemon at {self.endpoint.name} has stopped")
 
     @property
     def is_idle(self) -> bool:
         return self._reader is not None and not self._reader.at_eof()
 
     def close(self) -> None:
-        """Ends it at once; the loop lets go of it in its next turn, as turn() waits for."""
+        """Closes it at once. The loop frees it in its next turn, for which turn() waits."""
         if self._writer is not None:
-            # Not close(): that says good-bye over TLS first, which nobody here waits for.
+            # Not close(): that would first exchange TLS messages.
             self._writer.transport.abort()
         if self._login is not None:
             self._login.end()
 
 
 async def turn() -> None:
-    """Lets the loop let go of closed connections. TLS has one below its own."""
+    """Lets the loop free closed connections. TLS has a second one below its own."""
     for _ in range(2):
         await asyncio.sleep(0)
 
 
 def _end_login(start: asyncio.Future[Login]) -> None:
-    """Ends an ssh that nobody waits for any more."""
+    """Ends the ssh of a cancelled login."""
     if not start.cancelled() and start.exception() is None:
         start.result().end()
 
 
 class Wire:
-    """The way to one daemon, of one event loop. Connections by ssh are kept: a login takes long."""
+    """Sends requests to one daemon, in one event loop. Connections by ssh stay open."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -153,7 +153,7 @@ class Wire:
             try:
                 return await self._over(connection, request, time.monotonic() + deadline)
             except Unavailable:
-                # It had ended meanwhile. Only a reading may be asked twice.
+                # It had been closed in the meantime. Only a GET may be repeated.
                 if request.method != "GET":
                     raise
                 break
@@ -193,7 +193,7 @@ class Wire:
 
 
 class EventStream:
-    """One connection to a stream of events; open() makes it."""
+    """A connection to an event stream, made by open()."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -235,7 +235,7 @@ class EventStream:
         self._parser.feed(piece)
 
     async def read(self, deadline: float) -> Optional[list[ServerEvent]]:
-        """What came until the deadline, perhaps nothing; None: the daemon has ended the stream."""
+        """The events until the deadline, possibly none; None: the daemon has closed the stream."""
         body = self._parser.take()
         if not body:
             if self._parser.done:

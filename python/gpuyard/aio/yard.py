@@ -1,4 +1,4 @@
-"""The asyncio client: asks one daemon, on this machine or on another."""
+"""The asyncio client of a daemon, on this machine or another one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ T = TypeVar("T")
 
 
 class Yard:
-    """One daemon, for the tasks of one event loop.
+    """A connection to one daemon, for the tasks of one event loop.
 
-    `host` is "unix:///path", "ssh://[user@]host", "https://host[:9411]" or a name in hosts.toml;
-    nothing: what GPUYARD_HOST or GPUYARD_SOCKET name, else the daemon of this machine. GPUs are
-    named by index, UUID or PCI address.
+    `host` is "unix:///path", "ssh://[user@]host", "https://host[:9411]" or a name in hosts.toml
+    [env: GPUYARD_HOST, GPUYARD_SOCKET; default: the daemon of this machine]. GPUs are named by
+    index, UUID or PCI address.
 
-    Nothing is asked until a function is called, so that a daemon that is away is no error here.
+    No request is sent until a method is called.
     """
 
     def __init__(self, host: str = "", *, token_file: str = "", deadline: float = DEADLINE) -> None:
@@ -33,12 +33,12 @@ class Yard:
 
     @property
     def name(self) -> str:
-        """Whom it asks: "/run/gpuyard/gpuyard.sock", "ssh://lab"."""
+        """The address of the daemon, e.g. "/run/gpuyard/gpuyard.sock" or "ssh://lab"."""
         return self._wire.endpoint.name
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether a lease lasts for a time there, since the daemon does not see this process."""
+        """Whether the daemon may be on another machine, where it does not see this process."""
         return self._wire.endpoint.is_elsewhere
 
     async def __aenter__(self) -> Yard:
@@ -52,11 +52,11 @@ class Yard:
         return f"gpuyard.aio.Yard({self.name!r})"
 
     def close(self) -> None:
-        """Ends the connections by ssh that wait for another request; more can be asked."""
+        """Closes idle ssh connections. The object can still be used."""
         self._wire.close()
 
     async def run(self, plan: Plan[T]) -> T:
-        """Does what a plan says; what goes wrong, or is cancelled, is told to the plan first."""
+        """Runs a plan. Errors and cancellation are thrown into the plan first."""
         try:
             step = next(plan)
             while True:
@@ -75,26 +75,26 @@ class Yard:
             return await asyncio.sleep(step.seconds)
         return answer_of(await self._wire.exchange(*asked(step, self._deadline)))
 
-    # What can be asked. Each function is one request, but lease() and events().
+    # The API. Each method is one request, except lease() and events().
 
     async def request(self, method: str, target: str, body: Optional[Mapping[str, Any]] = None
                       ) -> Any:
-        """Any route: the answer's JSON, or its text. `/openapi.json` tells all routes."""
+        """Calls any route. Returns the JSON or the text of the response. See `/openapi.json`."""
         return await self.run(plans.request(method, target, body))
 
     async def devices(self) -> list[models.Device]:
-        """All GPUs in full, from the newest snapshot, at most a second old."""
+        """All GPUs with all their readings, at most a second old."""
         return await self.run(plans.devices())
 
     def lease(self, gpus: int = 1, *, min_free: Optional[Size] = None,
               among: Optional[Gpus] = None, model: Optional[str] = None,
               max_time: Optional[Duration] = None, ttl: Optional[Duration] = None,
               wait: Optional[Duration] = None, note: Optional[str] = None) -> Lease:
-        """GPUs for a `async with` block: all of them or none, first come, first served.
+        """Leases GPUs for an `async with` block: all of them or none, first come, first served.
 
-        `wait`: how long to wait for them; None: for ever, 0: not at all. `ttl`: the lease lasts so
-        long after this process has died; None: a daemon of this machine ends it with the process,
-        one elsewhere after two minutes.
+        `wait`: how long to wait for the GPUs; None: no limit, 0: do not queue. `ttl`: how long the
+        lease lasts after this process has died; None: on this machine it ends with the process, on
+        another machine after two minutes.
         """
         if ttl is None and self.is_elsewhere:
             ttl = Lease.TTL
@@ -102,7 +102,7 @@ class Yard:
         return Lease(self, wish, None if wait is None else seconds_of(wait))
 
     async def claim(self, wish: models.LeaseWish, wait: Optional[Duration] = None) -> models.Lease:
-        """Claims GPUs and waits for them; they are held until release(), or as the wish says."""
+        """Claims GPUs and waits for them. They are held until release(), or as `wish` requests."""
         return await self.run(plans.claim(wish, None if wait is None else seconds_of(wait)))
 
     async def leases(self) -> list[models.Lease]:
@@ -110,38 +110,38 @@ class Yard:
         return await self.run(plans.leases())
 
     async def find_lease(self, lease: str) -> models.Lease:
-        """The lease of this id, also one that ended within the last day."""
+        """The lease with this ID, also one that ended within the last day."""
         return await self.run(plans.find_lease(lease))
 
     async def renew(self, lease: str, ttl: Duration, fence: Optional[int] = None) -> models.Lease:
-        """Lets a lease with a time last so long from now on."""
+        """Extends a lease that has a TTL to `ttl` from now."""
         return await self.run(plans.renew(lease, seconds_of(ttl), fence))
 
     async def release(self, lease: str, fence: Optional[int] = None) -> models.Lease:
-        """Gives up a lease, or its place in the queue."""
+        """Releases a lease, or cancels a waiting claim."""
         return await self.run(plans.release(lease, fence))
 
     def energy(self, gpus: Optional[Gpus] = None, *, name: Optional[str] = None) -> Energy:
-        """Measures the energy of these GPUs, or all, in a `async with` block."""
+        """Measures the energy of GPUs in an `async with` block [default: all GPUs]."""
         return Energy(self, gpus, name)
 
     async def begin_energy_window(self, gpus: Optional[Gpus] = None, name: Optional[str] = None
                                   ) -> str:
-        """Begins to measure, and returns the window's id. It survives the daemon, and is over after
-        a day if nobody ends it."""
+        """Begins a measurement and returns its ID. It survives a restart of the daemon, and ends
+        after a day by itself."""
         return (await self.run(plans.begin_window(gpus, name))).id
 
     async def measure_energy(self, window: str) -> models.EnergyWindow:
-        """The energy used in it until now."""
+        """The energy of a measurement until now."""
         return await self.run(plans.measure_window(window))
 
     async def end_energy_window(self, window: str) -> models.EnergyWindow:
-        """Ends it, and returns the energy used in it."""
+        """Ends a measurement and returns its energy."""
         return await self.run(plans.end_window(window))
 
     async def set(self, gpus: Gpus, setting: str, value: Value, *,
                   lasting: Optional[Duration] = None) -> list[models.Change]:
-        """Sets what GPUs, or "all", should have: set(0, "power_limit", 300, lasting="30m").
+        """Changes a setting of GPUs, or of "all": set(0, "power_limit", 300, lasting="30m").
 
         power_limit: watts. gpu_clocks, memory_clocks: MHz, or (lowest, highest). persistence, ecc:
         True, False. compute_mode: "default", "prohibited", "exclusive_process".
@@ -149,17 +149,17 @@ class Yard:
         return await self.run(plans.set_setting(gpus, setting, value, lasting))
 
     async def restore(self, gpus: Gpus, setting: Optional[str] = None) -> list[models.Change]:
-        """Gives up what this user wanted, of one setting or of all."""
+        """Withdraws one of your settings, or all of them."""
         return await self.run(plans.restore_setting(gpus, setting))
 
     async def alerts(self) -> list[models.Alert]:
-        """What fires now."""
+        """The alerts that are firing."""
         return await self.run(plans.alerts())
 
     async def acknowledge(self, alert: int, note: Optional[str] = None) -> models.Alert:
-        """Somebody looks after an alert: nobody is told of it again until it is over."""
+        """Acknowledges an alert: no more notifications until it is resolved."""
         return await self.run(plans.acknowledge(alert, note))
 
     def events(self, *, since: str = "", gpus: Optional[Gpus] = None) -> Events:
-        """What happens from now on, after the event `since`, or with "oldest" all that is known."""
+        """The events from now on, after the event `since`, or with "oldest" all stored events."""
         return Events(self._wire.endpoint, since, gpus, self._deadline)

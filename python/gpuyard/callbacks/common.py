@@ -1,4 +1,4 @@
-"""What the callbacks of all frameworks have in common. Knows no framework."""
+"""The common part of the callbacks. It depends on no framework."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger("gpuyard")
 
 
 class EpochEnergy:
-    """Measures epoch after epoch on this process's GPUs. Never the reason why a training fails."""
+    """Measures each epoch on the GPUs of this process. It never makes a training fail."""
 
     def __init__(self) -> None:
         self.last: Optional[Energy] = None
@@ -33,14 +33,14 @@ class EpochEnergy:
         self._running = energy(name="epoch").begin()
 
     def end(self) -> Mapping[str, float]:
-        """For the logs: joules of the epoch, and since the first. Nothing where it is not known."""
+        """For the logs: joules of the epoch and of all epochs, without unknown values."""
         if self._running is None:
             return {}
         spent, self._running = self._running.end(), None
         self.last = spent
         joules = spent.joules
         if joules is None or self.total is None:
-            # A sum that lacks an epoch would look as if that epoch had cost nothing.
+            # A sum without an epoch would count that epoch as zero.
             self.total = None
         else:
             self.total += joules
@@ -51,16 +51,16 @@ class EpochEnergy:
         return {name: value for name, value in values.items() if value is not None}
 
     def abandon(self) -> None:
-        """An epoch that did not end, as after an exception, ends its window."""
+        """Ends the measurement of an epoch that did not end, e.g. after an exception."""
         if self._running is not None:
             self._running.end()
             self._running = None
 
 
 class AlertWatch:
-    """Looks in a thread of its own for a critical alert of this process's GPUs.
+    """Checks for critical alerts of this process's GPUs, in a thread of its own.
 
-    An acknowledged alert does not count: somebody looks after it, and wants the training to go on.
+    An acknowledged alert does not count: its owner wants the training to continue.
     """
 
     EVERY = 2.0  # seconds
@@ -72,14 +72,14 @@ class AlertWatch:
 
     @property
     def alert(self) -> Optional[models.Alert]:
-        """The alert because of which to stop."""
+        """The alert that is the reason to stop."""
         return self._alert
 
     def start(self) -> None:
         self.stop()
         self._alert = None
         self._stop = threading.Event()
-        threading.Thread(target=self._look, args=(self._stop, cuda.my_gpus()), daemon=True,
+        threading.Thread(target=self._watch, args=(self._stop, cuda.my_gpus()), daemon=True,
                          name="gpuyard-alerts").start()
 
     def stop(self) -> None:
@@ -87,7 +87,7 @@ class AlertWatch:
             self._stop.set()
             self._stop = None
 
-    def _look(self, stop: threading.Event, names: Optional[list[str]]) -> None:
+    def _watch(self, stop: threading.Event, names: Optional[list[str]]) -> None:
         warned = False
         while not stop.is_set():
             try:
@@ -95,17 +95,17 @@ class AlertWatch:
                     found = critical_of(yard.alerts(), names)
             except Error as error:
                 if not warned:
-                    log.warning("nobody watches the alerts of the GPUs: %s", error)
+                    log.warning("the alerts of the GPUs are not monitored: %s", error)
                 warned, found = True, None
             if found:
-                log.error("training stops: %s. %s", found.message, found.advice)
+                log.error("stopping the training: %s. %s", found.message, found.advice)
                 self._alert = found
                 return
             stop.wait(self._every)
 
 
 def critical_of(alerts: list[models.Alert], names: Optional[list[str]]) -> Optional[models.Alert]:
-    """The first critical alert of a GPU that has one of these names (None: of any)."""
+    """The first critical alert of a GPU with one of these names (None: of any GPU)."""
     for alert in alerts:
         urgent = alert.level == "critical" and alert.state == "firing" and not alert.acknowledged
         if urgent and alert.gpu and cuda.is_mine(alert.gpu.index, alert.gpu.uuid, names):
@@ -117,7 +117,7 @@ Stop = Callable[[], None]
 
 
 class Training:
-    """One training: begins and ends both of the above, as the framework says."""
+    """One training: starts and stops the measurement and the watch of the alerts."""
 
     def __init__(self, *, stop_on_critical_alert: bool = True, measures: bool = True) -> None:
         self.energy = EpochEnergy()
@@ -143,7 +143,7 @@ class Training:
         return self.energy.end()
 
     def step(self, stop: Stop) -> None:
-        """After each step: calls `stop` if it is to be the last."""
+        """To call after each step: calls `stop` if the training must stop."""
         if self.watch.alert is not None and self.stopped_by is None:
             self.stopped_by = self.watch.alert
             stop()

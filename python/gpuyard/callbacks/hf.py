@@ -3,8 +3,8 @@
 
     trainer.add_callback(EnergyCallback(trainer))
 
-With the trainer, the joules of an epoch go through trainer.log(), so that its other callbacks have
-them too; without it, they stand in the state's log_history.
+With the trainer, the joules of an epoch go through trainer.log() and so to its other callbacks;
+without it, they are only in the log_history of the state.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class EnergyCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self.training.end()
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        # The first process of each machine measures: all of them may see the same GPUs, and their
-        # sum would count those several times.
+        # Only the first process of each machine measures: several may see the same GPUs, which
+        # the sum would count several times.
         if state.is_local_process_zero:
             self.training.begin_epoch()
 

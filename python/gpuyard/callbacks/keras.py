@@ -1,8 +1,8 @@
 # pyright: basic, reportMissingImports=false
 """A callback for Keras 3: `model.fit(..., callbacks=[EnergyCallback()])`.
 
-The joules of an epoch stand in its logs as gpu_energy_joules, and so in the History and in a
-CSVLogger that comes after this callback.
+The joules of an epoch are in its logs as gpu_energy_joules, and so in the History and in a
+CSVLogger that follows this callback.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ class EnergyCallback(Callback):  # type: ignore[misc, unused-ignore]
         self.training.end()
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        # The first process of each machine measures: all of them may see the same GPUs, and their
-        # sum would count those several times.
+        # Only the first process of each machine measures: several may see the same GPUs, which
+        # the sum would count several times.
         if trainer.local_rank == 0:
             self.training.begin_epoch()
 
