@@ -66,7 +66,7 @@ def test_another_pod_leases_by_the_folder_of_the_lease_socket_and_sets_nothing(i
 
         # `run` tells the number of the command's process, which means nothing outside its pod.
         run_verb = ("gpuyard", "run", "--gpus", "1", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
-        assert "there is no process" in neighbour().run(*run_verb, check=False).stderr
+        assert "not found" in neighbour().run(*run_verb, check=False).stderr
         assert neighbour(host_pid=True).run(*run_verb).stdout.startswith("GPU-")
         neighbour().run("gpuyard", "lease", "take", "--gpus", "1", "--ttl", "1h")
         assert "root" in made.run("gpuyard", "leases").stdout
@@ -77,7 +77,7 @@ def test_a_second_daemon_on_the_node_is_refused_in_plain_words(image, tmp_path, 
     with running_pod(image, tmp_path, network) as (pod, _, _):
         again, words = pod.container(env_of(image[1]), pod.spec["initContainers"][0])
         refused = again.run(*words, check=False)
-        assert refused.returncode == 1 and "another gpuyard already serves /run/gpuyard" in refused.stderr
+        assert refused.returncode == 1 and "another gpuyard is already running on /run/gpuyard" in refused.stderr
 
 
 def test_control_switched_on_and_off_keeps_the_state_and_takes_one_capability(image, tmp_path, network):

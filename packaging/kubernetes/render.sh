@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes daemonset.yaml from the Helm chart, so that nothing is said twice. Needs helm 3 or newer, in PATH
-# or named by HELM. The test in packaging/container compares the file with what this prints.
+# Generates daemonset.yaml from the Helm chart. Needs helm 3 or newer, in PATH or in the variable HELM.
+# The test in packaging/container compares the file with the output.
 #
 #   packaging/kubernetes/render.sh > packaging/kubernetes/daemonset.yaml
 set -eu
@@ -10,9 +10,9 @@ cat <<'TEXT'
 #
 #   kubectl apply -f daemonset.yaml
 #
-# Name your registry in the three `image:` lines first. docs/containers.md says what is what.
+# Set your registry in the three `image:` lines first. See docs/containers.md.
 TEXT
-# The version is said, since a helm that was built by hand takes Kubernetes 1.20 for granted.
+# The version is given, because a helm that was built by hand assumes Kubernetes 1.20.
 "${HELM:-helm}" template gpuyard "$chart" --namespace gpuyard --set createNamespace=true \
   --kube-version 1.30.0 |
   grep -v '^# Source: '

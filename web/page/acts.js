@@ -1,10 +1,9 @@
-// Everything that the page can change, in one place: what it is called, what it asks for, the command
-// that does the same, what the daemon says would happen, and the request. An action is bound to what
-// it is about - a UUID, a lease, an alert's number - and never to a row.
+// The actions of the page: the title and the fields of each, the equivalent command, the request, and
+// the dry run. An action is bound to a UUID, a lease or an alert's number, never to a row.
 //
 //   {title, about, proof, fields, line(values), plan(values), act(values), undo(values, answer)}
 //
-// `plan` and `act` come to words or to the daemon's answer; `undo` is the action that takes it back.
+// `plan` and `act` return a text or the daemon's answer; `undo` returns the opposite action.
 import { ask, send } from "./api.js";
 import { seconds_of } from "./format.js";
 
@@ -13,8 +12,8 @@ const quoted = (text) => `"${text.replace(/["\\$`]/g, "\\$&")}"`;
 const word = (text) => (/^[\w.-]+$/.test(text) ? text : quoted(text));
 const kFor = { name: "for", label: "for", value: "30m", pattern: "\\d+[smhd]" };
 
-// What a change came to, or would come to, in words; throws what went wrong.
-function told({ changes }, words = ["now", "then"]) {
+// Describes the result of a change or of its dry run; throws the first error.
+function words_of({ changes }, words = ["now", "then"]) {
   const failed = changes.find(({ error }) => error);
   if (failed) throw new Error(failed.error.message);
   return changes.map(({ before, after }) => `${before?.text ?? "?"} ${words[0]}, ${after?.text ?? "?"} ${words[1]}`).join("; ");
@@ -22,7 +21,7 @@ function told({ changes }, words = ["now", "then"]) {
 const kDone = ["before", "now"];
 
 export const cap = (gpu) => ({
-  title: "Cap",
+  title: "Cap power",
   about: `the power limit of GPU ${gpu.index} (${gpu.uuid})`,
   proof: String(gpu.index),
   fields: [
@@ -30,8 +29,8 @@ export const cap = (gpu) => ({
     kFor,
   ],
   line: (values) => `gpuyard power ${gpu.index} ${values.watts} --for ${values.for}`,
-  plan: async (values) => told(await send("PUT", manage(gpu, "power-limit"), { ...body_of_cap(values), dry_run: true })),
-  act: async (values) => told(await send("PUT", manage(gpu, "power-limit"), body_of_cap(values)), kDone),
+  plan: async (values) => words_of(await send("PUT", manage(gpu, "power-limit"), { ...body_of_cap(values), dry_run: true })),
+  act: async (values) => words_of(await send("PUT", manage(gpu, "power-limit"), body_of_cap(values)), kDone),
   undo: () => restore(gpu, "power_limit"),
 });
 const body_of_cap = (values) => ({ power_limit_mw: Number(values.watts) * 1000, for_s: seconds_of(values.for) });
@@ -50,19 +49,19 @@ export const restore = (gpu, setting) => {
   const [route, verb, manner] = kRestore[setting];
   return {
     title: "Restore",
-    about: `the ${setting.replaceAll("_", " ")} of GPU ${gpu.index} (${gpu.uuid}): what you wanted of it is given up`,
+    about: `the ${setting.replaceAll("_", " ")} of GPU ${gpu.index} (${gpu.uuid}): your setting is withdrawn`,
     line: () => `gpuyard ${verb} ${gpu.index} ${manner}`,
-    plan: async () => told(await send("DELETE", `${manage(gpu, route)}?dry_run=true`)),
-    act: async () => told(await send("DELETE", manage(gpu, route)), kDone),
+    plan: async () => words_of(await send("DELETE", `${manage(gpu, route)}?dry_run=true`)),
+    act: async () => words_of(await send("DELETE", manage(gpu, route)), kDone),
   };
 };
 
 export const reset = (gpu) => ({
   title: "Reset",
-  about: `GPU ${gpu.index} (${gpu.uuid}): all GPUs of the machine are away for that moment. It cannot be undone`,
+  about: `GPU ${gpu.index} (${gpu.uuid}): all GPUs of the machine are unavailable during the reset. This cannot be undone`,
   proof: String(gpu.index),
   line: () => `gpuyard reset ${gpu.index}`,
-  plan: async () => (fail_of(await send("POST", manage(gpu, "reset"), { dry_run: true })), "no process uses it: it would be reset"),
+  plan: async () => (fail_of(await send("POST", manage(gpu, "reset"), { dry_run: true })), "no process is using it: it would be reset"),
   act: async () => fail_of(await send("POST", manage(gpu, "reset"), {})),
 });
 function fail_of({ changes }) {
@@ -72,9 +71,9 @@ function fail_of({ changes }) {
 
 export const cordon = (gpu) => ({
   title: "Cordon",
-  about: `GPU ${gpu.index} (${gpu.uuid}): handed out to nobody from now on; a lease of it goes on`,
+  about: `GPU ${gpu.index} (${gpu.uuid}): it gets no new leases; a current lease continues`,
   proof: String(gpu.index),
-  fields: [{ name: "reason", label: "because", value: "its fan is replaced" }],
+  fields: [{ name: "reason", label: "reason", value: "fan replacement" }],
   line: (values) => `gpuyard cordon ${gpu.index} --reason ${quoted(values.reason)}`,
   act: (values) => send("PUT", manage(gpu, "cordon"), { reason: values.reason }),
   undo: () => uncordon(gpu),
@@ -82,22 +81,22 @@ export const cordon = (gpu) => ({
 
 export const uncordon = (gpu) => ({
   title: "Uncordon",
-  about: `GPU ${gpu.index} (${gpu.uuid}) is handed out again`,
+  about: `GPU ${gpu.index} (${gpu.uuid}) can be leased again`,
   line: () => `gpuyard uncordon ${gpu.index}`,
   act: () => send("DELETE", manage(gpu, "cordon")),
 });
 
 export const acknowledge = (alert) => ({
   title: "Acknowledge",
-  about: `alert ${alert.number}, ${alert.message}: nobody is told of it again until it is over`,
-  fields: [{ name: "note", label: "what is done", value: "", optional: true }],
+  about: `alert ${alert.number}, ${alert.message}: no more notifications until it is resolved`,
+  fields: [{ name: "note", label: "note", value: "", optional: true }],
   line: (values) => `gpuyard alerts ack ${alert.number}${values.note ? ` --note ${quoted(values.note)}` : ""}`,
   act: (values) => send("POST", `/api/gpu/alerts/${alert.number}/acknowledge`, values.note ? { note: values.note } : {}),
 });
 
 export const silence = (alert) => ({
   title: "Silence",
-  about: `rule ${alert.rule}${alert.gpu ? ` of GPU ${alert.gpu.index ?? alert.gpu.uuid}` : ""}: nobody is told of it meanwhile`,
+  about: `rule ${alert.rule}${alert.gpu ? ` of GPU ${alert.gpu.index ?? alert.gpu.uuid}` : ""}: its notifications are muted during this time`,
   fields: [{ ...kFor, value: "1h" }],
   line: (values) => `gpuyard alerts silence ${alert.gpu ? `${alert.gpu.index ?? alert.gpu.uuid} ` : ""}--rule ${alert.rule} --for ${values.for}`,
   act: (values) =>
@@ -106,15 +105,15 @@ export const silence = (alert) => ({
 });
 
 export const unsilence = (one) => ({
-  title: "End",
-  about: `the silence ${one.id}`,
+  title: "End silence",
+  about: `silence ${one.id}`,
   line: () => `gpuyard alerts unsilence ${one.id}`,
   act: () => send("DELETE", `/api/gpu/silences/${one.id}`),
 });
 
 export const test_sink = (sink) => ({
   title: "Test",
-  about: `a test alert is sent to ${sink.name} (${sink.kind}, ${sink.where})`,
+  about: `send a test notification to ${sink.name} (${sink.kind}, ${sink.where})`,
   line: () => `gpuyard alerts test --sink ${word(sink.name)}`,
   act: async () => {
     const { sinks } = await send("POST", "/api/gpu/alerts/test", { sink: sink.name });
@@ -125,8 +124,8 @@ export const test_sink = (sink) => ({
 });
 
 export const claim = () => ({
-  title: "Claim",
-  about: "GPUs for a time: all of them or none, first come, first served",
+  title: "Lease",
+  about: "lease GPUs for a fixed time: all of them or none, first come, first served",
   fields: [
     { name: "gpus", label: "GPUs", value: "1", pattern: "[1-9]\\d*" },
     { ...kFor, value: "1h" },
@@ -139,16 +138,16 @@ export const claim = () => ({
 });
 
 export const release = (lease) => ({
-  title: "Give up",
+  title: "Release",
   about: lease.gpus.length
     ? `the lease ${lease.id} of ${lease.user ?? lease.uid}, with GPU ${lease.gpus.map(({ index }) => index).join(", ")}`
-    : `the place of ${lease.user ?? lease.uid} in the queue`,
+    : `the waiting claim of ${lease.user ?? lease.uid}`,
   proof: lease.user ?? String(lease.uid),
   line: () => `gpuyard lease release ${lease.id}`,
-  // Another may have it by now: the daemon is asked once more whose it is.
+  // The lease may have changed hands since: read it again.
   act: async () => {
     const { lease: now } = await ask(`/api/gpu/leases/${lease.id}`);
-    if (now.fence !== lease.fence || now.uid !== lease.uid) throw new Error("it has changed hands meanwhile");
+    if (now.fence !== lease.fence || now.uid !== lease.uid) throw new Error("it now belongs to another user or grant");
     return send("DELETE", `/api/gpu/leases/${lease.id}`);
   },
 });

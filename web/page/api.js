@@ -1,5 +1,5 @@
-// Questions to the daemon, with the token if this browser was given one. The token lives in the
-// memory of the open tabs and nowhere else: they hand it to a new one, and the last takes it along.
+// Requests to the daemon, with the token if the user has entered one. The token is only in the memory
+// of the open tabs: they pass it to a new tab, and it is lost with the last one.
 // An address such as a tunnel's may lead to different machines over time, so only tabs of the same
 // run of a daemon exchange messages.
 
@@ -19,7 +19,7 @@ export function take_token(text) {
   for (const tell of told) tell();
 }
 
-// Calls `tell` whenever there is another token.
+// Calls `tell` when the token changes.
 export const on_token = (tell) => told.add(tell);
 
 channel?.addEventListener("message", ({ data }) => {
@@ -40,15 +40,15 @@ export class Refused extends Error {
 }
 
 const kPatience = 15000;
-const kPatienceForChanges = 60000; // a sink is given 15 s, a GPU that is reset more
+const kPatienceForChanges = 60000; // a sink may take 15 s, the reset of a GPU longer
 
-// Returns the JSON of an answer; throws Refused with the daemon's own words.
+// Returns the JSON of an answer; throws Refused with the daemon's message.
 async function answer_to(path, options, patience = kPatience) {
   const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(patience) }).catch((error) => {
-    throw error.name === "TimeoutError" ? new Error(`the daemon has not answered for ${patience / 1000} s`) : error;
+    throw error.name === "TimeoutError" ? new Error(`the daemon has not responded for ${patience / 1000} s`) : error;
   });
   const body = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refused(answer.status, body.error?.message ?? `the daemon answers ${answer.status}`);
+  if (!answer.ok) throw new Refused(answer.status, body.error?.message ?? `the daemon responded with status ${answer.status}`);
   return body;
 }
 
@@ -57,7 +57,7 @@ export function ask(path, parameters = {}) {
   return answer_to(query.size ? `${path}?${query}` : path, { headers: authorisation() });
 }
 
-// Asks for a change. Over plain HTTP the daemon takes no token, and without one it changes nothing.
+// Requests a change. Over plain HTTP the daemon accepts no token, and without one it refuses changes.
 export const may_act = () => location.protocol === "https:" && has_token();
 export function send(method, path, body) {
   const headers = { ...authorisation(), "Content-Type": "application/json" };

@@ -13,13 +13,13 @@ const kMinute = 60;
 const kDay = 86400;
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-// Times of the axis: as short as tells them apart.
+// Times of the axis, as short as the step allows.
 const times = (_, marks, __, ___, step) =>
   marks.map((t) => (step >= kDay ? day_and_clock(t * 1000).slice(5, 10) : step >= kMinute ? clock(t * 1000).slice(0, 5) : clock(t * 1000)));
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// The known values, at most so many, evenly taken.
+// Up to kMostRows of the known values, evenly spaced.
 function sample(points) {
   const known = points.filter(({ mean }) => mean !== null);
   const step = Math.max(1, Math.ceil(known.length / kMostRows));
@@ -28,13 +28,13 @@ function sample(points) {
 
 export function summary(title, unit, points) {
   const known = points.filter(({ mean }) => mean !== null);
-  if (known.length === 0) return `${title}: nothing is known of this time.`;
+  if (known.length === 0) return `${title}: no data for this period.`;
   const low = Math.min(...known.map(({ min }) => min));
   const high = Math.max(...known.map(({ max }) => max));
   return `${title} ${number(known.at(-1).mean)} ${unit}, between ${number(low)} and ${number(high)}.`;
 }
 
-// The columns that uPlot wants.
+// The columns for uPlot.
 function data_of(points, cap) {
   const columns = [points.map(({ t }) => t / 1000), ...["max", "min", "mean"].map((of) => points.map((point) => point[of]))];
   return cap ? [...columns, points.map(() => cap)] : columns;
@@ -119,9 +119,9 @@ export function Chart({ title, unit, points, axis, cap, bound, zoom, as_table })
     ${as_table
       ? h`<div class="scroll short" tabindex="0" role="region" aria-label=${`${title} as a table`}><table>
           <caption>${title}, ${unit}</caption>
-          <thead><tr><th scope="col">When</th><th scope="col">Least</th><th scope="col">Mean</th><th scope="col">Most</th></tr></thead>
+          <thead><tr><th scope="col">Time</th><th scope="col">Min</th><th scope="col">Mean</th><th scope="col">Max</th></tr></thead>
           <tbody>${sample(points).map((point) => h`<tr key=${point.t}><td>${day_and_clock(point.t)}</td>
             <td class="figure">${number(point.min, 1)}</td><td class="figure">${number(point.mean, 1)}</td><td class="figure">${number(point.max, 1)}</td></tr>`)}</tbody></table></div>`
-      : h`<div class="chart" ref=${node} tabindex="0" role="application" aria-label=${`${said} The arrow keys read single values.`} onKeyDown=${press} />`}
+      : h`<div class="chart" ref=${node} tabindex="0" role="application" aria-label=${`${said} Use the arrow keys to read single values.`} onKeyDown=${press} />`}
     <p class="spoken" aria-live="polite">${spoken}</p></figure>`;
 }

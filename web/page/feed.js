@@ -1,7 +1,7 @@
-// The stream of events, one for all tabs of this browser: the tab that holds a lock reads it and
-// hands each event round. A tab that is hidden for a while gives the lock back; where all are hidden
-// nothing is read, but events without samples by a tab that waits for one. A browser without locks
-// (plain HTTP from another machine) has a stream a tab.
+// The event stream, one for all tabs of this browser: the tab that holds a lock reads it and passes
+// each event to the others. A tab that is hidden for a while releases the lock. If all are hidden,
+// nothing is read, except events without samples by a tab that waits for one. A browser without locks
+// (plain HTTP from another machine) has one stream per tab.
 import { authorisation, channel_of, name_of, on_token } from "./api.js";
 
 const kUrl = "/api/gpu/events?samples=columns";
@@ -65,8 +65,8 @@ export function follow(tell, waits) {
     if (known.columns) channel.postMessage(known.columns);
   });
 
-  // Of a hidden tab. A resync of this stream has other fields: what changed meanwhile is asked for,
-  // and so is all the rest when the tab is seen again.
+  // For a hidden tab. A resync of this stream has other fields, so the changes are requested, and all
+  // the rest when the tab is visible again.
   function take_quietly(event) {
     if (event.name !== "resync") return take(event);
     last_id = event.id;
@@ -77,7 +77,7 @@ export function follow(tell, waits) {
   async function read(signal, url = kUrl, deliver = hand) {
     let wait = kFirstPause;
     while (!signal.aborted) {
-      let why = "the daemon has ended the stream";
+      let why = "the daemon closed the stream";
       try {
         const headers = authorisation();
         if (known.resync && last_id) headers["Last-Event-ID"] = last_id;
@@ -86,7 +86,7 @@ export function follow(tell, waits) {
           deliver({ name: "refused", data: (await answer.json()).error.message });
           return;
         }
-        if (!answer.ok) throw new Error(`the daemon answers ${answer.status}`);
+        if (!answer.ok) throw new Error(`the daemon responded with status ${answer.status}`);
         wait = kFirstPause;
         for await (const event of events_of(answer.body)) deliver(event);
       } catch (error) {
@@ -110,7 +110,7 @@ export function follow(tell, waits) {
         await read(signal);
         leading = false;
       })
-      .catch(() => {}); // given up before it was ours
+      .catch(() => {}); // aborted before the lock was granted
   }
   function end() {
     running?.abort();
@@ -118,10 +118,10 @@ export function follow(tell, waits) {
     leading = false;
     quiet = false;
   }
-  // The lock is for tabs that are seen.
+  // The lock is for visible tabs.
   function hide() {
     end();
-    tell("away", "this tab was hidden");
+    tell("away", "paused in a background tab");
     if (!waits()) return;
     quiet = true;
     running = new AbortController();
@@ -135,7 +135,7 @@ export function follow(tell, waits) {
     }
     if (quiet) {
       end();
-      tell("away", "this tab was hidden");
+      tell("away", "paused in a background tab");
     }
     if (!running) begin();
   }

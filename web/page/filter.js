@@ -1,11 +1,10 @@
 // The filter: "temp>80 & user==alice", "(mem<10 | !util) & why~cap", or a plain word. A word on its
-// own is looked for in all that a row has; a field on its own asks whether it is there and not 0.
+// own is searched in all fields of a row; a field on its own is true if it is known and not 0.
 //
 //   filter = all {"|" all};  all = one {"&" one};  one = "!" one | "(" filter ")" | test
 //   test   = word [("==" | "!=" | ">=" | "<=" | ">" | "<" | "~" | "!~") value]
 //
-// A comparison with a reading that is not known is false, whichever way it goes; so is one of a number
-// with what is none. Quotes only let a word contain signs and spaces. tests/data/filters.json has the
+// A comparison with an unknown reading is false, and so is one of a number with a text. Quotes only let a word contain signs and spaces. tests/data/filters.json has the
 // cases, for here and for `gpuyard top`.
 
 const kToken = /\s*(?:(==|!=|>=|<=|!~|[<>~&|()!])|"([^"]*)"|([^\s&|()!<>=~"]+))/y;
@@ -25,7 +24,7 @@ function tokens_of(text) {
     const at = kToken.lastIndex;
     const begin = at + /^\s*/.exec(text.slice(at))[0].length;
     const found = kToken.exec(text);
-    if (!found) throw new FilterError(`"${text[begin]}" means nothing here`, begin + 1);
+    if (!found) throw new FilterError(`unexpected "${text[begin]}"`, begin + 1);
     tokens.push({ sign: found[1], word: found[2] ?? found[3], column: begin + 1 });
   }
   tokens.push({ sign: "end", column: text.length + 1 });
@@ -66,19 +65,19 @@ export function filter_of(text, fields) {
     }
     if (at("(")) {
       const inner = any();
-      if (!at(")")) throw new FilterError('a ")" is missing', tokens[next].column);
+      if (!at(")")) throw new FilterError('missing ")"', tokens[next].column);
       return inner;
     }
     const { word, sign, column } = tokens[next];
     if (word === undefined) {
-      throw new FilterError(sign === "end" ? "something is missing" : `"${sign}" needs something before it`,
+      throw new FilterError(sign === "end" ? "the filter ends too early" : `nothing before "${sign}"`,
         column);
     }
     next++;
     const how = tokens[next].sign;
     if (how in kCompare || how === "~" || how === "!~") {
       if (!fields.includes(word)) {
-        throw new FilterError(`there is no "${word}"; there are ${fields.join(", ")}`, column);
+        throw new FilterError(`unknown field "${word}"; fields are ${fields.join(", ")}`, column);
       }
       const value = tokens[++next];
       if (value.word === undefined) throw new FilterError(`"${how}" needs a value`, value.column);
@@ -103,7 +102,7 @@ export function filter_of(text, fields) {
 
   const whole = any();
   if (tokens[next].sign !== "end") {
-    throw new FilterError('"&" or "|" is missing', tokens[next].column);
+    throw new FilterError('missing "&" or "|"', tokens[next].column);
   }
   return whole;
 }

@@ -1,4 +1,4 @@
-// Numbers as people read them. What is not known is a dash, never a zero.
+// Numbers for people. An unknown value is a dash, never a zero.
 const kMinute = 60;
 const kHour = 60 * kMinute;
 const kDay = 24 * kHour;
@@ -14,7 +14,7 @@ export const kilowatts = (watts) =>
 export const money = (estimate) =>
   estimate ? `about ${estimate.cost.toFixed(2)} ${estimate.currency}` : "";
 
-// The sum of what is known, with a + where something is not: at least that. Nothing known: a dash.
+// The sum of the known values, with a + if some are unknown; a dash if all are.
 export function sum_of(values, text) {
   const there = values.filter(known);
   if (!there.length) return dash;
@@ -59,7 +59,7 @@ export const day_and_clock = (ms) => {
   return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock(ms)}`;
 };
 
-// "15m" -> 900; null where it is no span.
+// "15m" -> 900; null for any other text.
 export function seconds_of(text) {
   const found = /^(\d+)(s|m|h|d)$/.exec(text ?? "");
   return found && Number(found[1]) * { s: 1, m: kMinute, h: kHour, d: kDay }[found[2]];

@@ -1,4 +1,4 @@
-// One GPU: what it did in a range of time, who was on it, and what happened to it.
+// One GPU: its charts, processes, bottlenecks, alerts and settings in a period.
 import { useMemo } from "preact/hooks";
 import { cap, cordon, reset, restore } from "./acts.js";
 import { may_act } from "./api.js";
@@ -50,7 +50,7 @@ function standing(gpu, lease) {
   return facts.filter(Boolean).join(", ");
 }
 
-// What the charts and the events share: from the first moment that is known to the end.
+// The time axis that charts and events share: from the first known moment to the end.
 function axis_of({ since_ms, until_ms, series }) {
   const first = Math.min(...series.map(({ first_ms }) => first_ms));
   return { begin: Number.isFinite(first) ? Math.max(since_ms, first) : since_ms, end: until_ms };
@@ -64,36 +64,36 @@ function One({ series, axis, cap, zoom, as_table }) {
     bound=${series.metric === "utilization_gpu_percent" ? 100 : series.bound ? in_unit(series.bound) : null} />`;
 }
 
-// What held it back, and for which share of the time of which that is known.
-function HeldBack({ answer }) {
-  return h`<section><h2>Why it was slow</h2>
+// The bottlenecks, with their shares of the time for which they are known.
+function Bottlenecks({ answer }) {
+  return h`<section><h2>Bottlenecks</h2>
     <${Answer} answer=${answer}>${({ gpus, seconds }) => {
       const { shares, known_seconds } = gpus[0];
       const unknown = seconds - known_seconds;
-      return h`<${Table} caption="What held it back in this time" empty="Nothing is known of this time." rows=${shares} key_of=${({ cause }) => cause}
+      return h`<${Table} caption="Bottlenecks in this period" empty="No data for this period." rows=${shares} key_of=${({ cause }) => cause}
         columns=${[
-          ["What", ({ cause }) => (cause === "none" ? "nothing" : cause.replaceAll("_", " "))],
+          ["Cause", ({ cause }) => (cause === "none" ? "none" : cause.replaceAll("_", " "))],
           ["Share", (one) => percent(one.percent), "figure"],
           ["Time", (one) => span(one.seconds), "figure"],
-        ]} />${unknown > 60 && shares.length > 0 ? h`<p class="quiet">Of ${span(unknown)} more nothing is known.</p>` : null}`;
+        ]} />${unknown > 60 && shares.length > 0 ? h`<p class="quiet">No data for another ${span(unknown)}.</p>` : null}`;
     }}<//></section>`;
 }
 
-// What is set otherwise than the driver would, and who wanted it.
+// The settings that users have requested.
 function Settings({ gpu }) {
   const managed = useAnswer(`/api/gpu/manage/${gpu.uuid}`, {}, kSoonest);
-  return h`<section><h2>What is set</h2>
-    <${Answer} answer=${managed}>${({ gpus, enabled }) => h`<${Table} caption="Settings that somebody asked for"
-      empty=${enabled ? "Nobody has set anything." : "Nothing can be set here: control is off."}
+  return h`<section><h2>Settings</h2>
+    <${Answer} answer=${managed}>${({ gpus, enabled }) => h`<${Table} caption="Settings requested by users"
+      empty=${enabled ? "No settings have been changed." : "Settings cannot be changed: control is disabled."}
       rows=${gpus[0].settings.flatMap((one) => one.claims.map((claim) => ({ ...one, claim })))}
       key_of=${(one) => `${one.setting} ${one.claim.owner}`}
       columns=${[
-        ["What", (one) => one.setting.replaceAll("_", " ")],
-        ["Wanted", (one) => one.claim.wanted.text],
+        ["Setting", (one) => one.setting.replaceAll("_", " ")],
+        ["Requested", (one) => one.claim.wanted.text],
         ["By", (one) => one.claim.owner],
-        ["Until", (one) => (one.claim.until ? day_and_clock(Date.parse(one.claim.until)) : "it is restored")],
+        ["Until", (one) => (one.claim.until ? day_and_clock(Date.parse(one.claim.until)) : "restored")],
         ["Now", (one) => `${one.now?.text ?? one.why}, ${one.standing.replaceAll("_", " ")}`],
-        ["Give it up", (one) => h`<${Do} action=${restore(gpu, one.setting)} />`],
+        ["Action", (one) => h`<${Do} action=${restore(gpu, one.setting)} />`],
       ]} />`}<//></section>`;
 }
 
@@ -108,7 +108,7 @@ export function Gpu({ id }) {
   const stays = useAnswer(`/api/gpu/processes`, { gpus: id, limit: kMostStays, ...range }, from ? 0 : kSoonest);
   const slow = useAnswer("/api/gpu/bottlenecks", { gpus: id, limit: kMostSpells, ...range }, every);
   const alerts = useAnswer("/api/gpu/alerts/history", { gpu: id, limit: kMostAlerts }, kSoonest);
-  // Told to who may change settings; nobody else misses anything but these marks.
+  // Only for users who may change settings; for the others these marks are missing.
   const audit = useAnswer(may_act() && "/api/gpu/manage/audit", { gpu: id, limit: kMostAlerts }, kSoonest);
   const marks = useMemo(
     () => marks_of({
@@ -121,7 +121,7 @@ export function Gpu({ id }) {
   );
   const [as_table, set_table] = useTableKey();
   const zoom = (begin, end) => set_parameters({ from: new Date(begin).toISOString(), to: new Date(end).toISOString(), t: "" });
-  if (now.devices.length > 0 && !gpu) return h`<p class="bad" role="alert">There is no GPU ${id}. <a href="/">All GPUs</a></p>`;
+  if (now.devices.length > 0 && !gpu) return h`<p class="bad" role="alert">GPU ${id} not found. <a href="/">All GPUs</a></p>`;
   const lease = gpu && holder_of(gpu.uuid);
   return h`
     ${gpu ? h`<p>${standing(gpu, lease)}</p>
@@ -144,26 +144,26 @@ export function Gpu({ id }) {
         })}</div>
       ${notes.map((note) => h`<p class="quiet">${note}</p>`)}`;
     }}<//>
-    <section><h2>Who was on it</h2>
-      <${Answer} answer=${stays}>${({ processes, notes, complete }) => h`<${Table} empty="No process is known of this time."
-        caption=${complete ? "Processes in this time" : `The newest ${kMostStays} processes in this time; there are more`} rows=${processes} key_of=${(one) => `${one.pid} ${one.first_seen}`}
+    <section><h2>Processes</h2>
+      <${Answer} answer=${stays}>${({ processes, notes, complete }) => h`<${Table} empty="No processes recorded in this period."
+        caption=${complete ? "Processes in this period" : `The newest ${kMostStays} processes in this period; there are more`} rows=${processes} key_of=${(one) => `${one.pid} ${one.first_seen}`}
         columns=${[
           ["PID", (one) => one.pid, "figure"],
           ["User", (one) => one.user ?? one.uid ?? "–"],
           ["Command", (one) => one.command],
           ["Lease", (one) => one.lease ?? "none"],
           ["Peak GiB", (one) => gib(one.peak_memory_bytes), "figure"],
-          ["Came", (one) => day_and_clock(Date.parse(one.first_seen))],
-          ["Stayed", (one) => `${span((Date.parse(one.last_seen) - Date.parse(one.first_seen)) / 1000)}${one.there ? ", still here" : ""}`],
+          ["First seen", (one) => day_and_clock(Date.parse(one.first_seen))],
+          ["Duration", (one) => `${span((Date.parse(one.last_seen) - Date.parse(one.first_seen)) / 1000)}${one.there ? ", running" : ""}`],
         ]} />${notes.map((note) => h`<p class="quiet">${note}</p>`)}`}<//></section>
-    <${HeldBack} answer=${slow} />
-    <section><h2>What happened to it</h2>
-      <${Answer} answer=${alerts}>${(data) => h`<${Table} caption="Alerts of this GPU" empty="No alert is known." rows=${data.alerts.slice(0, 20)}
+    <${Bottlenecks} answer=${slow} />
+    <section><h2>Alerts</h2>
+      <${Answer} answer=${alerts}>${(data) => h`<${Table} caption="Alerts of this GPU" empty="No alerts recorded." rows=${data.alerts.slice(0, 20)}
         key_of=${(one) => one.number}
         columns=${[
           ["Fired", (one) => day_and_clock(Date.parse(one.fired))],
           ["Level", (one) => one.level],
-          ["What", (one) => one.message],
+          ["Message", (one) => one.message],
         ]} />`}<//></section>
     ${gpu ? h`<${Settings} gpu=${gpu} />` : null}
     <p>${gpu ? h`<${Do} action=${cap(gpu)} /> <${Do} action=${cordon(gpu)} /> <${Do} action=${reset(gpu)} />` : null}

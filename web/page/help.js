@@ -1,15 +1,15 @@
-// The keys, for who presses "?".
+// The list of keys; "?" shows it.
 import { h } from "./view.js";
 
 const kKeys = [
-  ["1 – 5", "the pages"],
-  ["j k", "the next GPU, the one before"],
-  ["Enter", "open the chosen GPU"],
+  ["1 – 5", "open a page"],
+  ["j k", "next or previous GPU"],
+  ["Enter", "open the selected GPU"],
   ["Esc", "back to the overview"],
-  ["/", "filter: temp>80 & user==alice, or any word"],
-  ["[ ]", "a minute back, a minute on; with Shift an hour"],
-  ["L", "live again"],
-  ["t", "a chart as a table"],
+  ["/", "filter, e.g. temp>80 & user==alice, or any word"],
+  ["[ ]", "one minute back or forward; with Shift, one hour"],
+  ["L", "return to live"],
+  ["t", "show charts as tables"],
   ["s", "copy a link to this moment"],
 ];
 

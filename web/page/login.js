@@ -1,5 +1,4 @@
-// Takes a token into the memory of this browser's tabs. Nothing is stored: the last tab that is
-// closed forgets it.
+// The form for a token. It is only in the memory of the tabs, and lost with the last one.
 import { useState } from "preact/hooks";
 import { ask, has_token, take_token } from "./api.js";
 import { Command } from "./parts.js";
@@ -10,9 +9,9 @@ export function Login() {
   const [said, say] = useState("");
   if (location.protocol !== "https:") {
     return h`<section><h2>Tokens need HTTPS</h2>
-      <p>Over plain HTTP anybody on the way may read along, so the daemon takes no token there. It
-      shows what everybody may see; each action is a command for the terminal.</p>
-      <p>To switch HTTPS on: <${Command} line="gpuyard tls init" /></p></section>`;
+      <p>Plain HTTP can be read in transit, so the daemon does not accept tokens over it. This page
+      shows what everyone may see; actions are shown as commands for the terminal.</p>
+      <p>To enable HTTPS: <${Command} line="gpuyard tls init" /></p></section>`;
   }
   const submit = async (event) => {
     event.preventDefault();
@@ -26,13 +25,13 @@ export function Login() {
     }
   };
   return h`<section>
-    <p>The daemon tells nothing without a token. Make one on the machine:
+    <p>The daemon requires a token. Create one on the machine:
       <${Command} line="gpuyard token create browser --scope read" /></p>
     <form onSubmit=${submit}>
       <label for="token">Token</label>
       <input id="token" name="token" type="password" autocomplete="off" required />
       <button type="submit">Log in</button>
-      ${has_token() ? h`<button type="button" onClick=${() => take_token("")}>Forget it</button>` : null}
+      ${has_token() ? h`<button type="button" onClick=${() => take_token("")}>Log out</button>` : null}
     </form>
     ${said ? h`<p class="bad" role="alert">${said}</p>` : null}</section>`;
 }

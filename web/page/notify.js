@@ -1,12 +1,12 @@
-// "Tell me when it is my turn": a notification of the browser, once, when a claim that waits gets its
-// GPUs or ends without. Only for this tab, and only as long as it is open.
+// "Notify me": one browser notification when a waiting claim gets its GPUs or ends without them. Only
+// for this tab, and only while it is open.
 import { ask } from "./api.js";
 
-const watched = new Map(); // a lease's id -> nothing has been told of it yet
+const watched = new Map(); // the IDs of leases without a notification yet
 
 export const can_notify = () => "Notification" in window && isSecureContext && Notification.permission !== "denied";
 export const is_watched = (lease) => watched.has(lease.id);
-// Whether a tab that is hidden has to go on listening.
+// Whether a hidden tab has to keep listening.
 export const is_watching = () => watched.size > 0;
 
 export async function watch(lease) {
@@ -20,15 +20,15 @@ function tell(id, title, body) {
   new Notification(title, { body, tag: id });
 }
 
-// Takes a lease as an event or an answer has it.
+// Takes a lease of an event or an answer.
 export function look_at({ id, state, gpus }) {
   if (!watched.has(id) || state === "waiting") return;
   const names = gpus.map(({ index }) => index).join(", ");
-  if (state === "held") tell(id, "It is your turn", `You have GPU ${names} (lease ${id}).`);
-  else tell(id, "You wait no longer", `The claim ${id} has ended.`);
+  if (state === "held") tell(id, "Your GPUs are ready", `You now hold GPU ${names} (lease ${id}).`);
+  else tell(id, "Your claim has ended", `Claim ${id} is no longer waiting.`);
 }
 
-// Takes all claims that wait: what became of one that does not is asked for.
+// Takes all waiting claims, and requests the state of those that wait no longer.
 export function look_at_waiting(waiting) {
   const waits = new Set(waiting.map(({ id }) => id));
   for (const id of watched.keys()) {

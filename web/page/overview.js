@@ -1,4 +1,4 @@
-// All GPUs: one row each, the sentence for the chosen one, and what happened. The same view shows a
+// All GPUs: one row each, the bottleneck of the chosen one, and the events. The same view shows a
 // moment of the past.
 import { cap, cordon } from "./acts.js";
 import { FilterError, filter_of } from "./filter.js";
@@ -13,13 +13,13 @@ const kManyGpus = 16; // more of them get cells of colour in place of lines
 const kMinute = 60000;
 const kHour = 60 * kMinute;
 
-// A row has these fields; the filter and the order go by them.
+// The fields of a row, for the filter and the order.
 const kFields = ["gpu", "model", "util", "mem", "temp", "power", "clock", "user", "why", "health"];
 
 const share_of = (gpu) =>
   gpu.memory_used_bytes === null || !gpu.memory_total_bytes ? null : (100 * gpu.memory_used_bytes) / gpu.memory_total_bytes;
 
-// Who has a GPU is known of now only.
+// The holder is only known for the present.
 function row_of(gpu, past) {
   const lease = past ? null : holder_of(gpu.uuid);
   const lost = gpu.condition !== "responsive";
@@ -35,12 +35,12 @@ function row_of(gpu, past) {
     power: gpu.power_draw_w,
     clock: gpu.clock_sm_mhz,
     user: lease?.user ?? "",
-    why: gpu.bottleneck_brief ?? (lost ? gpu.why || gpu.condition.replaceAll("_", " ") : past ? "not known" : ""),
+    why: gpu.bottleneck_brief ?? (lost ? gpu.why || gpu.condition.replaceAll("_", " ") : past ? "unknown" : ""),
     health: gpu.health ?? "",
   };
 }
 
-// A GPU of a whole snapshot, as the stream's columns have it.
+// Converts a GPU of a snapshot to the form of the stream's columns.
 function of_snapshot(device) {
   const { bottleneck, readings } = device;
   return { ...device, ...readings, temperature_core_c: readings.temperature_core_celsius,
@@ -65,10 +65,10 @@ const columns = (many, past, lines) => [
   ["temp", "°C", (row) => (many ? h`<${Heat} value=${row.temp} most=${100} text=${number(row.temp)} />` : number(row.temp)), "figure"],
   ["power", "Power", (row) => h`${number(row.power)}<span class="wide">${` of ${number(row.device.power_limit_w)} W`}</span>`, "figure"],
   ...(past ? [] : [
-    ["user", "Who", (row) => (row.lease ? h`<a href="/queue">${row.user || row.lease.uid}</a>` : dash)],
-    [null, "For", (row) => since(row.lease?.granted), "figure"],
+    ["user", "User", (row) => (row.lease ? h`<a href="/queue">${row.user || row.lease.uid}</a>` : dash)],
+    [null, "Held", (row) => since(row.lease?.granted), "figure"],
   ]),
-  ["why", "Why slow", (row) => (row.lost ? h`<strong class="bad">${row.why}</strong>` : row.why)],
+  ["why", "Bottleneck", (row) => (row.lost ? h`<strong class="bad">${row.why}</strong>` : row.why)],
 ];
 
 function sorted(rows, sort) {
@@ -78,7 +78,7 @@ function sorted(rows, sort) {
   const unknown = (value) => value === null || value === undefined || value === "";
   return rows.toSorted((a, b) => {
     const [one, other] = [a[field], b[field]];
-    if (unknown(one) || unknown(other)) return Number(unknown(one)) - Number(unknown(other)); // those last, either way
+    if (unknown(one) || unknown(other)) return Number(unknown(one)) - Number(unknown(other)); // unknown ones last, in both orders
     return way * (one < other ? -1 : one > other ? 1 : 0);
   });
 }
@@ -95,7 +95,7 @@ function Heading({ field, title, kind, sort }) {
 
 function Filter({ error }) {
   const text = parameter("f");
-  // At once: a redraw in between would put the old text back.
+  // At once: a redraw in between would restore the old text.
   const type = ({ target }) => set_parameters({ f: target.value }, { replace: true });
   return h`<p class="filter"><label for="filter">Filter</label>
     <input id="filter" type="search" value=${text} onInput=${type} placeholder="temp>80 & user==alice"
@@ -103,7 +103,7 @@ function Filter({ error }) {
     <span id="filter-error" class="bad" role="status">${error}</span></p>`;
 }
 
-// `at` as the address has it, perhaps "10m"; `moment` as the daemon understood it.
+// `at`: from the address, perhaps "10m"; `moment`: the time that the daemon made of it.
 function Moment({ at, moment }) {
   const move = (ms) => {
     // A complete time needs no answer, which may still be on its way when the next key comes.
@@ -120,8 +120,8 @@ function Moment({ at, moment }) {
   return h`<p class="moment">
     <button type="button" onClick=${() => move(-kHour)}><kbd aria-hidden="true">${"{"}</kbd> 1 h back</button>
     <button type="button" onClick=${() => move(-kMinute)}><kbd aria-hidden="true">[</kbd> 1 min back</button>
-    ${at ? h`<button type="button" onClick=${() => move(kMinute)}><kbd aria-hidden="true">]</kbd> 1 min on</button>
-      <button type="button" onClick=${() => move(kHour)}><kbd aria-hidden="true">${"}"}</kbd> 1 h on</button>
+    ${at ? h`<button type="button" onClick=${() => move(kMinute)}><kbd aria-hidden="true">]</kbd> 1 min forward</button>
+      <button type="button" onClick=${() => move(kHour)}><kbd aria-hidden="true">${"}"}</kbd> 1 h forward</button>
       <button type="button" onClick=${() => set_parameters({ at: "" })}>live</button>
       <strong class="past">${moment ? `${day_and_clock(Date.parse(moment))}, ${since(moment)} ago` : at}</strong>` : null}</p>`;
 }
@@ -131,18 +131,18 @@ function Sentence({ row, past }) {
   const { device } = row;
   return h`<section class="sentence" aria-live="polite">
     <h2>GPU ${row.gpu}: ${device.name}</h2>
-    <p>${device.bottleneck_text ? `GPU ${row.gpu} ${device.bottleneck_text}. ${device.bottleneck_advice ?? ""}` : `Why it is slow: ${row.why || "not known"}.`}</p>
+    <p>${device.bottleneck_text ? `GPU ${row.gpu} ${device.bottleneck_text}. ${device.bottleneck_advice ?? ""}` : `Bottleneck: ${row.why || "unknown"}.`}</p>
     ${past ? null : h`<p><${Command} line=${`gpuyard devices ${row.gpu}`} />
       ${row.lost ? null : h`<${Do} action=${cap(device)} />`} <${Do} action=${cordon(device)} /></p>`}</section>`;
 }
 
 function Events({ events }) {
-  return h`<section><h2>What happened</h2>
-    ${events.length === 0 ? h`<p class="quiet">Nothing since this page was opened.</p>` : null}
+  return h`<section><h2>Events</h2>
+    ${events.length === 0 ? h`<p class="quiet">No events since this page was opened.</p>` : null}
     <ol class="events">${events.slice(0, 12).map((event) => h`<li class=${event.level}><time>${clock(event.at)}</time> ${event.text}</li>`)}</ol></section>`;
 }
 
-// The chosen row is a GPU, not a place: a list that is sorted anew does not move it.
+// The chosen row is a GPU, not a position: sorting the list again does not change it.
 function useChoice(rows) {
   const chosen = parameter("gpu");
   useKeydown(({ key, target, ctrlKey, metaKey }) => {
@@ -176,7 +176,7 @@ export function Overview() {
   const many = devices.length > kManyGpus;
   const shown = columns(many, Boolean(at), now.lines);
   if (now.driver_error && !at) {
-    return h`<p class="bad" role="alert">${now.driver_error}</p><p>To find out more: <${Command} line="gpuyard doctor" /></p>`;
+    return h`<p class="bad" role="alert">${now.driver_error}</p><p>For details, run <${Command} line="gpuyard doctor" /></p>`;
   }
   return h`
     <div class=${at ? "tools in-past" : "tools"}>
@@ -191,8 +191,8 @@ export function Overview() {
             onClick=${() => set_parameters({ gpu: String(row.gpu) }, { replace: true })}>
           ${shown.map(([, , cell, kind]) => h`<td class=${kind}>${cell(row)}</td>`)}</tr>`)}</tbody>
       </table></div>
-    ${rows.length === 0 && devices.length > 0 ? h`<p class="quiet">No GPU passes the filter.</p>` : null}
-    ${devices.length === 0 && !at ? h`<p class="quiet">This machine has no GPU that the driver knows.</p>` : null}
+    ${rows.length === 0 && devices.length > 0 ? h`<p class="quiet">No GPU matches the filter.</p>` : null}
+    ${devices.length === 0 && !at ? h`<p class="quiet">The driver reports no GPUs on this machine.</p>` : null}
     <${Sentence} row=${rows.find(({ gpu }) => String(gpu) === chosen) ?? rows[0]} past=${Boolean(at)} />
     ${at ? null : h`<${Events} events=${now.events} />`}`;
 }

@@ -30,16 +30,16 @@ function Link() {
   const now = useYard();
   const at = parameter("at");
   if (at) return h`<strong class="past">PAST</strong>`;
-  if (now.link === "away") return h`<strong class="bad" role="status">no daemon: ${now.why}</strong>`;
-  if (now.link === "refused") return h`<strong class="bad" role="status">a token is needed</strong>`;
-  if (is_late()) return h`<strong class="bad" role="status">old values</strong>`;
+  if (now.link === "away") return h`<strong class="bad" role="status">disconnected: ${now.why}</strong>`;
+  if (now.link === "refused") return h`<strong class="bad" role="status">token required</strong>`;
+  if (is_late()) return h`<strong class="bad" role="status">stale data</strong>`;
   return h`<span class="good">${now.link === "live" ? "live" : "connecting"}</span>`;
 }
 
 function Strip() {
   const { devices, leases, queue, alerts, today, simulated } = useYard();
   if (parameter("at")) return null; // these are of now
-  // With a + where some GPU's is not known: at least that.
+  // A + marks a sum in which the value of some GPU is unknown.
   const sum = (of) => sum_of(devices.map(of), kilowatts);
   const held = new Set(leases.filter(({ state }) => state !== "waiting").flatMap(({ gpus }) => gpus.map(({ uuid }) => uuid)));
   const cells = [
@@ -47,13 +47,13 @@ function Strip() {
     ["Power", `${sum((gpu) => gpu.power_draw_w)} of ${sum((gpu) => gpu.power_limit_w)}`],
     ["Today", today ? [today.kwh, money(today.estimate)].filter(Boolean).join(", ") : "–"],
     ["Leased", queue ? held.size : "–"],
-    ["Not to lease", queue ? queue.withheld.length : "–"],
+    ["Withheld", queue ? queue.withheld.length : "–"],
     ["Waiting", queue ? queue.pending_claimers : "–"],
     ["Alerts", alerts ? alerts.alerts.length : "–"],
   ];
-  return h`<dl class="strip" aria-label="The machine">
+  return h`<dl class="strip" aria-label="Machine summary">
     ${cells.map(([name, value]) => h`<div><dt>${name}</dt><dd>${value}</dd></div>`)}
-    ${simulated ? h`<div><dt>Simulated</dt><dd>no real GPU</dd></div>` : null}
+    ${simulated ? h`<div><dt>Simulated</dt><dd>no real GPUs</dd></div>` : null}
   </dl>`;
 }
 
@@ -114,7 +114,7 @@ function Page() {
     document.title = `${name} - ${host} - gpuyard`;
   }, [name]);
   return h`
-    <a class="skip" href="#main">Skip to the content</a>
+    <a class="skip" href="#main">Skip to content</a>
     <header>
       <p class="host"><a href="/">${host}</a> <${Link} /></p>
       <nav aria-label="Pages">

@@ -12,8 +12,7 @@ export function Command({ line }) {
     <button type="button" onClick=${copy} aria-label=${`Copy: ${line}`}>${copied ? "copied" : "copy"}</button></span>`;
 }
 
-// A thing that can be done: the command for it, and a button that opens its plan where this browser
-// may act.
+// An action: its command, and a button that opens its plan if this browser may act.
 export function Do({ action }) {
   const { line } = action;
   const fields = Object.fromEntries((action.fields ?? []).map(({ name, value }) => [name, value]));
@@ -22,13 +21,13 @@ export function Do({ action }) {
     <${Command} line=${line(fields)} /></span>`;
 }
 
-// What a question was answered with: its error, a word while it is on its way, or its content.
+// An answer: its error, "loading…" until it comes, or its content.
 export function Answer({ answer, children }) {
   if (answer.error) return h`<p class="bad" role="alert">${answer.error.message}</p>`;
-  return answer.data ? children(answer.data) : h`<p class="quiet">asking…</p>`;
+  return answer.data ? children(answer.data) : h`<p class="quiet">loading…</p>`;
 }
 
-// columns: [title, cell(row), class]; a table that scrolls by itself where the screen is narrow.
+// columns: [title, cell(row), class]; the table scrolls on a narrow screen.
 export function Table({ caption, columns, rows, empty, key_of }) {
   if (rows.length === 0) return h`<p class="quiet">${empty}</p>`;
   return h`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
@@ -61,4 +60,4 @@ export function useTableKey() {
 }
 
 export const AsTable = ({ as_table, set }) =>
-  h`<button type="button" aria-pressed=${as_table} onClick=${() => set(!as_table)}><kbd>t</kbd> as a table</button>`;
+  h`<button type="button" aria-pressed=${as_table} onClick=${() => set(!as_table)}><kbd>t</kbd> show as table</button>`;

@@ -1,6 +1,6 @@
-// The plan before every change: what it is about, what the daemon says would happen, the command that
-// does the same. Nothing happens before the button; Esc changes nothing. What was done last stands over
-// the page, with what takes it back.
+// The plan before every change: its description, the dry run of the daemon, the equivalent command.
+// Nothing changes before the button is pressed; Esc cancels. The last change stays above the page,
+// with a button that undoes it.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Do } from "./parts.js";
 import { h } from "./view.js";
@@ -14,9 +14,9 @@ export function Plans() {
   const [action, set] = useState(null);
   const [done, set_done] = useState(null);
   show = set;
-  return h`<div role="status" class="last">${done && h`<p>Done: ${done.words}
-      ${done.undo ? h`<span class="undo">To undo it: <${Do} action=${{ ...done.undo, title: "Undo" }} /></span>` : null}
-      <button type="button" onClick=${() => set_done(null)} aria-label="Put this line away">×</button></p>`}</div>
+  return h`<div role="status" class="last">${done && h`<p>Applied: ${done.words}
+      ${done.undo ? h`<span class="undo">To undo this: <${Do} action=${{ ...done.undo, title: "Undo" }} /></span>` : null}
+      <button type="button" onClick=${() => set_done(null)} aria-label="Dismiss">×</button></p>`}</div>
     ${action && h`<${Plan} action=${action} close=${() => set(null)} finish=${set_done} />`}`;
 }
 
@@ -27,7 +27,7 @@ function Plan({ action, close, finish }) {
   const [planned, set_planned] = useState("");
   const [error, set_error] = useState("");
   const [busy, set_busy] = useState(false);
-  // Not in an effect, which runs after the next frame: a key before that belongs to the dialog, too.
+  // Not in an effect, which runs after the next frame: an earlier key belongs to the dialog, too.
   useLayoutEffect(() => dialog.current.showModal(), []);
   useEffect(() => {
     if (!action.plan) return undefined;
@@ -69,10 +69,10 @@ function Plan({ action, close, finish }) {
       ${planned ? h`<p class="planned">${planned}</p>` : null}
       <p><code>${action.line(values)}</code></p>
       ${action.proof !== undefined
-        ? h`<p><label>${`type ${action.proof} `}<input name="proof" pattern=${action.proof.replace(/[^\w]/g, "\\$&")} required autocomplete="off" /></label></p>`
+        ? h`<p><label>${`type ${action.proof} to confirm `}<input name="proof" pattern=${action.proof.replace(/[^\w]/g, "\\$&")} required autocomplete="off" /></label></p>`
         : null}
       <p class="bad" role="alert">${error}</p>
-      <p><button type="submit" disabled=${busy}>Do it</button>${" "}
-        <button type="button" onClick=${() => dialog.current.close()}>Change nothing</button></p>
+      <p><button type="submit" disabled=${busy}>Apply</button>${" "}
+        <button type="button" onClick=${() => dialog.current.close()}>Cancel</button></p>
     </form></dialog>`;
 }

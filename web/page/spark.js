@@ -20,7 +20,7 @@ function draw(canvas, values) {
   pen.strokeStyle = getComputedStyle(canvas).color;
   pen.lineWidth = 1.5;
   pen.beginPath();
-  let down = false; // a value that is not known leaves a gap
+  let down = false; // an unknown value leaves a gap
   values.forEach((value, place) => {
     if (value === null) return (down = false);
     const x = ((kPoints - values.length + place) / (kPoints - 1)) * kWide;

@@ -1,5 +1,5 @@
-// What is shown is what the address says: a path for the page, parameters for its state. Links of
-// this page change the address without a new load; Back works.
+// The address holds all state: a path for the page, parameters for the rest. Links of this page change
+// the address without a new load; Back works.
 import { useLayoutEffect, useReducer } from "preact/hooks";
 
 const watchers = new Set();
@@ -26,7 +26,7 @@ export function set_parameters(values, options) {
 
 export function useAddress() {
   const [, redraw] = useReducer((turn) => turn + 1, 0);
-  // An effect would begin to watch after the next frame, and miss what changes before it.
+  // An effect would start after the next frame, and miss earlier changes.
   useLayoutEffect(() => {
     watchers.add(redraw);
     return () => watchers.delete(redraw);

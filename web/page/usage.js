@@ -1,4 +1,4 @@
-// Who used how much of the GPUs, and what it cost.
+// The use of the GPUs by user, day, GPU or lease, and its cost.
 import { dash, gib, number, seconds_of } from "./format.js";
 import { Answer, AsTable, Table, useTableKey } from "./parts.js";
 import { parameter, set_parameters } from "./url.js";
@@ -20,9 +20,9 @@ function Share({ part, whole }) {
   return h`<meter min="0" max="100" value=${percent} aria-label=${`${Math.round(percent)} %`} /> ${Math.round(percent)} %`;
 }
 
-const kNoticeable = 0.01; // GPU-hours of which the energy is not known
+const kNoticeable = 0.01; // GPU-hours with unknown energy
 
-// "about 3.10+": estimated, and at least that, because some of the time is not known.
+// "about 3.10+": estimated, and a lower bound, because the energy of some time is unknown.
 const kwh_of = ({ energy_kwh, energy_estimated, energy_unknown_gpu_hours }) =>
   energy_kwh === null
     ? dash
@@ -45,7 +45,7 @@ export function Usage() {
       const rows = [...data.rows, { ...data.unleased, key: "without a lease" }];
       const hours = rows.reduce((total, row) => total + row.gpu_hours, 0);
       return h`<${Table} caption=${`GPU-hours and energy by ${by} since ${data.since.slice(0, 10)}`}
-        empty="Nothing was used." rows=${rows} key_of=${(row) => row.key}
+        empty="No usage in this period." rows=${rows} key_of=${(row) => row.key}
         columns=${[
           [by, (row) => row.key],
           ["GPU-hours", (row) => number(row.gpu_hours, 1), "figure"],
@@ -59,7 +59,7 @@ export function Usage() {
         ]} />
         ${data.rows_left_out ? h`<p>${data.rows_left_out} more rows are in the CSV.</p>` : null}
         ${data.notes.map((note) => h`<p class="quiet">${note}</p>`)}
-        ${rows.some((row) => row.estimate) ? h`<p class="quiet">Cost and CO₂ are estimates: energy times the price and the grams per kWh of the configuration.</p>` : null}`;
+        ${rows.some((row) => row.estimate) ? h`<p class="quiet">Cost and CO₂ are estimates: energy times the configured price and grams of CO₂ per kWh.</p>` : null}`;
     }}<//>
     <${Week} t=${t} as_table=${as_table} />`;
 }

@@ -1,5 +1,5 @@
-// The tags of the page: h`<b>${text}</b>`, checked by nobody but the browser, and never markup of a
-// value: what is put in is text.
+// The tags of the page: h`<b>${text}</b>`. Only the browser checks the markup. Values are always text,
+// never markup.
 import { h as element } from "preact";
 import htm from "htm";
 

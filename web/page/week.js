@@ -1,22 +1,22 @@
-// When the GPUs are busy: the mean of all of them for each hour of the week, by the browser's clock.
-// An hour of which nothing is known is hatched, and no zero.
+// The mean utilisation of all GPUs for each hour of the week, by the browser's clock. An hour without
+// data is hatched, not zero.
 import { number, seconds_of } from "./format.js";
 import { Answer, Table } from "./parts.js";
 import { h } from "./view.js";
 import { useAnswer } from "./yard.js";
 
 const kEvery = 600000;
-const kKept = 30 * 24; // hours that history keeps
+const kKept = 30 * 24; // hours that history stores
 const kPoints = 720; // an hour each in a month, less in a shorter time
 const kDays = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const kHours = [...Array(24).keys()];
 const kLeft = 28; // for the names of the days
 const kHigh = 18; // of an hour's box
-const kLevels = ["not known", "under 20 %", "20 to 40", "40 to 60", "60 to 80", "80 to 100 %"];
+const kLevels = ["no data", "under 20 %", "20 to 40", "40 to 60", "60 to 80", "80 to 100 %"];
 
 const level_of = (mean) => (mean === null ? "unknown" : Math.min(4, Math.floor(mean / 20)));
 
-// Returns seven lists, from Monday, of 24 means; null: nothing is known of that hour.
+// Returns seven lists, from Monday, of 24 means; null: no data for that hour.
 export function week_of(series) {
   const sums = kDays.map(() => kHours.map(() => ({ total: 0, count: 0 })));
   for (const { first_ms, step_ms, mean } of series) {
@@ -34,9 +34,9 @@ export function week_of(series) {
 function summary(week) {
   const hours = week.flatMap((day, place) => day.map((mean, hour) => ({ mean, name: `${kDays[place]} ${hour}:00` })));
   const known = hours.filter(({ mean }) => mean !== null).sort((a, b) => b.mean - a.mean);
-  if (known.length === 0) return "Nothing is known of this time.";
-  const told = ({ name, mean }) => `${name}, ${number(mean)} %`;
-  return `Busiest ${told(known[0])}; least busy ${told(known.at(-1))}. ${known.length} of 168 hours of the week are known.`;
+  if (known.length === 0) return "No data for this period.";
+  const words_of = ({ name, mean }) => `${name}, ${number(mean)} %`;
+  return `Busiest ${words_of(known[0])}; least busy ${words_of(known.at(-1))}. Data for ${known.length} of 168 hours of the week.`;
 }
 
 function Boxes({ week, said }) {
@@ -45,7 +45,7 @@ function Boxes({ week, said }) {
     <defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse"><path d="M0 6L6 0" /></pattern></defs>
     ${week.map((day, row) => h`<text x="0" y=${row * kHigh + 13}>${kDays[row].slice(0, 2)}</text>
       ${day.map((mean, hour) => h`<rect class=${`heat-box h${level_of(mean)}`} x=${kLeft + hour * 24} y=${row * kHigh} width="23" height=${kHigh - 1}>
-        <title>${`${kDays[row]} ${hour}:00: ${mean === null ? "not known" : `${number(mean)} %`}`}</title></rect>`)}`)}
+        <title>${`${kDays[row]} ${hour}:00: ${mean === null ? "no data" : `${number(mean)} %`}`}</title></rect>`)}`)}
     ${[0, 6, 12, 18].map((hour) => h`<text x=${kLeft + hour * 24} y=${7 * kHigh + 13}>${`${hour}:00`}</text>`)}</svg>
   <p class="legend">${kLevels.map((text, place) => h`<span><svg width="16" height="16" aria-hidden="true"><rect
     class=${`heat-box h${place ? place - 1 : "unknown"}`} width="16" height="16" /></svg> ${text}</span> `)}</p>`;
@@ -54,7 +54,7 @@ function Boxes({ week, said }) {
 export function Week({ t, as_table }) {
   const hours = Math.min(kKept, Math.ceil(seconds_of(t) / 3600));
   const history = useAnswer("/api/gpu/history", { metrics: "util", since: `${hours}h`, points: Math.min(kPoints, hours * 12) }, kEvery);
-  return h`<section><h2>When they are busy</h2>
+  return h`<section><h2>Utilisation by hour of the week</h2>
     <${Answer} answer=${history}>${({ series }) => {
       const week = week_of(series);
       const said = summary(week);
@@ -63,6 +63,6 @@ export function Week({ t, as_table }) {
           ? h`<${Table} caption="Mean utilisation of all GPUs, percent, by hour of the day" rows=${kDays} key_of=${(day) => day}
               columns=${[["Day", (day) => day], ...kHours.map((hour) => [String(hour), (day) => number(week[kDays.indexOf(day)][hour]), "figure"])]} />`
           : h`<${Boxes} week=${week} said=${said} />`}
-        ${hours * 3600 < seconds_of(t) ? h`<p class="quiet">Of the last 30 days: that is how long history is kept.</p>` : null}</figure>`;
+        ${hours * 3600 < seconds_of(t) ? h`<p class="quiet">Last 30 days only: history is stored for 30 days.</p>` : null}</figure>`;
     }}<//></section>`;
 }

@@ -1,18 +1,18 @@
-// What the page knows of the machine: one value, filled by the stream and by a few questions, that
-// every view draws from. A moment of the past is the same value with other numbers.
+// The state of the machine: one value, filled by the stream and by a few requests, from which every
+// view is drawn. A moment of the past is the same value with other numbers.
 import { useEffect, useLayoutEffect, useReducer, useState } from "preact/hooks";
 import { ask, has_token } from "./api.js";
 import { follow } from "./feed.js";
 import { dash, number, sum_of } from "./format.js";
 import { is_watching, look_at, look_at_waiting } from "./notify.js";
 
-const kEvents = 50; // that are kept to be shown
+const kEvents = 50; // stored for the list
 const kPoints = 60; // of a small line: a minute
-const kLate = 5000; // without a row of columns: what is shown is old
-const kTogether = 200; // changes that come so close together are asked about once
+const kLate = 5000; // ms without new columns, after which the data are stale
+const kTogether = 200; // ms; changes within this time cause one request
 const kDayEvery = 300000;
-const kNoticeable = 0.01; // GPU-hours of which the energy is not known
-const kLeasesEvery = 60000; // no event tells of a process that uses a GPU without asking
+const kNoticeable = 0.01; // GPU-hours with unknown energy
+const kLeasesEvery = 60000; // no event reports a process without a lease
 
 export const yard = {
   link: "starting", // starting | live | away | refused
@@ -42,7 +42,7 @@ function changed() {
 // Draws the component again whenever the yard has changed.
 export function useYard() {
   const [, redraw] = useReducer((turn) => turn + 1, 0);
-  // An effect would begin to watch after the next frame, and miss what changes before it.
+  // An effect would start after the next frame, and miss earlier changes.
   useLayoutEffect(() => {
     watchers.add(redraw);
     return () => watchers.delete(redraw);
@@ -50,14 +50,14 @@ export function useYard() {
   return yard;
 }
 
-// The answer of a route, asked again when `key` changes and every `every` ms while the tab is
-// visible: {data, error}. Who is refused is so until there is another token, and asks no more.
+// The answer of a route: {data, error}. It is requested again when `key` changes, and every `every` ms
+// while the tab is visible. A refused request is not repeated until the token changes.
 export function useAnswer(path, parameters, every = 0) {
   const key = JSON.stringify([path, parameters, has_token()]);
   const [answer, set] = useState({ key: "", data: null, error: null });
   useEffect(() => {
     let wanted = true;
-    let busy = false; // a slow daemon is not asked twice at a time
+    let busy = false; // a slow daemon gets one request at a time
     let timer = 0;
     const load = async () => {
       if (document.hidden || busy || !path) return;
@@ -120,7 +120,7 @@ function soon(name, load) {
     name,
     setTimeout(() => {
       waiting.delete(name);
-      load().then(changed, () => {}); // the next change asks again
+      load().then(changed, () => {}); // the next change requests it again
     }, kTogether),
   );
 }
@@ -145,7 +145,7 @@ const learn_today = () =>
     };
   });
 
-// "31.2 kWh", "31.2+ kWh" where some of the time is not known, a dash where none is.
+// "31.2 kWh", "31.2+ kWh" if the energy of some time is unknown, a dash if all is.
 function energy_of(rows) {
   const whole = rows.every((row) => row.energy_unknown_gpu_hours < kNoticeable);
   const kwh = sum_of(rows.map((row) => row.energy_kwh).filter((value) => value !== null), (value) => number(value, 1));
@@ -211,7 +211,7 @@ export function start() {
   const regularly = (learn, every) => setInterval(() => !document.hidden && yard.link === "live" && learn(), every);
   regularly(learn_today, kDayEvery);
   regularly(learn_leases, kLeasesEvery);
-  // A stream that hangs tells nothing: look at the clock.
+  // A stream that hangs causes no event: check the clock.
   setInterval(() => yard.link === "live" && is_late() && changed(), kLate);
 }
 

@@ -25,14 +25,14 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{ if .Values.control.enabled }}0{{ else }}60941{{ end }}
 {{- end -}}
 
-{{/* Simulated GPUs have accounts of their own, so that they do not get into those of real ones. */}}
+{{/* Simulated GPUs have their own state, so that it does not mix with that of real ones. */}}
 {{- define "gpuyard.state" -}}
 {{ .Values.hostPaths.state }}{{ if .Values.simulate }}-simulated{{ end }}
 {{- end -}}
 
 {{/*
-gpuyard.toml: what the chart decides, under what `config` says. A TOML value of those kinds is written as a
-JSON one is; Helm's own toToml writes whole numbers as 4.0, which are none in TOML.
+gpuyard.toml: the values of the chart, overridden by `config`. The allowed values are written the same in
+TOML and JSON; Helm's own toToml writes integers as 4.0, which is a float in TOML.
 */}}
 {{- define "gpuyard.config" -}}
 {{- $tls := dict "listen" list -}}
@@ -60,7 +60,7 @@ JSON one is; Helm's own toToml writes whole numbers as 4.0, which are none in TO
 {{- end -}}
 
 {{/*
-SYS_ADMIN only where settings may be changed. Root, because Kubernetes gives capabilities to no other user.
+SYS_ADMIN only if settings may be changed. Root, because Kubernetes gives capabilities to no other user.
 */}}
 {{- define "gpuyard.securityContext" -}}
 runAsUser: {{ include "gpuyard.user" . }}
