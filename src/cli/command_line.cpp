@@ -44,8 +44,10 @@ class VerbList {
   }
 
   void add_host(Options verb, bool shown) {
-    verb.everywhere("-H,--host", hosts_,
-                    "Ask the daemon of ssh://[USER@]HOST, or of a name you gave", shown);
+    verb.everywhere(
+        "-H,--host", hosts_,
+        "Connect to a remote daemon: ssh://[USER@]HOST, https://HOST or a name from hosts.toml",
+        shown);
   }
 
   Options program_;
@@ -57,15 +59,17 @@ class VerbList {
 }  // namespace
 
 std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
-  Program program("gpuyard", "Watches, controls, guards and shares the GPUs of a machine.",
-                  fmt::format("gpuyard {}", kVersion));
+  Program program(
+      "gpuyard",
+      "Monitor, share and control the GPUs of a machine, and alert when something is wrong.",
+      fmt::format("gpuyard {}", kVersion));
   program.options().requires_verb();
   std::vector<std::string> hosts;
   VerbList verbs(program.options(), hosts);
   // Slurm runs its hooks for every job: those do not wait for the options of all other verbs.
   const bool hook = argc > 2 && std::string_view(argv[1]) == "slurm";
   if (hook) {
-    verbs.add("Many machines", add_slurm);
+    verbs.add("Multiple machines", add_slurm);
   } else {
     add_verbs(verbs);
   }

@@ -218,7 +218,7 @@ TEST(CommandLine, TheManualHasAPageForEveryVerbAndOneForTheConfiguration) {
   const std::string& lease = pages["gpuyard-lease.1"];
   EXPECT_NE(lease.find(".Ss gpuyard lease take\n"), std::string::npos) << lease;
   EXPECT_NE(lease.find(".It Fl -ttl Ar "), std::string::npos) << lease;
-  EXPECT_NE(pages["gpuyard.toml.5"].find(".It Ic listen No (list of texts)"), std::string::npos);
+  EXPECT_NE(pages["gpuyard.toml.5"].find(".It Ic listen No (list of strings)"), std::string::npos);
   for (const auto& [file, text] : pages) {
     EXPECT_EQ(text.find(":value in"), std::string::npos) << file << " speaks CLI11's language";
   }
@@ -398,22 +398,23 @@ TEST(CommandLine, WhatBelongsToACallNeedsTheCall) {
 TEST(CommandLine, AnUnknownWordIsNamedWithTheNearestKnownAndTheUsage) {
   const auto verb = end_of({"histroy"});
   EXPECT_EQ(verb.code, 2);
-  EXPECT_NE(verb.err.find("`gpuyard` has no verb histroy; did you mean history?"),
+  EXPECT_NE(verb.err.find("`gpuyard`: unknown command histroy; did you mean history?"),
             std::string::npos)
       << verb.err;
   const auto option = end_of({"history", "--metrc", "power"});
   EXPECT_EQ(option.code, 2);
-  EXPECT_NE(option.err.find("`gpuyard history` has no option --metrc; did you mean --metric?"),
+  EXPECT_NE(option.err.find("`gpuyard history`: unknown option --metrc; did you mean --metric?"),
             std::string::npos)
       << option.err;
   EXPECT_NE(option.err.find("Usage: gpuyard history"), std::string::npos) << option.err;
-  EXPECT_NE(option.err.find("`gpuyard history --help` says more"), std::string::npos);
+  EXPECT_NE(option.err.find("run `gpuyard history --help`"), std::string::npos);
   const auto below = end_of({"lease", "tkae"});
-  EXPECT_NE(below.err.find("`gpuyard lease` has no verb tkae; did you mean take?"),
+  EXPECT_NE(below.err.find("`gpuyard lease`: unknown command tkae; did you mean take?"),
             std::string::npos)
       << below.err;
-  EXPECT_NE(end_of({"version", "please"}).err.find("`gpuyard version` takes no \"please\""),
-            std::string::npos);
+  EXPECT_NE(
+      end_of({"version", "please"}).err.find("`gpuyard version`: unexpected argument \"please\""),
+      std::string::npos);
 }
 
 TEST(CommandLine, EmptyValueIsRefusedByItsOption) {
@@ -446,7 +447,8 @@ TEST(CommandLine, WrongWordIsNamedBeforeACommand) {
                      "-n: expected a whole number from 1 to 256; got \"two\""},
            std::pair{Words{"run", "--gpus=0", "--", "echo", "x"},
                      "--gpus: expected a whole number from 1 to 256; got \"0\""},
-           std::pair{Words{"run", "-g", "1", "--", "echo", "x"}, "`gpuyard run` has no option -g"},
+           std::pair{Words{"run", "-g", "1", "--", "echo", "x"},
+                     "`gpuyard run`: unknown option -g"},
            std::pair{Words{"run", "--no-wait", "python3", "-c", "print(1)"},
                      "-c follows the command python3: put -- before the command, as in `gpuyard "
                      "run -- python3 -c ...`"},
@@ -466,7 +468,8 @@ TEST(CommandLine, WrongWordIsNamedBeforeACommand) {
            std::pair{Words{"lease"}, "`gpuyard lease` needs a verb"},
            std::pair{Words{"run", "--wait", "1h", "--no-wait", "--", "x"},
                      "--wait excludes --no-wait"},
-           std::pair{Words{"power", "0", "300", "surplus"}, "`gpuyard power` takes no \"surplus\""},
+           std::pair{Words{"power", "0", "300", "surplus"},
+                     "`gpuyard power`: unexpected argument \"surplus\""},
            std::pair{Words{"power", "", "300"}, "`gpuyard power`: an argument is empty"},
        }) {
     const Ended ended = end_of(words);
@@ -524,14 +527,14 @@ TEST(CommandLine, HomeIsPutForTildeInAPath) {
 TEST(CommandLine, HelpBeginsWithWhatANewcomerNeedsAndGroupsTheRest) {
   const std::string help = end_of({"--help"}).out;
   std::size_t at = 0;
-  for (const char* heading : {"First steps:", "Watching:", "Sharing:", "Accounting:", "Setting:",
-                              "Andon:", "The daemon and the program:"}) {
+  for (const char* heading : {"Getting started:", "Monitoring:", "Leasing:", "Accounting:",
+                              "GPU settings:", "Alerts:", "Daemon and tools:"}) {
     const std::size_t found = help.find(heading);
     EXPECT_NE(found, std::string::npos) << heading << help;
     EXPECT_GT(found, at) << heading;
     at = found;
   }
-  EXPECT_LT(help.find("  devices "), help.find("Watching:"));
+  EXPECT_LT(help.find("  devices "), help.find("Monitoring:"));
 }
 
 }  // namespace

@@ -116,13 +116,13 @@ std::string completion_script(Shell shell, const CompletableVerb& root) {
 
 Options add_completion(Options program, CompletionVerb& verb) {
   const Options completion =
-      program.verb("completion", "Print a shell's script for completion, or write the manual");
+      program.verb("completion", "Print a shell completion script, or write the man pages");
   completion.requires_verb();
-  completion.verb("bash", "For bash").sets(verb.shell, Shell::bash);
-  completion.verb("zsh", "For zsh").sets(verb.shell, Shell::zsh);
-  completion.verb("fish", "For fish").sets(verb.shell, Shell::fish);
-  completion.verb("man", "Write the pages of the manual into a directory")
-      .option("directory", verb.manual, "That directory; it must exist")
+  completion.verb("bash", "Print the completion script for bash").sets(verb.shell, Shell::bash);
+  completion.verb("zsh", "Print the completion script for zsh").sets(verb.shell, Shell::zsh);
+  completion.verb("fish", "Print the completion script for fish").sets(verb.shell, Shell::fish);
+  completion.verb("man", "Write the man pages to a directory")
+      .option("directory", verb.manual, "Existing directory to write to")
       .type_name("DIRECTORY")
       .required();
   return completion;

@@ -115,19 +115,21 @@ ManualPage page_of(const std::string& program, const CompletableVerb& verb) {
   const bool runs = std::ranges::any_of(verb.positionals, [](const CompletableOption& word) {
     return word.names.front() == "command";
   });
-  text += fmt::format(".Sh EXIT STATUS\n{1}.Xr {0} 1 .\n.Sh SEE ALSO\n.Xr {0} 1\n", program,
-                      runs ? "That of the command; if it is not started, that of\n" : "That of\n");
+  text +=
+      fmt::format(".Sh EXIT STATUS\n{1}.Xr {0} 1 .\n.Sh SEE ALSO\n.Xr {0} 1\n", program,
+                  runs ? "That of the command or, if the command could not be started, that of\n"
+                       : "That of\n");
   return {name + ".1", text};
 }
 
 constexpr std::string_view kEnvironment = R"(.Sh ENVIRONMENT
 .Bl -tag -width Ds
 .It Ev GPUYARD_HOST
-The daemon to ask, as
+Daemon to connect to, as
 .Fl -host
-names it.
+specifies it.
 .It Ev GPUYARD_SOCKET
-The path of the daemon's socket.
+Path of the daemon's socket.
 .It Ev GPUYARD_TOKEN , GPUYARD_TOKEN_FILE
 The token for the one daemon that is named, over https, or the file that
 holds it.
@@ -135,38 +137,38 @@ In the path,
 .Ql {}
 stands for the daemon's host; many daemons are shown only such a file.
 .It Ev NO_COLOR
-If it is set, nothing is coloured.
+If set to a non-empty value, disables coloured output.
 .El
 .Sh FILES
 .Bl -tag -width Ds
 .It Pa /etc/gpuyard/gpuyard.toml
-The daemon's configuration; see
+Configuration of the daemon; see
 .Xr gpuyard.toml 5 .
 .It Pa ~/.config/gpuyard/hosts.toml
-Names of daemons elsewhere.
+Names of remote daemons.
 .It Pa /run/gpuyard/gpuyard.sock
-The socket of the system's daemon.
+Socket of the system daemon.
 .It Pa /var/lib/gpuyard
-What must survive that daemon.
+Persistent state of that daemon.
 .El
 .Sh EXIT STATUS
 .Bl -tag -width Ds
 .It 0
-Done.
+Success.
 .It 1
-It failed.
+Failure.
 .It 2
-The command line is wrong.
+Invalid command line.
 .It 3
-This GPU or driver cannot do it.
+Not supported by this GPU or driver.
 .It 4
-A permission is missing.
+Permission denied.
 .It 5
-There is no driver, no GPU, or no daemon.
+No driver, no GPU or no daemon.
 .It 6
-What was named is not there.
+Not found.
 .It 7
-A condition was not met.
+A requested condition was not met.
 .El
 )";
 
@@ -188,14 +190,14 @@ ManualPage page_of_program(const CompletableVerb& program) {
 
 // The table's own words; what a value may be, they say where it matters.
 ManualPage page_of_configuration() {
-  constexpr std::array kTypes = {"text", "list of texts", "whole number", "true or false",
-                                 "number"};
-  std::string text = head("gpuyard.toml", 5, "Configuration of the daemon of gpuyard");
+  constexpr std::array kTypes = {"string", "list of strings", "integer", "boolean", "number"};
+  std::string text = head("gpuyard.toml", 5, "Configuration of the gpuyard daemon");
   text +=
-      ".Sh DESCRIPTION\nThe daemon reads\n.Pa /etc/gpuyard/gpuyard.toml\nand, unless it is the "
-      "system's, the user's own file after it.\nIt need not be there.\n.Nm gpuyard Cm config init\n"
-      "prints it with every key and its default,\n.Nm gpuyard Cm config validate\nchecks it.\n"
-      "A key marked\n.Dq live\ntakes effect at SIGHUP, every other one at the next start.\n";
+      ".Sh DESCRIPTION\nThe daemon reads\n.Pa /etc/gpuyard/gpuyard.toml\nand then, unless it is "
+      "the system daemon, the user's own configuration file.\nBoth files are optional.\n.Nm "
+      "gpuyard Cm config init\nprints a file with every key and its default;\n.Nm gpuyard Cm "
+      "config validate\nchecks the configuration.\nKeys marked\n.Dq live\ntake effect on SIGHUP, "
+      "all others when the daemon restarts.\n";
   std::string_view section;
   for (const config::Key& key : config::keys()) {
     if (key.section != section) {

@@ -126,11 +126,11 @@ std::string said_of(const Given& given, std::string word) {
   const auto known = known_words(*given.verb, option);
   std::string text;
   if (option) {
-    text = fmt::format("`{}` has no option {}", given.path(), word);
+    text = fmt::format("`{}`: unknown option {}", given.path(), word);
   } else if (!known.empty()) {
-    text = fmt::format("`{}` has no verb {}", given.path(), word);
+    text = fmt::format("`{}`: unknown command {}", given.path(), word);
   } else {
-    text = fmt::format("`{}` takes no \"{}\"", given.path(), word);
+    text = fmt::format("`{}`: unexpected argument \"{}\"", given.path(), word);
   }
   const auto meant = nearest(word, {known.begin(), known.end()});
   return meant.empty() ? text : fmt::format("{}; did you mean {}?", text, meant);
@@ -141,7 +141,7 @@ std::string usage_of(const Given& given) {
   const std::string help = given.verb->help(given.above);
   const std::size_t begin = std::min(help.find("Usage:"), help.size());
   const std::string line = help.substr(begin, help.find('\n', begin) - begin);
-  return fmt::format("  {}\n  `{} --help` says more.", line, given.path());
+  return fmt::format("  {}\n  For more information, run `{} --help`.", line, given.path());
 }
 
 // Reads the words up to a lone -- as CLI11 will, and finds the first that is wrong. CLI11 takes the

@@ -116,24 +116,26 @@ std::string line_there(const client::SshHost& host, const std::vector<std::strin
 Error no_use_for_host(const std::string& verb, std::string_view address,
                       const std::vector<std::string>& words) {
   const std::string what =
-      verb == "fleet" ? "-H names one machine, and `gpuyard fleet` has --hosts"
-                      : fmt::format("`gpuyard {}` asks no daemon, so -H means nothing to it", verb);
+      verb == "fleet"
+          ? "-H selects a single machine; `gpuyard fleet` takes --hosts instead"
+          : fmt::format("`gpuyard {}` does not contact a daemon, so it takes no -H", verb);
   const auto host = ssh_host_of(address);
-  if (!host) return {Errc::invalid, what + "; leave it out"};
+  if (!host) return {Errc::invalid, what + "; omit -H"};
   return {Errc::invalid,
-          fmt::format("{}; for that machine's own: {}", what, line_there(*host, words))};
+          fmt::format("{}; to run it on that machine: {}", what, line_there(*host, words))};
 }
 
 Error starts_here(const std::string& verb, std::string_view by, std::string_view address,
                   const std::vector<std::string>& words) {
   const auto host = ssh_host_of(address);
   if (!host) return host.error();
-  return {
-      Errc::invalid,
-      fmt::format("`gpuyard {}` starts its command on this machine, and {} says that the GPUs are "
-                  "on another. To start it there: `{}`{}",
-                  verb, by, line_there(*host, words),
-                  verb == "run" ? ". `gpuyard lease take` takes GPUs from afar, for a time" : "")};
+  return {Errc::invalid,
+          fmt::format("`gpuyard {}` runs its command on this machine, but {} selects the GPUs of "
+                      "another. To run it there: `{}`{}",
+                      verb, by, line_there(*host, words),
+                      verb == "run"
+                          ? ". To lease remote GPUs for a fixed time, use `gpuyard lease take`"
+                          : "")};
 }
 
 // -H, else GPUYARD_HOST unless an option says whom to ask; nothing if neither names a host.
@@ -143,7 +145,7 @@ struct Wanted {
 };
 Result<std::optional<Wanted>> wanted_of(const Addressee& source, const Aim& said) {
   if (said.hosts.size() > 1) {
-    return Error{Errc::invalid, "-H is given twice; a verb asks one daemon"};
+    return Error{Errc::invalid, "-H is given more than once; a command connects to one daemon"};
   }
   if (!said.hosts.empty()) {
     if (source.given != nullptr) return client::two_daemons(source.given, "-H");
@@ -159,7 +161,7 @@ Result<void> check_sockets(const Addressee& source, const Environment& environme
   if (source.socket == nullptr) return {};
   const std::string& used = source.given != nullptr ? *source.socket : environment.gpuyard_socket;
   if (!client::is_elsewhere(used)) return {};
-  return Error{Errc::invalid, fmt::format("a socket is one of this machine's; say -H {}", used)};
+  return Error{Errc::invalid, fmt::format("a socket must be on this machine; use -H {}", used)};
 }
 
 bool is_same_socket(const std::string& socket, const std::string& address) {

@@ -189,7 +189,7 @@ TEST(Reach, WhatSaysWhomToAskAlreadyIsNotBesideAHost) {
         Line{"run", "--socket", "/x", "--", "true"}}) {
     const auto ended = end_of_line(with_host(line, "ssh://lab", false));
     EXPECT_EQ(ended.code, 2) << text_of(line);
-    EXPECT_NE(ended.err.find("and -H say two different things"), std::string::npos) << ended.err;
+    EXPECT_NE(ended.err.find("and -H select different daemons"), std::string::npos) << ended.err;
   }
 }
 
@@ -199,7 +199,7 @@ TEST(Reach, OneHostIsNamedAndOnce) {
   EXPECT_EQ(end_of({"devices", "-H", "ssh://-oProxyCommand=x"}).code, 2);
   const auto socket = end_of({"devices", "--socket", "ssh://lab"});
   EXPECT_EQ(socket.code, 2);
-  EXPECT_NE(socket.err.find("say -H ssh://lab"), std::string::npos) << socket.err;
+  EXPECT_NE(socket.err.find("use -H ssh://lab"), std::string::npos) << socket.err;
 }
 
 TEST(Reach, ASocketOfThisMachineIsAHostToo) {
@@ -207,7 +207,7 @@ TEST(Reach, ASocketOfThisMachineIsAHostToo) {
             "/run/x.sock");
   const auto ended = end_of({"serve", "-H", "unix:///run/x.sock"});
   EXPECT_EQ(ended.code, 2);
-  EXPECT_NE(ended.err.find("leave it out"), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find("omit -H"), std::string::npos) << ended.err;
 }
 
 TEST(Reach, TheLineForThereHasTheUsersOwnWords) {
@@ -271,7 +271,7 @@ TEST_F(ByEnvironment, DoesNotMoveACommandToAnotherMachine) {
   const auto run = aimed(RunVerb());
   ASSERT_FALSE(run);
   EXPECT_EQ(run.error().code, Errc::invalid);
-  EXPECT_NE(run.error().message.find("GPUYARD_HOST says"), std::string::npos);
+  EXPECT_NE(run.error().message.find("GPUYARD_HOST selects"), std::string::npos);
 }
 
 TEST_F(ByEnvironment, ThatNamesTwoDaemonsIsRefused) {

@@ -81,18 +81,18 @@ constexpr std::array kSchemas = {
     Schema{"alerts", "gpuyard alerts --json", &json::shape_of<protocol::Alerts>},
     Schema{"audit", "gpuyard audit --json", &json::shape_of<protocol::Audit>},
     Schema{"bottlenecks", "gpuyard why --since ... --json", &json::shape_of<protocol::Bottlenecks>},
-    Schema{"changes", "gpuyard power, clocks, ... --json, when something is changed",
+    Schema{"changes", "gpuyard power, clocks, ... --json, when changing settings",
            &json::shape_of<protocol::Changes>},
     Schema{"config", "gpuyard config print --json", nullptr},
     Schema{"cordon", "gpuyard cordon, uncordon --json", &json::shape_of<protocol::Cordoned>},
-    Schema{"devices", "gpuyard devices --json; a line of gpuyard watch --json",
+    Schema{"devices", "gpuyard devices --json; each line of gpuyard watch --json",
            &json::shape_of<protocol::Snapshot>},
     Schema{"doctor", "gpuyard doctor --json", &json::shape_of<DoctorAnswer>},
     Schema{"driver", "gpuyard driver --json", &json::shape_of<DriverAnswer>},
     Schema{"energy", "gpuyard energy --json", &json::shape_of<protocol::EnergyReport>},
-    Schema{"energy-command", "gpuyard energy --json -- COMMAND; what --report writes",
+    Schema{"energy-command", "gpuyard energy --json -- COMMAND; the file written by --report",
            &json::shape_of<MeasuredCommand>},
-    Schema{"events", "a line of gpuyard events --json", &json::shape_of<EventAnswer>},
+    Schema{"events", "each line of gpuyard events --json", &json::shape_of<EventAnswer>},
     Schema{"fleet", "gpuyard fleet --json", &json::shape_of<fleet::FleetNodes>},
     Schema{"fleet-alerts", "gpuyard fleet alerts --json", &json::shape_of<fleet::FleetAlerts>},
     Schema{"fleet-doctor", "gpuyard fleet doctor --json", &json::shape_of<fleet::FleetDiagnosis>},
@@ -105,16 +105,16 @@ constexpr std::array kSchemas = {
     Schema{"history", "gpuyard history --json", &json::shape_of<HistoryAnswer>},
     Schema{"lease", "gpuyard lease ... --json", &json::shape_of<protocol::LeaseAnswer>},
     Schema{"leases", "gpuyard leases --json", &json::shape_of<protocol::Leases>},
-    Schema{"management", "gpuyard power, clocks, ... --json, when nothing is changed",
+    Schema{"management", "gpuyard power, clocks, ... --json, when showing settings",
            &json::shape_of<protocol::Management>},
     Schema{"operations", "gpuyard operations --json", &json::shape_of<protocol::Operations>},
     Schema{"processes", "gpuyard processes --json; gpuyard query --processes --format json",
            &json::shape_of<ProcessAnswer>},
-    Schema{"query", "gpuyard query --format json; a line of gpuyard watch --json with fields",
+    Schema{"query", "gpuyard query --format json; each line of gpuyard watch --json with fields",
            &json::shape_of<QueryAnswer>},
     Schema{"queue", "gpuyard queue --json", &json::shape_of<protocol::Queue>},
     Schema{"rules", "gpuyard alerts rules --json", &json::shape_of<protocol::Rules>},
-    Schema{"run", "what gpuyard run --summary writes", &json::shape_of<RunAnswer>},
+    Schema{"run", "the file written by gpuyard run --report", &json::shape_of<RunAnswer>},
     Schema{"silence", "gpuyard alerts silence --json", &json::shape_of<protocol::Silence>},
     Schema{"silences", "gpuyard alerts silences, unsilence --json",
            &json::shape_of<protocol::Silences>},
@@ -144,8 +144,8 @@ std::string text_of(const Schema& schema) {
 }  // namespace
 
 Options add_schema(Options program, SchemaVerb& verb) {
-  const Options schema = program.verb("schema", "Print the JSON Schema of what --json prints");
-  schema.option("name", verb.name, "Without a name: which there are");
+  const Options schema = program.verb("schema", "Print the JSON Schema of the --json output");
+  schema.option("name", verb.name, "Schema to print; without a name, list all schemas");
   return schema;
 }
 
@@ -157,9 +157,9 @@ int run(const SchemaVerb& verb) {
   }
   const auto schema = std::ranges::find(kSchemas, verb.name, &Schema::name);
   if (schema == kSchemas.end()) {
-    return complain({Errc::not_found, fmt::format("there is no schema \"{}\"; `gpuyard schema` "
-                                                  "names all",
-                                                  verb.name)});
+    return complain(
+        {Errc::not_found,
+         fmt::format("unknown schema \"{}\"; list all schemas with `gpuyard schema`", verb.name)});
   }
   print(Printable::lines(text_of(*schema)));
   return 0;

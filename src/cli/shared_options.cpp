@@ -23,22 +23,25 @@ Option add_color(Options verb, ColorWish& wish) {
               {{"auto", ColorWish::automatic},
                {"always", ColorWish::always},
                {"never", ColorWish::never}},
-              "Colours: auto, always or never; NO_COLOR is obeyed")
+              "Coloured output: auto, always or never; auto honours NO_COLOR [default: auto]")
       .type_name("WHEN");
 }
 
 Option add_socket(Options verb, std::string& socket) {
-  return verb.option("--socket", socket, "Ask the daemon at PATH or ADDRESS:PORT, and nobody else");
+  return verb.option("--socket", socket,
+                     "Connect only to the daemon at PATH or ADDRESS:PORT [env: GPUYARD_SOCKET]");
 }
 
 Option add_simulate(Options verb, std::optional<int>& gpus) {
-  return verb.option("--simulate", gpus, "Use N simulated GPUs (1 to 64)")
+  return verb.option("--simulate", gpus, "Use N simulated GPUs, 1 to 64")
       .type_name("N")
       .range(1, kMostGpus);
 }
 
 Option add_model(Options verb, std::string& model) {
-  return verb.option("--model", model, "Model of the simulated GPUs, or several: a100:2,h100:4,t4");
+  return verb.option(
+      "--model", model,
+      "Models to simulate, each with an optional count, e.g. a100:2,h100:4,t4 [default: h100]");
 }
 
 void add_showing(Options verb, std::string& socket, bool& json, ColorWish& wish) {
@@ -49,9 +52,10 @@ void add_showing(Options verb, std::string& socket, bool& json, ColorWish& wish)
 
 void add_source(Options verb, SourceFlags& flags) {
   const Option socket = add_socket(verb, flags.socket);
-  const Option local = verb.flag("--local", flags.local, "Ask the driver, not a daemon");
+  const Option local =
+      verb.flag("--local", flags.local, "Read from the driver instead of a daemon");
   const Option nvml =
-      verb.option("--nvml", flags.nvml, "Path of libnvidia-ml.so.1, for the local driver");
+      verb.option("--nvml", flags.nvml, "Path of libnvidia-ml.so.1; implies --local");
   const Option simulate = add_simulate(verb, flags.simulate);
   socket.excludes(local).excludes(nvml).excludes(simulate);
   nvml.excludes(simulate);
@@ -59,33 +63,36 @@ void add_source(Options verb, SourceFlags& flags) {
 
 void add_position(Options verb, const char* from_name, std::string& from, const char* speed_name,
                   double& speed, Option file) {
-  verb.option(from_name, from, "Begin so far into the recording: 90s, 10m")
+  verb.option(from_name, from, "Start this far into the recording, e.g. 90s or 10m [default: 0s]")
       .type_name("TIME")
       .needs(file);
-  verb.option(speed_name, speed, "So many times as fast as it happened")
+  verb.option(speed_name, speed, "Playback speed factor, 0.01 to 1000 [default: 1]")
       .range(recording::kSlowest, recording::kFastest)
       .needs(file);
 }
 
 void add_wanted(Options verb, LeaseFilters& wanted) {
-  verb.option("-n,--gpus", wanted.gpus, "How many GPUs (1)")
+  verb.option("-n,--gpus", wanted.gpus, "Number of GPUs, 1 to 256 [default: 1]")
       .type_name("N")
       .range(1, kMostGpusOfLease);
-  verb.option("--min-free", wanted.min_free, "With so much free memory on each: 20G")
+  verb.option("--min-free", wanted.min_free, "Require this much free memory on each GPU, e.g. 20G")
       .type_name("SIZE");
-  verb.option("--model", wanted.model, "Whose name has this in it: H100").type_name("NAME");
+  verb.option("--model", wanted.model, "Require this text in the GPU name, e.g. H100")
+      .type_name("NAME");
 }
 
 void add_filters(Options verb, LeaseFilters& wanted) {
   add_wanted(verb, wanted);
-  verb.option("--among", wanted.among, "Only these: indexes, UUIDs or PCI addresses")
+  verb.option("--among", wanted.among,
+              "Choose only from these GPUs: indexes, UUIDs or PCI addresses")
       .type_name("GPU,...");
   verb.option("--max-time", wanted.max_time,
-              "You need them no longer than 2h: who says so waits less")
+              "Longest time you expect to hold the GPUs, e.g. 2h; short claims may start early")
       .type_name("TIME");
-  const Option wait = verb.option("--wait", wanted.wait, "Wait no longer than 10m; else for ever")
+  const Option wait = verb.option("--wait", wanted.wait,
+                                  "Stop waiting after this time, e.g. 10m [default: no limit]")
                           .type_name("TIME");
-  verb.flag("--no-wait", wanted.no_wait, "Now or not at all").excludes(wait);
+  verb.flag("--no-wait", wanted.no_wait, "Fail if the GPUs are not available now").excludes(wait);
   add_note(verb, wanted.note);
 }
 
@@ -98,7 +105,8 @@ Option add_gpus_option(Options verb, std::string& gpus, const char* help) {
 }
 
 Option add_note(Options verb, std::string& note) {
-  return verb.option("--note", note, "What it is for, for others to read").type_name("TEXT");
+  return verb.option("--note", note, "Purpose of the lease; only you and administrators see it")
+      .type_name("TEXT");
 }
 
 namespace {
@@ -126,7 +134,7 @@ Result<Duration> time_within(std::string_view text, Units units, Duration shorte
   if (seconds >= to_seconds(shortest) && seconds <= to_seconds(longest)) {
     return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
   }
-  return Error{Errc::invalid, fmt::format("{}; \"{}\" is not", what, text)};
+  return Error{Errc::invalid, fmt::format("{}; got \"{}\"", what, text)};
 }
 
 }  // namespace
@@ -153,12 +161,12 @@ std::optional<std::string> if_given(const std::string& text) {
 
 Result<Duration> parse_interval(std::string_view text) {
   return time_within(text, kWithoutDays, kShortestInterval, kLongestInterval,
-                     "an interval is like 500ms, 2s or 1m, from 100ms to 24h");
+                     "expected an interval such as 500ms, 2s or 1m, from 100ms to 24h");
 }
 
 Result<Duration> parse_lifetime(std::string_view text) {
   return time_within(text, kAllUnits, kShortestLifetime, kLongestLifetime,
-                     "a length of time is like 90s, 30m, 8h or 2d, from 1s to 365d");
+                     "expected a duration such as 90s, 30m, 8h or 2d, from 1s to 365d");
 }
 
 namespace {

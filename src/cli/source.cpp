@@ -120,11 +120,10 @@ class LocalSource final : public Source {
   }
   Result<bool> simulated() override { return monitor_.driver().simulated; }
   Result<protocol::EnergyReport> energy() override {
-    return Error{
-        Errc::unavailable,
-        "there is no daemon, and nobody else keeps books of energy. `gpuyard serve` "
-        "starts one; `gpuyard energy -- COMMAND` measures without; `gpuyard query --fields "
-        "index,energy_total_j` shows the GPUs' counters"};
+    return Error{Errc::unavailable,
+                 "energy accounting needs a daemon, and none is running. Start one with `gpuyard "
+                 "serve`, measure a command without one with `gpuyard energy -- COMMAND`, or read "
+                 "the GPU counters with `gpuyard query --fields index,energy_total_j`"};
   }
   Result<std::unique_ptr<Measuring>> measure(const protocol::EnergyWindowWish& wish) override {
     const auto plain = protocol::window_wish_of(wish, ::geteuid());

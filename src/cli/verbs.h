@@ -579,16 +579,16 @@ Options add_dial_stdio(Options program, DialStdioVerb&);
 // Adds every verb under the headings of --help, in their order.
 template <class VerbList>
 void add_verbs(VerbList& verbs) {
-  verbs.add("First steps", add_devices, add_top, add_watch, add_run, add_leases, add_doctor);
-  verbs.add("Watching", add_query, add_processes, add_why, add_history, add_events, add_smi,
+  verbs.add("Getting started", add_devices, add_top, add_watch, add_run, add_leases, add_doctor);
+  verbs.add("Monitoring", add_query, add_processes, add_why, add_history, add_events, add_smi,
             add_record, add_replay);
-  verbs.add("Sharing", add_queue, add_free, add_lease, add_cordon, add_uncordon);
-  verbs.add("Many machines", add_fleet, add_slurm);
+  verbs.add("Leasing", add_queue, add_free, add_lease, add_cordon, add_uncordon);
+  verbs.add("Multiple machines", add_fleet, add_slurm);
   verbs.add("Accounting", add_energy, add_usage);
-  verbs.add("Setting", add_power, add_clocks, add_persistence, add_compute_mode, add_ecc, add_reset,
-            add_restore, add_audit, add_operations);
-  verbs.add("Andon", add_alerts);
-  verbs.add("The daemon and the program", add_serve, add_config, add_token, add_tls, add_named_host,
+  verbs.add("GPU settings", add_power, add_clocks, add_persistence, add_compute_mode, add_ecc,
+            add_reset, add_restore, add_audit, add_operations);
+  verbs.add("Alerts", add_alerts);
+  verbs.add("Daemon and tools", add_serve, add_config, add_token, add_tls, add_named_host,
             add_driver, add_sim, add_dial_stdio, add_version, add_schema, add_completion);
 }
 

@@ -69,7 +69,7 @@ int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
   wish.comment = if_given(verb.note);
   const auto gpus = split(verb.gpus, ',');
   if (!verb.gpus.empty() && std::ranges::count(gpus, "") > 0) {
-    return complain({Errc::invalid, "--gpus: a list of GPUs with an empty name in it"});
+    return complain({Errc::invalid, "--gpu: the list contains an empty name"});
   }
   if (gpus.size() > 1) return silence_each(verb, daemon, std::move(wish), gpus);
   wish.gpu = if_given(verb.gpus);
@@ -90,44 +90,47 @@ int test(const AlertsVerb& verb, const http::Endpoint& daemon) {
 }
 
 void add_subject(Options sub, AlertsVerb& verb) {
-  sub.option("--rule", verb.rule, "Of this rule; else any").type_name("NAME");
-  add_gpus(sub, verb.gpus, "Of these GPUs: indexes, UUIDs or PCI addresses; else any");
+  sub.option("--rule", verb.rule, "Only this rule [default: all]").type_name("NAME");
+  add_gpus(sub, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses [default: all]");
 }
 
 }  // namespace
 
 Options add_alerts(Options program, AlertsVerb& verb) {
-  const Options alerts = program.verb("alerts", "Show what is wrong, and look after it");
+  const Options alerts = program.verb("alerts", "List and manage alerts");
   add_showing(alerts, verb.socket, verb.json, verb.color);
   const auto action = [&](AlertsAction what, const char* name, const char* summary) {
     const Options sub = alerts.verb(name, summary).sets(verb.action, what);
     add_showing(sub, verb.socket, verb.json, verb.color);
     return sub;
   };
-  const Options history = action(AlertsAction::history, "history", "Show what was wrong");
+  const Options history =
+      action(AlertsAction::history, "history", "List alerts that have fired, newest first");
   add_subject(history, verb);
-  history.option("--limit", verb.limit, "At most so many, the newest first (100)")
+  history.option("--limit", verb.limit, "List at most N alerts, 1 to 1000 [default: 100]")
       .type_name("N")
       .range(1, 1000);
-  const Options ack = action(AlertsAction::acknowledge, "ack", "Say that you look after one");
-  ack.option("number", verb.number, "Of the alert").type_name("NUMBER").required();
-  ack.option("--note", verb.note, "What is done about it").type_name("TEXT");
+  const Options ack = action(AlertsAction::acknowledge, "ack", "Acknowledge an alert");
+  ack.option("number", verb.number, "Number of the alert").type_name("NUMBER").required();
+  ack.option("--note", verb.note, "Note on what is being done").type_name("TEXT");
   const Options silence =
-      action(AlertsAction::silence, "silence", "Have nobody told of some for a while");
+      action(AlertsAction::silence, "silence", "Mute notifications of a rule, a GPU or both");
   add_subject(silence, verb);
-  silence.option("--for", verb.length, "So long: 30m, 8h, 2d").type_name("TIME").required();
-  silence.option("--comment", verb.note, "Why").type_name("TEXT");
-  action(AlertsAction::silences, "silences", "Show what nobody is told of");
+  silence.option("--for", verb.length, "How long to mute, e.g. 30m, 8h or 2d")
+      .type_name("TIME")
+      .required();
+  silence.option("--comment", verb.note, "Reason for the silence").type_name("TEXT");
+  action(AlertsAction::silences, "silences", "List active silences");
   action(AlertsAction::unsilence, "unsilence", "End a silence")
-      .option("id", verb.id, "Of the silence")
+      .option("id", verb.id, "ID of the silence")
       .type_name("ID")
       .required();
-  const Options rules = action(AlertsAction::rules, "rules", "Show when what is an alert");
-  rules.flag("--toml", verb.toml, "Print the built-in rules as TOML, without a daemon")
+  const Options rules = action(AlertsAction::rules, "rules", "List the alert rules");
+  rules.flag("--toml", verb.toml, "Print the built-in rules as TOML; needs no daemon")
       .excludes(rules.find("--json"));
-  action(AlertsAction::sinks, "sinks", "Show where alerts go, and whether they arrive");
-  action(AlertsAction::test, "test", "Send a test to where alerts go")
-      .option("--sink", verb.sink, "Only to this one")
+  action(AlertsAction::sinks, "sinks", "List the notification sinks and their delivery status");
+  action(AlertsAction::test, "test", "Send a test notification to the sinks")
+      .option("--sink", verb.sink, "Send only to this sink [default: all]")
       .type_name("NAME");
   return alerts;
 }
@@ -138,7 +141,7 @@ int run(const AlertsVerb& verb) {
     return 0;
   }
   const auto daemon =
-      daemon_at(verb.socket, "only a daemon watches for alerts, and none is running here");
+      daemon_at(verb.socket, "alerts need a daemon, and none is running on this machine");
   if (!daemon) return complain_about_daemon(daemon.error());
   switch (verb.action) {
     case AlertsAction::list:
@@ -149,7 +152,7 @@ int run(const AlertsVerb& verb) {
       return show(
           verb, client::call(*daemon, protocol::kAcknowledge, {verb.number}, {if_given(verb.note)}),
           [](const protocol::AlertAnswer& answer, auto&&...) {
-            return formatted("Acknowledged: {}.\n", name_text(answer.alert));
+            return formatted("Acknowledged alert {}.\n", name_text(answer.alert));
           });
     case AlertsAction::silence:
       return silence(verb, *daemon);

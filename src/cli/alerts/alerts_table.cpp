@@ -32,15 +32,15 @@ std::string gpu_text(const std::optional<protocol::AlertGpu>& gpu) {
 // Says what is special about a firing alert.
 std::string standing_text(const Alert& alert) {
   std::vector<std::string> words;
-  if (alert.quarantines) words.emplace_back("quarantined");
+  if (alert.quarantines) words.emplace_back("its GPU is quarantined");
   if (alert.acknowledged) words.push_back("acknowledged by " + alert.acknowledged->by);
   if (alert.silenced) words.emplace_back("silenced");
-  if (alert.inhibited_by) words.push_back("kept as it was by " + *alert.inhibited_by);
+  if (alert.inhibited_by) words.push_back("inhibited by " + *alert.inhibited_by);
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
 Printable pending_text(const protocol::PendingAlert& one) {
-  return formatted("Not yet: {}{}, for {} of {}\n", one.rule,
+  return formatted("Pending: {}{}, for {} of {}\n", one.rule,
                    one.gpu ? " on GPU " + gpu_text(one.gpu) : "", length_text(one.for_s),
                    length_text(one.hold_s));
 }
@@ -66,13 +66,13 @@ std::string name_text(const Alert& alert) {
 }
 
 Printable alerts_text(const protocol::Alerts& alerts, WallTime now, const Screen& screen) {
-  FittedTable table{{{"NO", true},
+  FittedTable table{{{"ALERT", true},
                      {"LEVEL"},
                      {"SEVERITY", true},
                      {"GPU", true},
                      {with_zone("SINCE", now), false, AlertColumn::since},
                      {"RULE", false, AlertColumn::rule_names},
-                     {"WHAT"}}};
+                     {"MESSAGE"}}};
   for (const Alert& alert : alerts.alerts) {
     const Tone tone = tone_of(alert.level);
     table.add({{std::to_string(alert.number)},
@@ -85,8 +85,8 @@ Printable alerts_text(const protocol::Alerts& alerts, WallTime now, const Screen
   }
   const bool all_is_known = alerts.notes.empty();
   Printable text = !alerts.alerts.empty() ? table.text(screen)
-                   : all_is_known         ? Printable("Nothing is wrong.\n")
-                                          : "No alert is firing.\n";
+                   : all_is_known         ? Printable("No alerts are firing.\n")
+                                  : "No alerts are firing, but some conditions are unknown.\n";
   for (const Alert& alert : alerts.alerts) {
     const std::string standing = standing_text(alert);
     if (!standing.empty()) text += formatted("{}: {}\n", alert.number, standing);
@@ -100,14 +100,14 @@ Printable alerts_text(const protocol::Alerts& alerts, WallTime now, const Screen
 }
 
 Printable history_text(const protocol::AlertHistory& history, WallTime now, const Screen& screen) {
-  FittedTable table{{{"NO", true},
+  FittedTable table{{{"ALERT", true},
                      {"LEVEL"},
                      {"GPU", true},
                      {with_zone("FROM", now), false, AlertColumn::since},
                      {with_zone("UNTIL", now)},
                      {"RULE", false, AlertColumn::rule_names},
-                     {"WHAT"},
-                     {"ENDED BECAUSE", false, AlertColumn::endings}}};
+                     {"MESSAGE"},
+                     {"END REASON", false, AlertColumn::endings}}};
   for (const Alert& alert : history.alerts) {
     table.add({{std::to_string(alert.number)},
                {std::string(name_of(alert.level)), tone_of(alert.level)},
@@ -119,12 +119,12 @@ Printable history_text(const protocol::AlertHistory& history, WallTime now, cons
                {alert.ending}});
   }
   if (history.alerts.empty())
-    return Printable("No alert was kept.\n") + simulated_text(history.simulated);
+    return Printable("No alerts recorded.\n") + simulated_text(history.simulated);
   return table.text(screen) + simulated_text(history.simulated);
 }
 
 Printable silences_text(const protocol::Silences& silences, WallTime now, const Screen& screen) {
-  if (silences.silences.empty()) return "Nothing is silenced.\n";
+  if (silences.silences.empty()) return "No active silences.\n";
   FittedTable table{{{"ID"},
                      {"RULE"},
                      {"GPU"},
@@ -144,17 +144,18 @@ Printable silences_text(const protocol::Silences& silences, WallTime now, const 
 
 Printable rules_text(const protocol::Rules& rules, const Screen& screen) {
   FittedTable table{{{"RULE"},
-                     {"LOOKS AT"},
-                     {"TRIPS", true},
-                     {"HOLDS", true, AlertColumn::since},
-                     {"CLEARS", true, AlertColumn::rule_names},
-                     {"FOR", true, AlertColumn::since},
+                     {"SIGNAL"},
+                     {"THRESHOLD", true},
+                     {"HOLD", true, AlertColumn::since},
+                     {"CLEARS AT", true, AlertColumn::rule_names},
+                     {"CLEAR HOLD", true, AlertColumn::since},
                      {"SEVERITY", true},
-                     {"DOES"}}};
+                     {"ACTIONS"}}};
   for (const protocol::Rule& rule : rules.rules) {
     const double clear = rule.clear_at.value_or(rule.at);
     table.add(
-        {{rule.name + (rule.enabled ? "" : " (off)"), rule.enabled ? Tone::plain : Tone::faint},
+        {{rule.name + (rule.enabled ? "" : " (disabled)"),
+          rule.enabled ? Tone::plain : Tone::faint},
          {rule.on},
          {(rule.below ? "<= " : ">= ") + number_text(rule.at)},
          {length_text(rule.hold_s)},
@@ -164,23 +165,22 @@ Printable rules_text(const protocol::Rules& rules, const Screen& screen) {
          {actions_text(rule)}});
   }
   Printable text = table.text(screen);
-  text += rules.file.empty()
-              ? Printable(
-                    "All of them are built in; alerts.file in the configuration names a file "
-                    "that changes them.\n")
-              : formatted("Built in, and as {} says.\n", rules.file);
+  text += rules.file.empty() ? Printable(
+                                   "All rules are built in. To change them or add rules, set "
+                                   "alerts.file in the configuration.\n")
+                             : formatted("Built-in rules, with changes from {}.\n", rules.file);
   return text;
 }
 
 Printable sinks_text(const protocol::Sinks& sinks, WallTime now, const Screen& screen) {
   FittedTable table{{{"SINK"},
                      {"KIND"},
-                     {"WHERE", false, AlertColumn::rule_names},
-                     {"FROM LEVEL", false, AlertColumn::since},
-                     {"WAITING", true},
+                     {"TARGET", false, AlertColumn::rule_names},
+                     {"MIN LEVEL", false, AlertColumn::since},
+                     {"QUEUED", true},
                      {"DELIVERED", true},
                      {"RETRIES", true, AlertColumn::endings},
-                     {"GIVEN UP", true}}};
+                     {"DROPPED", true}}};
   Printable troubles;
   for (const protocol::Sink& sink : sinks.sinks) {
     table.add({{sink.name, sink.failing_since ? Tone::bad : Tone::plain},
@@ -192,7 +192,7 @@ Printable sinks_text(const protocol::Sinks& sinks, WallTime now, const Screen& s
                {std::to_string(sink.retries_total)},
                {std::to_string(sink.dead_letters_total)}});
     if (!sink.failing_since) continue;
-    troubles += formatted("{} has taken nothing since {} {}: {}\n", sink.name,
+    troubles += formatted("{} has received nothing since {} {}: {}\n", sink.name,
                           local_moment(*sink.failing_since, now), zone_name(now),
                           sink.last_error.value_or(""));
   }

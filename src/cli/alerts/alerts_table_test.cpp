@@ -22,7 +22,7 @@ protocol::Alert hot() {
 }
 
 TEST(AlertsTable, WithoutAlertsNothingIsWrong) {
-  EXPECT_EQ(alerts_text({}, kNow, {}), "Nothing is wrong.\n");
+  EXPECT_EQ(alerts_text({}, kNow, {}), "No alerts are firing.\n");
 }
 
 TEST(AlertsTable, EachAlertSaysWhatToDo) {
@@ -42,7 +42,7 @@ TEST(AlertsTable, SaysWhatIsSpecialAboutOne) {
   alerts.alerts[0].inhibited_by = "gpu-lost";
   EXPECT_NE(alerts_text(alerts, kNow, {})
                 .str()
-                .find("42: quarantined, silenced, kept as it was by gpu-lost\n"),
+                .find("42: its GPU is quarantined, silenced, inhibited by gpu-lost\n"),
             std::string::npos);
   alerts.alerts[0].acknowledged = {"uid 0", "", ""};
   EXPECT_EQ(alerts_text(alerts, kNow, {}).str().find("Cool it"), std::string::npos);
@@ -52,7 +52,7 @@ TEST(AlertsTable, SaysWhatIsAboutToBeAnAlert) {
   protocol::Alerts alerts;
   alerts.pending = {{"memory", hot().gpu, 91, 12, 60}};
   EXPECT_EQ(alerts_text(alerts, kNow, {}),
-            "Nothing is wrong.\nNot yet: memory on GPU 3, for 12 s of 60 s\n");
+            "No alerts are firing.\nPending: memory on GPU 3, for 12 s of 60 s\n");
 }
 
 TEST(AlertsTable, WhatStrangersSentCannotMoveTheCursor) {
@@ -69,7 +69,7 @@ TEST(AlertsTable, ASinkThatFailsSaysWhy) {
   sink.failing_since = to_rfc3339(kNow);
   sink.last_error = "hooks.example: status 500";
   sinks.sinks = {sink};
-  EXPECT_NE(sinks_text(sinks, kNow, {}).str().find("ops has taken nothing since"),
+  EXPECT_NE(sinks_text(sinks, kNow, {}).str().find("ops has received nothing since"),
             std::string::npos);
 }
 

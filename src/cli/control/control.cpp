@@ -82,12 +82,12 @@ int show(const ControlVerb& verb) {
   if (verb.json) print(json_line(*management));
   for (const std::string& note : management->notes) say("note: " + note);
   if (management->gpus.empty()) {
-    return complain({Errc::unavailable, "the daemon has no GPU; `gpuyard doctor` looks closer"});
+    return complain(
+        {Errc::unavailable, "the daemon reports no GPUs; run `gpuyard doctor` to find out why"});
   }
   if (verb.json) return 0;
   if (!management->enabled) {
-    say("note: GPUs can only be looked at: [control] enabled is false in the daemon's "
-        "configuration");
+    say("note: settings are read-only: [control] enabled is false in the daemon's configuration");
   }
   print(control_table(*management, reader_of(*daemon), Screen::of_stdout(verb.color)));
   return 0;
@@ -162,16 +162,16 @@ std::optional<int> not_agreed(const ControlVerb& verb, const Requests& requests,
   const Changes all = answers.together();
   const bool possible = std::ranges::any_of(all.changes, succeeded);
   if (answers.refused || !possible || (verb.atomic && code != 0)) {
-    say(all.changes.empty() && code == 0 ? "there is nothing to change" : "nothing was changed");
+    say(all.changes.empty() && code == 0 ? "nothing to change" : "nothing was changed");
     return code;
   }
   Printable text = plan_text(answers, reader, daemon, verb.gpus);
   if (verb.subject == ControlVerb::Subject::reset) {
-    text += formatted("While it is reset, all GPUs of {} machine are away for a moment.\n",
+    text += formatted("During the reset, all GPUs of {} machine are unavailable for a moment.\n",
                       place_text(daemon.text()).empty() ? "this" : "that");
   }
   print_error(text);
-  if (consents("Change it?")) return std::nullopt;
+  if (consents("Apply?")) return std::nullopt;
   say("nothing was changed");
   return exit_code_of(Errc::internal);
 }
@@ -186,7 +186,7 @@ int carry_out(const ControlVerb& verb, const Requests& requests, const http::End
     answers.each(true, [&](const Answer& answer, const Change& change) {
       print(formatted("{}\n", result_line(change, answer.what, reader)));
     });
-    if (all.changes.empty() && !answers.refused) say("there was nothing to change");
+    if (all.changes.empty() && !answers.refused) say("nothing to change");
     if (all.simulated && std::ranges::any_of(all.changes, succeeded)) {
       say("note: these GPUs are simulated");
     }
@@ -203,8 +203,8 @@ int run(const ControlVerb& verb) {
   const bool to_be_asked = !verb.yes && !verb.dry_run;
   if (to_be_asked && !can_be_asked()) {
     return complain({Errc::invalid,
-                     "nothing was changed: there is no terminal on which to ask whether this is "
-                     "meant. --yes says that it is; --dry-run shows what would be changed"});
+                     "nothing was changed: cannot ask for confirmation without a terminal. Add "
+                     "--yes to apply, or --dry-run to preview"});
   }
   const auto daemon = control_daemon(verb.socket);
   if (!daemon) return complain_without_daemon(daemon.error());
@@ -224,10 +224,10 @@ constexpr int kMostAuditLines = 1000;
 
 Options add_audit(Options program, AuditVerb& verb) {
   const Options audit =
-      program.verb("audit", "Show who changed what of the GPUs, and who was refused");
+      program.verb("audit", "Show the audit log of GPU changes and refused requests");
   add_showing(audit, verb.socket, verb.json, verb.color);
-  add_gpus(audit, verb.gpus, "Indexes, UUIDs or PCI addresses; else all");
-  audit.option("-n,--limit", verb.limit, "The newest N (50)")
+  add_gpus(audit, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses [default: all]");
+  audit.option("-n,--limit", verb.limit, "Show the newest N entries, 1 to 1000 [default: 50]")
       .type_name("N")
       .range(1, kMostAuditLines);
   return audit;
@@ -235,9 +235,9 @@ Options add_audit(Options program, AuditVerb& verb) {
 
 Options add_operations(Options program, OperationsVerb& verb) {
   const Options operations =
-      program.verb("operations", "Show changes that wait or run, and the last that are over");
+      program.verb("operations", "List queued, running and recently finished changes");
   add_showing(operations, verb.socket, verb.json, verb.color);
-  operations.option("id", verb.id, "Only this one").type_name("ID");
+  operations.option("id", verb.id, "Show only this operation").type_name("ID");
   return operations;
 }
 

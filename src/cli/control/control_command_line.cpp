@@ -23,27 +23,28 @@ AddedVerb add_verb(Options program, ControlVerb& verb, ControlSubject subject, c
   const Option gpus =
       followed == Followed::by_a_value
           ? sub.option("gpus,--gpus", verb.gpus,
-                       "Indexes, UUIDs or PCI addresses with commas, or all")
+                       "Comma-separated indexes, UUIDs or PCI addresses, or all")
                 .type_name("GPU,...")
-          : sub.list("gpus,--gpus", verb.gpus, "Indexes, UUIDs or PCI addresses, or all")
+          : sub.list("gpus,--gpus", verb.gpus, "GPUs: indexes, UUIDs or PCI addresses, or all")
                 .type_name("GPU ...");
-  sub.flag("--dry-run", verb.dry_run, "Only say what would be changed");
-  sub.flag("--yes", verb.yes, "Do not ask");
-  sub.flag("--no-wait", verb.no_wait, "Do not wait until it is done");
+  sub.flag("--dry-run", verb.dry_run, "Show what would change, without changing it");
+  sub.flag("--yes", verb.yes, "Do not ask for confirmation");
+  sub.flag("--no-wait", verb.no_wait, "Return without waiting for the change to finish");
   return {sub, gpus};
 }
 
 // Flags for changes that others may oppose. Only a client that waits for the end learns whether all
 // of it was done or nothing.
 void add_manner(Options sub, ControlVerb& verb) {
-  sub.flag("--force", verb.force, "Also against what others want; for administrators");
-  sub.flag("--atomic", verb.atomic, "All of the GPUs or none").excludes(sub.find("--no-wait"));
+  sub.flag("--force", verb.force, "Override other users' settings (administrators only)");
+  sub.flag("--atomic", verb.atomic, "Change all of the GPUs or none of them")
+      .excludes(sub.find("--no-wait"));
 }
 
 Option add_lifetime(Options sub, ControlVerb& verb) {
   return sub
       .option("--for", verb.lifetime,
-              "Put it back after 90s, 30m, 8h, 2d; else when you restore it")
+              "Undo the setting after this time, e.g. 90s, 30m or 8h [default: until restored]")
       .type_name("TIME");
 }
 
@@ -53,7 +54,7 @@ Options add_setting(Options program, ControlVerb& verb, ControlSubject subject, 
   const Options sub = add_verb(program, verb, subject, summary, Followed::by_a_value).options;
   const Option value = sub.option("value", verb.value, value_help).type_name(value_name);
   add_lifetime(sub, verb).needs(value);
-  sub.flag("--restore", verb.restore, "Give up what you wanted of it").excludes(value);
+  sub.flag("--restore", verb.restore, "Withdraw your setting").excludes(value);
   add_manner(sub, verb);
   return sub;
 }
@@ -61,20 +62,22 @@ Options add_setting(Options program, ControlVerb& verb, ControlSubject subject, 
 }  // namespace
 
 Options add_power(Options program, ControlVerb& verb) {
-  return add_setting(program, verb, ControlSubject::power, "Show or set the power limit of GPUs",
-                     "WATTS", "300, 300W or 287.5");
+  return add_setting(program, verb, ControlSubject::power, "Show or set power limits", "WATTS",
+                     "Power limit in watts, e.g. 300, 300W or 287.5");
 }
 
 Options add_clocks(Options program, ControlVerb& verb) {
-  const Options clocks = add_verb(program, verb, ControlSubject::clocks,
-                                  "Show what the clocks are locked to, or lock them")
-                             .options;
-  const Option gpu =
-      clocks.option("--gpu", verb.gpu_clocks, "Lock the GPU's to these MHz").type_name("MIN,MAX");
-  const Option memory =
-      clocks.option("--memory", verb.memory_clocks, "Lock the memory's to these MHz")
-          .type_name("MIN,MAX");
-  clocks.option("--restore", verb.restored_clocks, "Give up what you wanted: gpu, memory or all")
+  const Options clocks =
+      add_verb(program, verb, ControlSubject::clocks, "Show or lock GPU and memory clocks").options;
+  const Option gpu = clocks
+                         .option("--gpu", verb.gpu_clocks,
+                                 "Lock the GPU clocks to this range in MHz, or to one value")
+                         .type_name("MIN,MAX");
+  const Option memory = clocks
+                            .option("--memory", verb.memory_clocks,
+                                    "Lock the memory clocks to this range in MHz, or to one value")
+                            .type_name("MIN,MAX");
+  clocks.option("--restore", verb.restored_clocks, "Withdraw your clock locks: gpu, memory or all")
       .type_name("WHICH")
       .one_of({"gpu", "memory", "all"})
       .excludes(gpu)
@@ -86,23 +89,21 @@ Options add_clocks(Options program, ControlVerb& verb) {
 
 Options add_persistence(Options program, ControlVerb& verb) {
   return add_setting(program, verb, ControlSubject::persistence,
-                     "Show or set whether GPUs stay initialised while nobody uses them", "on|off",
-                     "on or off");
+                     "Show or set persistence mode (keep unused GPUs initialised)", "on|off",
+                     "Persistence mode: on or off");
 }
 
 Options add_compute_mode(Options program, ControlVerb& verb) {
-  return add_setting(program, verb, ControlSubject::compute_mode,
-                     "Show or set who may compute on GPUs at the same time", "MODE",
-                     "default, prohibited or exclusive_process");
+  return add_setting(program, verb, ControlSubject::compute_mode, "Show or set the compute mode",
+                     "MODE", "Compute mode: default, prohibited or exclusive_process");
 }
 
 Options add_ecc(Options program, ControlVerb& verb) {
   const Options ecc = add_setting(program, verb, ControlSubject::ecc,
-                                  "Show or set the error correction of the memory", "on|off",
-                                  "From the next reset or reboot on");
+                                  "Show or set ECC mode, or clear ECC error counters", "on|off",
+                                  "ECC mode: on or off; takes effect at the next reset or reboot");
   ecc.option("--clear", verb.cleared_errors,
-             "Set counters of memory errors to 0: volatile (since the driver was loaded), "
-             "aggregate (ever)")
+             "Clear ECC error counters: volatile (since driver load) or aggregate (lifetime)")
       .type_name("WHICH")
       .one_of({"volatile", "aggregate"})
       .excludes(ecc.find("value"))
@@ -112,7 +113,7 @@ Options add_ecc(Options program, ControlVerb& verb) {
 
 Options add_reset(Options program, ControlVerb& verb) {
   const auto [reset, gpus] =
-      add_verb(program, verb, ControlSubject::reset, "Reset one GPU that nobody uses");
+      add_verb(program, verb, ControlSubject::reset, "Reset a GPU that no process is using");
   gpus.required();
   return reset;
 }
@@ -120,9 +121,9 @@ Options add_reset(Options program, ControlVerb& verb) {
 Options add_restore(Options program, ControlVerb& verb) {
   const auto [restore, gpus] =
       add_verb(program, verb, ControlSubject::restore,
-               "Give up all that you wanted of GPUs; with --force what anybody did");
+               "Withdraw all your settings; with --force, those of all users");
   add_manner(restore, verb);
-  restore.flag("--all", verb.gpus, "all", "Of all GPUs").excludes(gpus);
+  restore.flag("--all", verb.gpus, "all", "Restore all GPUs").excludes(gpus);
   return restore;
 }
 

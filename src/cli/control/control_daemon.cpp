@@ -24,8 +24,8 @@ namespace {
 std::string advice_without_daemon() {
   const auto files = default_files(Environment::of_process());
   return fmt::format(
-      "  `gpuyard serve` starts one. With `enabled = true` under [control] in {} it may change "
-      "GPUs.",
+      "  Start one with `gpuyard serve`. To allow changes, set `enabled = true` under [control] in "
+      "{}.",
       fmt::join(files, " or "));
 }
 
@@ -64,14 +64,14 @@ std::string advice_on_login(const std::string& name, std::string_view user) {
   const group* const entry = name.empty() ? nullptr : ::getgrnam(name.c_str());
   if (entry == nullptr || has_group(entry->gr_gid) || !lists(*entry, user)) return "";
   return fmt::format(
-      "  {0} is in that group by now, but this login is older: log in again, or run `newgrp {1}`.",
+      "  {0} is already in that group, but not in this session: log in again, or run `newgrp {1}`.",
       user, name);
 }
 
 }  // namespace
 
 Result<http::Endpoint> control_daemon(const std::string& socket) {
-  return daemon_at(socket, "only a daemon changes GPUs, and none is running here");
+  return daemon_at(socket, "GPU settings need a daemon, and none is running on this machine");
 }
 
 int complain_without_daemon(const Error& error) {
@@ -88,7 +88,7 @@ int complain_about_control(const Error& error, const http::Endpoint& daemon) {
       return error.message.find(daemon.text()) != std::string::npos ? complain_without_daemon(error)
                                                                     : complain(error);
     case Errc::timed_out:
-      return complain(error, "  `gpuyard operations` says what is under way, and how it ends.");
+      return complain(error, "  Check its progress with `gpuyard operations`.");
     case Errc::denied: {
       const std::string user = own_name();
       return complain({error.code, with_own_name(error.message, user)},
@@ -125,7 +125,7 @@ Result<protocol::Change> end_of(const http::Endpoint& daemon, const std::string&
     if (now->state == done || now->state == failed) return std::move(now->change);
     std::this_thread::sleep_for(kLookAgain);
   }
-  return Error{Errc::timed_out, "operation " + operation + " has not ended"};
+  return Error{Errc::timed_out, "operation " + operation + " has not finished"};
 }
 
 Result<Changes> reset(const ControlVerb& verb, const http::Endpoint& daemon, bool dry_run) {

@@ -75,8 +75,8 @@ Result<Requests> clocks(const ControlVerb& verb) {
   if (!locked) return std::move(locked).error();
   if (requests.size() > 1 && verb.atomic) {
     return Error{Errc::invalid,
-                 "--atomic is for one kind of clocks at a time: lock the GPU's and "
-                 "the memory's with two commands"};
+                 "--atomic works for one kind of clocks at a time: lock GPU and memory clocks with "
+                 "two commands"};
   }
   return requests;
 }
@@ -98,9 +98,10 @@ Result<Requests> compute_mode(const ControlVerb& verb) {
   wish.compute_mode = to_lower(verb.value);
   std::ranges::replace(wish.compute_mode, '-', '_');
   if (!protocol::setting_of(wish)) {
-    return Error{Errc::invalid, fmt::format("a compute mode is default, prohibited or "
-                                            "exclusive_process; \"{}\" is none",
-                                            verb.value)};
+    return Error{
+        Errc::invalid,
+        fmt::format("expected a compute mode: default, prohibited or exclusive_process; got \"{}\"",
+                    verb.value)};
   }
   return set(kKind, protocol::kSetComputeMode, verb, wish);
 }
@@ -111,7 +112,7 @@ Result<Requests> ecc(const ControlVerb& verb) {
   }
   protocol::ClearEccWish wish;
   wish.counter = verb.cleared_errors;
-  return Requests{ask_for(fmt::format("clear the {} counters of memory errors", wish.counter),
+  return Requests{ask_for(fmt::format("clear {} ECC error counters", wish.counter),
                           protocol::kClearEcc, verb, wish)};
 }
 
@@ -148,15 +149,15 @@ Result<void> check_nothing_wanted(const ControlVerb& verb) {
                          ? verb.gpus.ends_with('W') || verb.gpus.ends_with('w')
                          : parse_on_off(verb.gpus).ok();
   if (value) {
-    return Error{Errc::invalid, fmt::format("\"{}\" names no GPU; for all of them: gpuyard {} all "
-                                            "{}",
-                                            verb.gpus, name_of(verb.subject), verb.gpus)};
+    return Error{
+        Errc::invalid,
+        fmt::format("\"{}\" is a value, not a GPU; to set it on all GPUs: gpuyard {} all {}",
+                    verb.gpus, name_of(verb.subject), verb.gpus)};
   }
   if (verb.atomic || verb.force || verb.dry_run || verb.yes || verb.no_wait ||
       !verb.lifetime.empty()) {
     return Error{Errc::invalid,
-                 fmt::format("nothing was said that should be changed; gpuyard {} --help says how",
-                             name_of(verb.subject))};
+                 fmt::format("no value to set; see gpuyard {} --help", name_of(verb.subject))};
   }
   return {};
 }
@@ -170,7 +171,7 @@ Result<Requests> requests_of(const ControlVerb& verb) {
   }
   if (verb.gpus.empty()) {
     return Error{Errc::invalid,
-                 "say which GPUs: indexes, UUIDs or PCI addresses with commas, or all"};
+                 "no GPUs given; use comma-separated indexes, UUIDs or PCI addresses, or all"};
   }
   switch (verb.subject) {
     case ControlSubject::power:
@@ -226,7 +227,8 @@ Result<std::int64_t> parse_watts(std::string_view text) {
   if (!watts || !(*watts > 0 && *watts <= kMostWatts)) {
     return Error{
         Errc::invalid,
-        fmt::format("a power limit is in watts, like 300, 300W or 287.5; \"{}\" is not", text)};
+        fmt::format("expected a power limit in watts, such as 300, 300W or 287.5; got \"{}\"",
+                    text)};
   }
   constexpr double kMilli = 1000;
   return static_cast<std::int64_t>(std::llround(*watts * kMilli));
@@ -237,13 +239,12 @@ Result<ClockRange> parse_clocks(std::string_view text) {
   const auto lowest = megahertz_of(parts.front());
   const auto highest = megahertz_of(parts.back());
   if (parts.size() > 2 || !lowest || !highest) {
-    return Error{Errc::invalid, fmt::format("clocks are in MHz, the lowest and the highest like "
-                                            "1200,1500, or one for both; \"{}\" is not",
+    return Error{Errc::invalid, fmt::format("expected clocks in MHz as MIN,MAX, such as 1200,1500, "
+                                            "or one value for both; got \"{}\"",
                                             text)};
   }
   if (*lowest > *highest) {
-    return Error{Errc::invalid,
-                 fmt::format("the lowest of {},{} is above the highest", *lowest, *highest)};
+    return Error{Errc::invalid, fmt::format("MIN is above MAX in {},{}", *lowest, *highest)};
   }
   return ClockRange{*lowest, *highest};
 }
@@ -251,7 +252,7 @@ Result<ClockRange> parse_clocks(std::string_view text) {
 Result<bool> parse_on_off(std::string_view text) {
   if (equals_ignoring_case(text, "on")) return true;
   if (equals_ignoring_case(text, "off")) return false;
-  return Error{Errc::invalid, fmt::format("it can be on or off, not \"{}\"", text)};
+  return Error{Errc::invalid, fmt::format("expected on or off; got \"{}\"", text)};
 }
 
 }  // namespace gpuyard::cli

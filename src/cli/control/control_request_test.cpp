@@ -88,18 +88,18 @@ TEST(ControlRequests, WhereNothingIsChangedThereIsNothingToAgreeTo) {
 
 TEST(ControlRequests, AMistakeSaysWhatWouldBeRight) {
   EXPECT_THAT(asked(verb(ControlSubject::power, "0", "much")),
-              testing::ElementsAre(HasSubstr("like 300, 300W or 287.5")));
+              testing::ElementsAre(HasSubstr("such as 300, 300W or 287.5")));
   EXPECT_THAT(asked(verb(ControlSubject::persistence, "0", "yes")),
-              testing::ElementsAre(HasSubstr("persistence mode: it can be on or off")));
-  EXPECT_THAT(asked(verb(ControlSubject::compute_mode, "0", "exclusive_thread")),
-              testing::ElementsAre(HasSubstr("default, prohibited or exclusive_process")));
+              testing::ElementsAre(HasSubstr("persistence mode: expected on or off")));
+  EXPECT_THAT(
+      asked(verb(ControlSubject::compute_mode, "0", "exclusive_thread")),
+      testing::ElementsAre(HasSubstr("a compute mode: default, prohibited or exclusive_process")));
   ControlVerb power = verb(ControlSubject::power, "0", "300");
   power.lifetime = "soon";
-  EXPECT_THAT(asked(power), testing::ElementsAre(HasSubstr("--for: a length of time is like")));
+  EXPECT_THAT(asked(power), testing::ElementsAre(HasSubstr("--for: expected a duration such as")));
   ControlVerb clocks = verb(ControlSubject::clocks);
   clocks.memory_clocks = "2,1";
-  EXPECT_THAT(asked(clocks),
-              testing::ElementsAre("--memory: the lowest of 2,1 is above the highest"));
+  EXPECT_THAT(asked(clocks), testing::ElementsAre("--memory: MIN is above MAX in 2,1"));
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ TEST(Watts, WhatIsNoPowerIsRefusedWithWhatWouldBe) {
     const auto watts = parse_watts(text);
     ASSERT_FALSE(watts.ok()) << text;
     EXPECT_EQ(watts.error().code, Errc::invalid);
-    EXPECT_NE(watts.error().message.find("like 300, 300W or 287.5"), std::string::npos);
+    EXPECT_NE(watts.error().message.find("such as 300, 300W or 287.5"), std::string::npos);
   }
 }
 
@@ -135,7 +135,7 @@ TEST(Clocks, AreTheLowestAndTheHighestOrOneForBoth) {
 TEST(Clocks, TheLowestIsNotAboveTheHighest) {
   const auto clocks = parse_clocks("1500,1200");
   ASSERT_FALSE(clocks.ok());
-  EXPECT_EQ(clocks.error().message, "the lowest of 1500,1200 is above the highest");
+  EXPECT_EQ(clocks.error().message, "MIN is above MAX in 1500,1200");
 }
 
 TEST(Clocks, WhatIsNoClockIsRefusedWithWhatWouldBe) {
@@ -144,7 +144,7 @@ TEST(Clocks, WhatIsNoClockIsRefusedWithWhatWouldBe) {
     const auto clocks = parse_clocks(text);
     ASSERT_FALSE(clocks.ok()) << text;
     EXPECT_EQ(clocks.error().code, Errc::invalid);
-    EXPECT_NE(clocks.error().message.find("like 1200,1500"), std::string::npos) << text;
+    EXPECT_NE(clocks.error().message.find("such as 1200,1500"), std::string::npos) << text;
   }
 }
 

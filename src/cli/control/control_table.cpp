@@ -60,13 +60,13 @@ std::string_view remark_on(Standing standing) {
     case Standing::assumed:
       return "assumed";
     case Standing::pending_reboot:
-      return "from the next reset or reboot on";
+      return "takes effect at the next reset or reboot";
     case Standing::drifted:
-      return "changed by somebody else";
+      return "changed outside gpuyard";
     case Standing::owed:
       break;
   }
-  return "still to be written";
+  return "not applied yet";
 }
 
 std::string words_for(const std::string& setting) {
@@ -82,7 +82,7 @@ class Rows {
     table_.columns.insert(table_.columns.end(), {{"NOW"},
                                                  {kRange, false, ControlColumn::ranges},
                                                  {kDefault, false, ControlColumn::defaults},
-                                                 {"WANTED"},
+                                                 {"REQUESTED"},
                                                  {"REMARKS"}});
   }
 
@@ -207,10 +207,10 @@ std::string took_text(double seconds) {
 }
 
 std::vector<Column> log_columns() {
-  return {{with_zone("AT", wall_now()), false, LogColumn::when},
+  return {{with_zone("TIME", wall_now()), false, LogColumn::when},
           {"BY", false, LogColumn::who},
           {"GPU", true},
-          {"WHAT"},
+          {"ACTION"},
           {"FROM"},
           {"TO"},
           {"TOOK", true, LogColumn::took},
@@ -231,7 +231,7 @@ Printable audit_table(const protocol::Audit& audit, const Screen& screen) {
                {took_text(line.seconds)},
                {outcome_text(line.outcome, line.error, line.forced)}});
   }
-  return table.text(screen);
+  return audit.entries.empty() ? Printable("No audit entries.\n") : table.text(screen);
 }
 
 Printable operations_table(const protocol::Operations& operations, const Screen& screen) {
@@ -252,7 +252,7 @@ Printable operations_table(const protocol::Operations& operations, const Screen&
                {one.seconds ? outcome_text(enum_name(change.outcome), error, false)
                             : std::string(kNothing)}});
   }
-  return table.text(screen);
+  return operations.operations.empty() ? Printable("No operations.\n") : table.text(screen);
 }
 
 }  // namespace gpuyard::cli

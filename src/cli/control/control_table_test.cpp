@@ -29,16 +29,17 @@ TEST(ControlTable, HasWhatIsWhatMayBeAndWhoWantsIt) {
   wanted.claims = {{"uid 1000", protocol::view_of(power_limit(300'000)), "", {}},
                    {"uid 1001", protocol::view_of(power_limit(400'000)), "", {}}};
   EXPECT_EQ(control_table(management({wanted}), kMe, {}),
-            "GPU  NAME  NOW    RANGE           DEFAULT  WANTED             REMARKS\n"
+            "GPU  NAME  NOW    RANGE           DEFAULT  REQUESTED          REMARKS\n"
             "  0  H100  300 W  200 W to 700 W  700 W    300 W by you\n"
             "                                           400 W by uid 1001\n");
 }
 
 TEST(ControlTable, SaysWhatIsNotAsItSeems) {
   for (const auto& [standing, words] :
-       {std::pair{protocol::Standing::drifted, "changed by somebody else"},
-        std::pair{protocol::Standing::owed, "still to be written"},
-        std::pair{protocol::Standing::pending_reboot, "from the next reset or reboot on"}}) {
+       {std::pair{protocol::Standing::drifted, "changed outside gpuyard"},
+        std::pair{protocol::Standing::owed, "not applied yet"},
+        std::pair{protocol::Standing::pending_reboot,
+                  "takes effect at the next reset or reboot"}}) {
     EXPECT_NE(control_table(management({power(standing)}), kMe, {}).str().find(words),
               std::string::npos);
   }
@@ -47,15 +48,15 @@ TEST(ControlTable, SaysWhatIsNotAsItSeems) {
 TEST(ControlTable, WhatCannotBeReadHasItsReasonOnce) {
   protocol::ManagedSetting clocks;
   clocks.setting = "gpu_clocks";
-  clocks.why = "nobody says";
+  clocks.why = "not reported";
   protocol::ManagedSetting memory = clocks;
   memory.setting = "memory_clocks";
   const std::string table = control_table(management({clocks, memory}), kMe, {});
   EXPECT_EQ(table,
-            "GPU  NAME  SETTING        NOW  WANTED  REMARKS\n"
+            "GPU  NAME  SETTING        NOW  REQUESTED  REMARKS\n"
             "  0  H100  GPU clocks     -    -\n"
             "  0  H100  memory clocks  -    -\n"
-            "GPU clocks, memory clocks: nobody says\n");
+            "GPU clocks, memory clocks: not reported\n");
 }
 
 TEST(ControlTable, SaysThatGpusAreSimulated) {
@@ -101,12 +102,20 @@ TEST(AuditTable, SaysWhoDidWhatAndWhatCameOfIt) {
   refused.forced = true;
   refused.seconds = 2.345;
   EXPECT_EQ(audit_table({1, {line(), refused}}, {}),
-            "AT (UTC)             BY        GPU  WHAT                      FROM   TO      TOOK  "
+            "TIME (UTC)           BY        GPU  ACTION                    FROM   TO      TOOK  "
             "OUTCOME\n"
             "2026-01-31 12:00:03  uid 1000    2  set power limit to 300 W  700 W  300 W  12 ms  "
             "applied\n"
             "2026-01-31 12:00:03  uid 1000    -  set power limit to 300 W  -      -      2.3 s  "
             "failed, forced: not allowed\n");
+}
+
+TEST(AuditTable, WithoutEntriesIsASentence) {
+  EXPECT_EQ(audit_table({1, {}}, {}), "No audit entries.\n");
+}
+
+TEST(OperationsTable, WithoutOperationsIsASentence) {
+  EXPECT_EQ(operations_table({1, {}}, {}), "No operations.\n");
 }
 
 TEST(OperationsTable, SaysHowFarEachHasCome) {
@@ -119,8 +128,8 @@ TEST(OperationsTable, SaysHowFarEachHasCome) {
   operation.change.index = 2;
   operation.change.outcome = protocol::ChangeOutcome::queued;
   EXPECT_EQ(operations_table({1, {operation}}, {}),
-            "ID  STATE    AT (UTC)             BY     GPU  WHAT   FROM  TO  TOOK  OUTCOME\n"
-            "17  running  2026-01-31 12:00:03  uid 0    2  reset  -     -      -  -\n");
+            "ID  STATE    TIME (UTC)           BY     GPU  ACTION  FROM  TO  TOOK  OUTCOME\n"
+            "17  running  2026-01-31 12:00:03  uid 0    2  reset   -     -      -  -\n");
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ bool is_same(const Change& change) {
 std::string lasting_text(const Change& change, const ControlReader& reader) {
   std::string text;
   if (change.owner && *change.owner != reader.name) {
-    text = fmt::format(", as {} wants it", printable(*change.owner));
+    text = fmt::format(", set by {}", printable(*change.owner));
   }
   if (change.until) text += ", until " + local_moment(*change.until, reader.now);
   return text;
@@ -57,13 +57,13 @@ std::string lasting_text(const Change& change, const ControlReader& reader) {
 // "300 W (was 700 W)"
 std::string value_and_before(const Change& change) {
   if (!change.before) return value_text(change.after);
-  if (is_same(change)) return value_text(change.after) + " (as it was)";
+  if (is_same(change)) return value_text(change.after) + " (unchanged)";
   return fmt::format("{} (was {})", value_text(change.after), value_text(change.before));
 }
 
 // Puts the message on one line: a command's output may have several.
 std::string error_text(const Change& change) {
-  if (!change.error) return "it failed, and nobody said why";
+  if (!change.error) return "failed for an unknown reason";
   std::string text = change.error->message;
   text.erase(text.find_last_not_of(" \n") + 1);
   std::ranges::replace(text, '\n', ' ');
@@ -81,29 +81,29 @@ std::string outcome_text(const Change& change, const std::string& subject,
     case ChangeOutcome::planned:
       return now("");
     case ChangeOutcome::assumed:
-      return now("; the driver took it, but cannot be asked what is in force");
+      return now("; accepted by the driver, which does not report the value in effect");
     case ChangeOutcome::pending_reboot:
-      return now("; in force from the next reset or reboot on");
+      return now("; takes effect at the next reset or reboot");
     case ChangeOutcome::held:
-      return fmt::format("{} stays {}{}; yours waits behind it", subject, value_text(change.after),
-                         lasting_text(change, reader));
+      return fmt::format("{} stays at {}{}; your setting is on hold behind it", subject,
+                         value_text(change.after), lasting_text(change, reader));
     case ChangeOutcome::restored:
       // If another owner still wants something, its value is in force now.
       if (change.owner) return now("");
-      return now(kind_of(change) == SettingKind::ecc ? ", restored from the next reset or reboot on"
+      return now(kind_of(change) == SettingKind::ecc ? ", restored at the next reset or reboot"
                                                      : ", restored");
     case ChangeOutcome::drifted:
-      return fmt::format("{} left at {}: somebody else has changed it meanwhile", subject,
+      return fmt::format("{} left at {}: changed outside gpuyard in the meantime", subject,
                          value_text(change.after));
     case ChangeOutcome::cleared:
-      return "the counters of memory errors are cleared";
+      return "ECC error counters cleared";
     case ChangeOutcome::reset:
       return "reset";
     case ChangeOutcome::queued:
-      return fmt::format("{}: queued; `gpuyard operations {}` says what came of it", subject,
+      return fmt::format("{}: queued; check the result with `gpuyard operations {}`", subject,
                          change.operation);
     case ChangeOutcome::rolled_back:
-      return fmt::format("{} put back to {}, because another GPU failed", subject,
+      return fmt::format("{} rolled back to {} because another GPU failed", subject,
                          value_text(change.after));
     case ChangeOutcome::failed:
       break;
@@ -132,7 +132,7 @@ std::string plan_line(const Change& change, std::string_view what, std::string_v
     line += fmt::format(" {} -> {}", value_text(change.before), value_text(change.after));
   }
   line += lasting_text(change, reader);
-  if (kind_of(change) == SettingKind::ecc) line += ", from the next reset or reboot on";
+  if (kind_of(change) == SettingKind::ecc) line += ", at the next reset or reboot";
   return line;
 }
 

@@ -32,7 +32,7 @@ TEST(ResultLine, SaysWhatIsInForceNow) {
   EXPECT_EQ(told(change(ChangeOutcome::applied)), "GPU 0: power limit 300 W (was 700 W)");
   Change same = change(ChangeOutcome::applied);
   same.before = same.after;
-  EXPECT_EQ(told(same), "GPU 0: power limit 300 W (as it was)");
+  EXPECT_EQ(told(same), "GPU 0: power limit 300 W (unchanged)");
 }
 
 TEST(ResultLine, SaysUntilWhen) {
@@ -45,12 +45,12 @@ TEST(ResultLine, SaysUntilWhen) {
 TEST(ResultLine, SaysWhoElseWantsIt) {
   Change held = change(ChangeOutcome::held);
   held.owner = "uid 1001";
-  EXPECT_EQ(told(held),
-            "GPU 0: power limit stays 300 W, as uid 1001 wants it; yours waits "
-            "behind it");
+  EXPECT_EQ(
+      told(held),
+      "GPU 0: power limit stays at 300 W, set by uid 1001; your setting is on hold behind it");
   Change others = change(ChangeOutcome::applied);
   others.owner = "zeus:1001";
-  EXPECT_EQ(told(others), "GPU 0: power limit 300 W (was 700 W), as zeus:1001 wants it");
+  EXPECT_EQ(told(others), "GPU 0: power limit 300 W (was 700 W), set by zeus:1001");
 }
 
 TEST(ResultLine, WhatIsRestoredIsAsItWasOrAsOthersWantIt) {
@@ -61,9 +61,9 @@ TEST(ResultLine, WhatIsRestoredIsAsItWasOrAsOthersWantIt) {
   mode.setting = "ecc";
   mode.before = protocol::view_of(ecc(false));
   mode.after = protocol::view_of(ecc(true));
-  EXPECT_EQ(told(mode), "GPU 0: ECC mode on (was off), restored from the next reset or reboot on");
+  EXPECT_EQ(told(mode), "GPU 0: ECC mode on (was off), restored at the next reset or reboot");
   restored.owner = "uid 1001";
-  EXPECT_EQ(told(restored), "GPU 0: power limit 300 W (was 700 W), as uid 1001 wants it");
+  EXPECT_EQ(told(restored), "GPU 0: power limit 300 W (was 700 W), set by uid 1001");
 }
 
 TEST(ResultLine, SaysInPlainWordsWhatIsNotCertain) {
@@ -72,20 +72,20 @@ TEST(ResultLine, SaysInPlainWordsWhatIsNotCertain) {
   locked.before.reset();
   locked.after = protocol::view_of(gpu_clocks(1200, 1500));
   EXPECT_EQ(told(locked),
-            "GPU 0: GPU clocks [1200, 1500] MHz; the driver took it, but cannot be "
-            "asked what is in force");
+            "GPU 0: GPU clocks [1200, 1500] MHz; accepted by the driver, which does not report the "
+            "value in effect");
   Change mode = change(ChangeOutcome::pending_reboot);
   mode.setting = "ecc";
   mode.before = protocol::view_of(ecc(true));
   mode.after = protocol::view_of(ecc(false));
-  EXPECT_EQ(told(mode), "GPU 0: ECC mode off (was on); in force from the next reset or reboot on");
+  EXPECT_EQ(told(mode), "GPU 0: ECC mode off (was on); takes effect at the next reset or reboot");
   EXPECT_EQ(told(change(ChangeOutcome::drifted)),
-            "GPU 0: power limit left at 300 W: somebody else has changed it meanwhile");
+            "GPU 0: power limit left at 300 W: changed outside gpuyard in the meantime");
 }
 
 TEST(ResultLine, NamesTheOperationThatNobodyWaitedFor) {
   EXPECT_EQ(told(change(ChangeOutcome::queued)),
-            "GPU 0: power limit: queued; `gpuyard operations 17` says what came of it");
+            "GPU 0: power limit: queued; check the result with `gpuyard operations 17`");
 }
 
 TEST(ResultLine, OfAGpuWithoutAnIndexHasItsUuid) {

@@ -56,7 +56,7 @@ Result<Yards> yards_of(const FleetVerb& verb) {
   if (masters) {
     yards.manner.keys.ssh.masters = *std::move(masters);
   } else {
-    say("no ssh is left behind for the next time: " + masters.error().message);
+    say("ssh connections are not kept for reuse: " + masters.error().message);
   }
   return yards;
 }
@@ -67,9 +67,9 @@ std::string waiting_text(const fleet::Survey<Answer>& survey, std::size_t done, 
   constexpr std::size_t kMostNamed = 3;
   const auto names = survey.waited_for(kMostNamed);
   const std::size_t more = all - done - std::min(names.size(), all - done);
-  return fmt::format("{} of {} have answered; waiting for {}{}. Ctrl-C shows what is there", done,
-                     all, fmt::join(names, ", "),
-                     more > 0 ? fmt::format(" and {} more", more) : "");
+  return fmt::format(
+      "{} of {} machines have answered; waiting for {}{}. Press Ctrl-C for partial results", done,
+      all, fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 // What was heard, and the signal that ended the wait for the rest. The threads of the survey may
@@ -167,14 +167,13 @@ int show_offers(const FleetVerb& verb, const Yards& yards, const Screen& screen)
   const auto view = fleet::offers_of(got.heard);
   const int code = show(verb, view, offers_text(view, screen), got.ended_by);
   if (code == 0 && !view.offers.empty() && screen.terminal && !verb.json) {
-    say(advice_on(view.offers.front(), verb.wanted) + " takes the first");
+    say(advice_on(view.offers.front(), verb.wanted) + " leases the first offer");
   }
   if (code != 0 || !view.offers.empty()) return code;
   return complain(
-      {Errc::conflict,
-       fmt::format("no machine would give {} such GPU{} now; `gpuyard fleet queue` says "
-                   "who waits, `gpuyard fleet gpus` what there is",
-                   verb.wanted.gpus, verb.wanted.gpus == 1 ? "" : "s")});
+      {Errc::conflict, fmt::format("no machine can lease you {} such GPU{} now; see `gpuyard fleet "
+                                   "gpus` and `gpuyard fleet queue`",
+                                   verb.wanted.gpus, verb.wanted.gpus == 1 ? "" : "s")});
 }
 
 int show_usage(const FleetVerb& verb, const Yards& yards, const Screen& screen) {
@@ -220,25 +219,26 @@ int hang_up() {
     done.ended += here.ended;
     done.left.insert(done.left.end(), here.left.begin(), here.left.end());
   }
-  print(formatted("{} connection{} ended.\n", done.ended, done.ended == 1 ? "" : "s"));
+  print(formatted("{} connection{} closed.\n", done.ended, done.ended == 1 ? "" : "s"));
   if (done.left.empty()) return 0;
   return complain({Errc::timed_out,
-                   fmt::format("{} did not end: is its ssh stopped? `pkill -KILL -f {}` ends "
-                               "those of that directory",
+                   fmt::format("{} did not close; its ssh process may be stopped. To kill all "
+                               "connections in that directory: `pkill -KILL -f {}`",
                                fmt::join(done.left, ", "), parent_directory(done.left.front()))});
 }
 
 }  // namespace
 
 Options add_fleet(Options program, FleetVerb& verb) {
-  const Options fleet = program.verb("fleet", "Show many machines, each through its daemon");
+  const Options fleet = program.verb("fleet", "Show the GPUs, queues and alerts of many machines");
   const auto common = [&](Options sub) {
     sub.option("--hosts", verb.hosts,
-               "Which machines: names or URLs with commas, FILE.toml, FILE.json (file_sd), "
-               "http_sd:URL, dns:SERVICE; else GPUYARD_HOSTS, or all in hosts.toml")
+               "Machines: names, URLs, FILE.toml, FILE.json, http_sd:URL or dns:SERVICE [env: "
+               "GPUYARD_HOSTS] [default: all in hosts.toml]")
         .type_name("WHICH");
-    sub.flag("--no-master", verb.no_master, "Leave no ssh behind for the next time");
-    sub.option("--timeout", verb.timeout, "How long a login may take (10s)").type_name("TIME");
+    sub.flag("--no-master", verb.no_master, "Do not keep ssh connections open for reuse");
+    sub.option("--timeout", verb.timeout, "Time limit for reaching a machine [default: 10s]")
+        .type_name("TIME");
     add_color(sub, verb.color);
     return sub;
   };
@@ -248,22 +248,22 @@ Options add_fleet(Options program, FleetVerb& verb) {
     return sub;
   };
   common(fleet).flag("--json", verb.json, "Print JSON");
-  action(Action::gpus, "gpus", "Show all GPUs");
-  action(Action::who, "who", "Show who has GPUs, and where");
+  action(Action::gpus, "gpus", "List the GPUs of all machines");
+  action(Action::who, "who", "List users and the GPUs they use");
   add_wanted(action(Action::free, "free",
-                    "Show where you would get GPUs now, the best first; exit code 7 if nowhere"),
+                    "List machines that can lease you GPUs now, best first; exit code 7 if none"),
              verb.wanted);
-  action(Action::queue, "queue", "Show who waits for GPUs, and where");
-  action(Action::alerts, "alerts", "Show what is wrong, and where");
-  const Options usage = action(Action::usage, "usage", "Show who used how much of the GPUs");
+  action(Action::queue, "queue", "List waiting claims of all machines");
+  action(Action::alerts, "alerts", "List firing alerts of all machines");
+  const Options usage = action(Action::usage, "usage", "Show GPU-hours and energy by user");
   usage.option("--since", verb.since, "Since 24h, 7d, 30d, 02:10 or 2026-01-31 (7d)")
       .type_name("TIME");
-  usage.option("--by", verb.by, "A row for each user, day, gpu, lease, slurm-job or host (user)")
+  usage.option("--by", verb.by, "Group by user, day, gpu, lease, slurm-job or host [default: user]")
       .type_name("WHAT")
       .one_of({"user", "day", "gpu", "lease", "slurm-job", "host"});
-  action(Action::doctor, "doctor", "Find machines that are not as the others, or do not answer");
-  action(Action::top, "top", "Show the machines live");
-  fleet.verb("hang-up", "End the connections of ssh that were left for the next time")
+  action(Action::doctor, "doctor", "Find machines that differ from the others or do not answer");
+  action(Action::top, "top", "Show a live view of the machines");
+  fleet.verb("hang-up", "Close ssh connections kept open for reuse")
       .sets(verb.action, Action::hang_up);
   return fleet;
 }

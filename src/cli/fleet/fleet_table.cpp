@@ -78,9 +78,9 @@ Tone tone_of(const std::optional<AlertLevel>& worst) {
 Cell remarks_on(const FleetNode& node) {
   std::vector<std::string> parts;
   if (node.driver_error) parts.push_back(*node.driver_error);
-  if (node.unwell > 0) parts.push_back(fmt::format("{} unwell", node.unwell));
-  if (node.withheld > 0) parts.push_back(fmt::format("{} not handed out", node.withheld));
-  if (node.outside > 0) parts.push_back(fmt::format("{} used outside leases", node.outside));
+  if (node.unwell > 0) parts.push_back(fmt::format("{} degraded or unhealthy", node.unwell));
+  if (node.withheld > 0) parts.push_back(fmt::format("{} withheld", node.withheld));
+  if (node.outside > 0) parts.push_back(fmt::format("{} used without a lease", node.outside));
   const Tone tone = node.driver_error || node.unwell > 0 ? Tone::bad : Tone::warning;
   return {fmt::format("{}", fmt::join(parts, ", ")), tone};
 }
@@ -88,13 +88,13 @@ Cell remarks_on(const FleetNode& node) {
 void add_silent(FittedTable& table, const FleetHost& host) {
   std::vector<Cell> row(table.columns.size(), kNotKnown);
   row.front() = {host.host};
-  row.back() = {host.same_as ? "the same as " + *host.same_as : "no answer",
+  row.back() = {host.same_as ? "same daemon as " + *host.same_as : "not responding",
                 host.same_as ? Tone::faint : Tone::bad};
   table.add(std::move(row));
 }
 
 Printable simulated_text(const FleetAnswer& answer) {
-  return answer.simulated ? "Simulated GPUs are among them.\n" : Printable();
+  return answer.simulated ? "Includes simulated GPUs.\n" : Printable();
 }
 
 std::string indexes_text(const std::vector<std::uint32_t>& indexes) {
@@ -124,10 +124,10 @@ Printable totals_text(const FleetNodes& view) {
   const std::string power =
       view.power_w ? fmt::format("{:.1f}{} kW", static_cast<double>(*view.power_w) / kKilo,
                                  view.power_unknown > 0 ? "+" : "")
-                   : std::string("power not known");
+                   : std::string("power unknown");
   return formatted("{} machine{}, {} GPUs, {} free, {}{}", view.nodes.size(),
                    view.nodes.size() == 1 ? "" : "s", view.gpus, view.free, power,
-                   silent == 0 ? "" : fmt::format("; {} did not answer", silent));
+                   silent == 0 ? "" : fmt::format("; {} did not respond", silent));
 }
 
 // The UUID names a GPU whose index another one has.
@@ -201,9 +201,8 @@ Printable gpus_text(const FleetGpus& view, const Screen& screen) {
 }
 
 Printable users_text(const FleetUsers& view, const Screen& screen) {
-  if (view.users.empty()) return "Nobody has a GPU.\n";
-  FittedTable table{
-      {{"USER"}, {"GPUS", true}, {"UTIL", true}, {"OUTSIDE LEASES", true}, {"WHERE"}}};
+  if (view.users.empty()) return "No GPU is in use.\n";
+  FittedTable table{{{"USER"}, {"GPUS", true}, {"UTIL", true}, {"UNLEASED", true}, {"WHERE"}}};
   for (const FleetUser& user : view.users) {
     std::vector<std::string> places;
     for (const FleetPlace& place : user.places) {
@@ -252,14 +251,14 @@ Printable offers_text(const FleetOffers& view, const Screen& screen) {
 }
 
 Printable claims_text(const FleetQueue& view, WallTime now, const Screen& screen) {
-  if (view.waiting.empty()) return "Nobody waits.\n";
+  if (view.waiting.empty()) return "No claims are waiting.\n";
   FittedTable table{{{"NODE"},
-                     {"PLACE", true},
+                     {"POSITION", true},
                      {"USER"},
-                     {"WANTS", true},
+                     {"GPUS", true},
                      {with_zone("SINCE", now)},
-                     {"EXPECTED", true, FleetColumn::waiting},
-                     {"WHY"}}};
+                     {"EXPECTED WAIT", true, FleetColumn::waiting},
+                     {"REASON"}}};
   for (const FleetClaim& claim : view.waiting) {
     const protocol::Lease& lease = claim.lease;
     const auto& place = lease.place;
@@ -275,9 +274,13 @@ Printable claims_text(const FleetQueue& view, WallTime now, const Screen& screen
 }
 
 Printable firing_text(const FleetAlerts& view, WallTime now, const Screen& screen) {
-  if (view.alerts.empty()) return "No alert fires.\n";
-  FittedTable table{
-      {{"NODE"}, {"NO", true}, {"LEVEL"}, {"GPU", true}, {with_zone("SINCE", now)}, {"WHAT"}}};
+  if (view.alerts.empty()) return "No alerts are firing.\n";
+  FittedTable table{{{"NODE"},
+                     {"ALERT", true},
+                     {"LEVEL"},
+                     {"GPU", true},
+                     {with_zone("SINCE", now)},
+                     {"MESSAGE"}}};
   for (const FleetAlert& one : view.alerts) {
     const protocol::Alert& alert = one.alert;
     table.add({{one.host},
@@ -293,8 +296,8 @@ Printable firing_text(const FleetAlerts& view, WallTime now, const Screen& scree
 Printable diagnosis_text(const FleetDiagnosis& view, const Screen& screen) {
   if (view.healthy) {
     return formatted(
-        "{} machines answer and are alike: versions, drivers, clocks and "
-        "configuration; no GPU is listed twice.\n",
+        "{} machines checked, no problems found: versions, drivers, clocks and configuration "
+        "match, and no GPU is listed twice.\n",
         view.hosts.size());
   }
   Printable text;
@@ -312,7 +315,7 @@ Printable problems_text(const FleetAnswer& answer) {
     if (host.problem) {
       text += formatted("{}: {}\n", host.host, *host.problem);
     } else if (host.same_as) {
-      text += formatted("{}: the same daemon as {}; it counts once\n", host.host, *host.same_as);
+      text += formatted("{}: same daemon as {}; counted once\n", host.host, *host.same_as);
     }
   }
   return text;

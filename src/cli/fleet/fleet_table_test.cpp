@@ -49,10 +49,9 @@ TEST(FleetTables, HaveALineForEachMachineAlsoForOneThatIsSilent) {
       Briefs{heard("n1", brief("a", 2)), silent("n2"), heard("n1b", brief("a", 2))});
   const std::string text = nodes_text(view, kFile);
   EXPECT_THAT(text, AllOf(HasSubstr("\nn1       2     1  45 %"), HasSubstr("\nn2 "),
-                          HasSubstr("no answer\n"), HasSubstr("the same as n1\n")));
-  EXPECT_THAT(text, HasSubstr("1 machine, 2 GPUs, 1 free, 0.2 kW; 1 did not answer\n"));
-  EXPECT_EQ(problems_text(view),
-            "n2: no answer in time\nn1b: the same daemon as n1; it counts once\n");
+                          HasSubstr("not responding\n"), HasSubstr("same daemon as n1\n")));
+  EXPECT_THAT(text, HasSubstr("1 machine, 2 GPUs, 1 free, 0.2 kW; 1 did not respond\n"));
+  EXPECT_EQ(problems_text(view), "n2: no answer in time\nn1b: same daemon as n1; counted once\n");
 }
 
 TEST(FleetTables, KeepNamesAndRemarksOnANarrowScreen) {
@@ -60,13 +59,13 @@ TEST(FleetTables, KeepNamesAndRemarksOnANarrowScreen) {
   sick.gpus.health = {Health::unhealthy, Health::healthy};
   const std::string text =
       nodes_text(fleet::nodes_of(Briefs{heard("n1", sick)}), {.terminal = true, .columns = 50});
-  EXPECT_THAT(text, AllOf(HasSubstr("n1"), HasSubstr("1 unwell"), Not(HasSubstr("MODEL"))));
+  EXPECT_THAT(text, AllOf(HasSubstr("n1"), HasSubstr("1 degraded"), Not(HasSubstr("MODEL"))));
 }
 
 TEST(FleetTables, OfUsersSayWhere) {
   const auto gpus = fleet::gpus_of(Briefs{heard("n1", brief("a", 2)), heard("n2", brief("b", 1))});
   EXPECT_THAT(users_text(fleet::users_of(gpus), kFile),
-              HasSubstr("alice     2  90 %                  n1:0 n2:0"));
+              HasSubstr("alice     2  90 %            n1:0 n2:0"));
 }
 
 TEST(FleetTables, MakeWhatAMachineSaysHarmless) {
@@ -87,10 +86,10 @@ TEST(FleetTables, MakeWhatAMachineSaysHarmless) {
 }
 
 TEST(FleetTables, SayWhereThereIsNothing) {
-  EXPECT_EQ(users_text({}, kFile), "Nobody has a GPU.\n");
+  EXPECT_EQ(users_text({}, kFile), "No GPU is in use.\n");
   EXPECT_EQ(offers_text({}, kFile), "");
-  EXPECT_EQ(claims_text(fleet::FleetQueue{}, {}, kFile), "Nobody waits.\n");
-  EXPECT_EQ(firing_text(fleet::FleetAlerts{}, {}, kFile), "No alert fires.\n");
+  EXPECT_EQ(claims_text(fleet::FleetQueue{}, {}, kFile), "No claims are waiting.\n");
+  EXPECT_EQ(firing_text(fleet::FleetAlerts{}, {}, kFile), "No alerts are firing.\n");
 }
 
 class FleetTop : public testing::Test {
@@ -135,7 +134,7 @@ TEST_F(FleetTop, NamesWhoIsSilentAndKeepsItsLastWord) {
   all[1].heard.problem = Error{Errc::timed_out, "no answer in time"};
   all[1].came = kNow - std::chrono::seconds(12);
   const std::string text = fleet_screen(all, look_, kNow, screen_);
-  EXPECT_THAT(text, HasSubstr("n1: last heard of 12s ago: no answer in time"));
+  EXPECT_THAT(text, HasSubstr("n1: last answer 12s ago: no answer in time"));
   EXPECT_THAT(text, HasSubstr("\nn1       2     1"));
 }
 

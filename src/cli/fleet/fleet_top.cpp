@@ -20,7 +20,7 @@ using Order = FleetLook::Order;
 using Pane = FleetLook::Pane;
 
 constexpr std::array<std::string_view, 3> kPaneNames = {"machines", "GPUs", "users"};
-constexpr std::array<std::string_view, 5> kOrderNames = {"as named", "free first", "power",
+constexpr std::array<std::string_view, 5> kOrderNames = {"as listed", "most free", "power",
                                                          "hottest", "alerts"};
 
 template <class Enum, std::size_t Count>
@@ -73,7 +73,7 @@ bool was_asked(const LastWord& word) {
   return word.heard.took > Duration::zero();
 }
 
-// "n7: last heard of 12s ago: did not answer in time"
+// "n7: last answer 12s ago: it did not respond in time"
 std::vector<std::string> silences_in(const std::vector<LastWord>& words, TimePoint now) {
   std::vector<std::string> lines;
   for (const LastWord& word : words) {
@@ -81,9 +81,9 @@ std::vector<std::string> silences_in(const std::vector<LastWord>& words, TimePoi
     const bool asked = was_asked(word);
     const std::string since =
         !word.came
-            ? asked ? "has not answered yet" : "is being asked"
+            ? asked ? "no answer yet" : "connecting"
             : fmt::format(
-                  "last heard of {} ago",
+                  "last answer {} ago",
                   short_length(
                       std::chrono::duration_cast<std::chrono::seconds>(now - *word.came).count()));
     lines.push_back(fmt::format("{}: {}{}", word.heard.host.name, since,
@@ -152,7 +152,7 @@ Printable fleet_screen(std::vector<LastWord> words, FleetLook& look, TimePoint n
   }
   const std::vector<Printable> lines = text_of(heard, look.pane, screen).split();
   const std::string head =
-      fmt::format("gpuyard fleet  {}, {}  tab: {}  s: order  j k: scroll  q: leave",
+      fmt::format("gpuyard fleet  {}, {}  tab: {}  s: sort  j k: scroll  q: quit",
                   kPaneNames.at(static_cast<std::size_t>(look.pane)),
                   kOrderNames.at(static_cast<std::size_t>(look.order)),
                   kPaneNames.at(static_cast<std::size_t>(after(look.pane, kPaneNames))));
@@ -160,7 +160,7 @@ Printable fleet_screen(std::vector<LastWord> words, FleetLook& look, TimePoint n
   if (silent.size() > kMostSilent) {
     const std::size_t more = silent.size() - kMostSilent + 1;
     silent.resize(kMostSilent - 1);
-    silent.push_back(fmt::format("{} more do not answer", more));
+    silent.push_back(fmt::format("{} more not answering", more));
   }
   // The head, the table's own heading, and those who are silent stay; the rest scrolls.
   const std::size_t fixed = 2 + silent.size();
@@ -180,9 +180,8 @@ Printable fleet_screen(std::vector<LastWord> words, FleetLook& look, TimePoint n
 
 int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::Manner& manner, ColorWish color) {
   if (!Screen::of_stdout().terminal || ::isatty(STDIN_FILENO) != 1) {
-    return complain({Errc::invalid,
-                     "fleet top draws on a terminal, and this is none; `gpuyard fleet` prints a "
-                     "table"});
+    return complain(
+        {Errc::invalid, "fleet top needs a terminal; to print a table, use `gpuyard fleet`"});
   }
   Interruptions interruptions;  // before any thread
   fleet::Watch watch(hosts, manner);

@@ -103,7 +103,7 @@ std::optional<Claimed> Claiming::hear(client::ClaimNews news) {
       return fail(news.error);
     case NewsKind::anew:
       line_.clear();
-      say("the daemon has lost this claim; it was made again, and its place is the last");
+      say("the daemon lost this claim; it was submitted again and is now last in the queue");
       return std::nullopt;
     case NewsKind::changed:
       break;
@@ -134,8 +134,8 @@ Claimed Claiming::cancel(const JobSignal& signal) {
   const auto answer = client::call(daemon_, protocol::kRelease, query);
   // Not found: the daemon had not heard of the claim yet, or the claim is over.
   if (!answer && answer.error().code != Errc::not_found) {
-    complain(Error(answer.error()).in("giving up the claim"),
-             "  The daemon gives it up by itself soon after this.");
+    complain(Error(answer.error()).in("cancelling the claim"),
+             "  The daemon will cancel it by itself shortly.");
   }
   if (signal.number == SIGINT && signal.from_terminal) end_as_interrupted(false);
   return kSignalled + signal.number;
@@ -148,7 +148,7 @@ Claimed Claiming::fail(const Error& error) {
 
 void Claiming::redraw() {
   if (away_) {
-    line_.show(away_->message + "; trying again");
+    line_.show(away_->message + "; retrying");
   } else if (last_) {
     line_.show(waiting_text(*last_));
   }

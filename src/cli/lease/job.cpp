@@ -30,7 +30,7 @@ struct Pipe {
 
 Result<Pipe> make_pipe() {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("making a pipe");
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("creating a pipe");
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 

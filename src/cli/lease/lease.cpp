@@ -78,18 +78,18 @@ void give_back(const http::Endpoint& daemon, const protocol::Lease& lease) {
   query.lease = lease.id;
   query.fence = lease.fence;
   const auto answer = client::call(daemon, protocol::kRelease, query);
-  if (!answer) complain(Error(answer.error()).in("giving back the lease " + lease.id));
+  if (!answer) complain(Error(answer.error()).in("releasing lease " + lease.id));
 }
 
 int hand_over(const LeaseVerb& verb, const http::Endpoint& daemon, const protocol::Lease& lease) {
   if (const auto told = tell_taken(verb, daemon, lease); !told) {
     give_back(daemon, lease);
-    return complain(Error(told.error()).in("nothing was taken"));
+    return complain(Error(told.error()).in("no GPUs were leased"));
   }
   if (verb.quiet || verb.json) return 0;
   const bool far = daemon.elsewhere();
-  say(fmt::format("{}{}{}; `gpuyard{} lease release {}` gives it back", gpus_text(lease.gpus),
-                  far ? " of " + daemon.text() : "",
+  say(fmt::format("leased {}{}{}; to release: `gpuyard{} lease release {}`", gpus_text(lease.gpus),
+                  far ? " on " + daemon.text() : "",
                   lease.until ? " until " + local_moment(*lease.until, wall_now()) : "",
                   far ? " -H " + daemon.text() : "", lease.id));
   return 0;
@@ -151,36 +151,41 @@ Options add_action(Options lease, LeaseVerb& verb, LeaseAction what, const char*
 Options add_action_on_one(Options lease, LeaseVerb& verb, LeaseAction what, const char* name,
                           const char* summary) {
   const Options sub = add_action(lease, verb, what, name, summary);
-  sub.option("id", verb.id, "Of the lease; else GPUYARD_LEASE").type_name("ID");
+  sub.option("id", verb.id, "Lease ID, or the unique beginning of one [env: GPUYARD_LEASE]")
+      .type_name("ID");
   return sub;
 }
 
 void add_ttl(Options sub, LeaseVerb& verb) {
-  sub.option("--ttl", verb.ttl, "Ends after 30m, 8h, 2d, unless it is renewed")
+  sub.option("--ttl", verb.ttl, "Time until the lease expires unless renewed, e.g. 30m, 8h or 2d")
       .type_name("TIME")
       .required();
 }
 
 void add_take(Options lease, LeaseVerb& verb) {
   const Options take =
-      add_action(lease, verb, LeaseAction::take, "take", "Take GPUs until a time is over");
+      add_action(lease, verb, LeaseAction::take, "take", "Lease GPUs for a fixed time");
   add_filters(take, verb.wanted);
   add_ttl(take, verb);
-  take.flag("--export", verb.exported, "Print what a shell's eval sets")
+  take.flag("--export", verb.exported, "Print export statements for a shell's eval")
       .excludes(take.find("--json"));
-  take.flag("--quiet", verb.quiet, "Say nothing but what went wrong");
+  take.flag("--quiet", verb.quiet, "Print only warnings and errors");
 }
 
 void add_release(Options lease, LeaseVerb& verb) {
   const Options release = add_action_on_one(lease, verb, LeaseAction::release, "release",
-                                            "Give one up, or a place in the queue");
-  const Option force =
-      release.flag("--force", verb.force, "Also somebody else's; for administrators");
-  const Option reason = release.option("--reason", verb.reason, "Why, for its holder and the log")
-                            .type_name("TEXT")
-                            .needs(force);
+                                            "Release a lease, or cancel a waiting claim");
+  const Option force = release.flag(
+      "--force", verb.force,
+      "Release another user's lease, or one that does not drain (administrators only)");
+  const Option reason =
+      release.option("--reason", verb.reason, "Reason, shown to the holder and logged")
+          .type_name("TEXT")
+          .needs(force);
   force.needs(reason);
-  release.option("--signal", verb.signal, "Sent to what still runs: TERM, KILL, INT, HUP")
+  release
+      .option("--signal", verb.signal,
+              "Signal to send to processes still running: TERM, KILL, INT or HUP")
       .type_name("NAME")
       .one_of({"TERM", "KILL", "INT", "HUP"});
 }
@@ -188,10 +193,10 @@ void add_release(Options lease, LeaseVerb& verb) {
 }  // namespace
 
 Options add_lease(Options program, LeaseVerb& verb) {
-  const Options lease = program.verb("lease", "Take GPUs for a time, without a command");
+  const Options lease = program.verb("lease", "Lease GPUs without running a command");
   lease.requires_verb();
   add_take(lease, verb);
-  add_ttl(add_action_on_one(lease, verb, LeaseAction::renew, "renew", "Let one last longer"), verb);
+  add_ttl(add_action_on_one(lease, verb, LeaseAction::renew, "renew", "Extend a lease"), verb);
   add_release(lease, verb);
   const Options adopt = add_action(lease, verb, LeaseAction::adopt, "adopt",
                                    "Make a lease of the GPUs that a process and its children use");
@@ -199,7 +204,7 @@ Options add_lease(Options program, LeaseVerb& verb) {
       .positive()
       .required();
   add_note(adopt, verb.wanted.note);
-  add_action_on_one(lease, verb, LeaseAction::show, "show", "Show one");
+  add_action_on_one(lease, verb, LeaseAction::show, "show", "Show one lease");
   return lease;
 }
 
@@ -253,7 +258,7 @@ int print_csv(const http::Endpoint& daemon, const protocol::UsageQuery& query) {
 Options add_cordoning(Options program, CordonVerb& verb, const char* name, const char* summary) {
   const Options sub = program.verb(name, summary);
   add_socket(sub, verb.socket);
-  add_gpus(sub, verb.gpus, "Indexes, UUIDs or PCI addresses, or all").required();
+  add_gpus(sub, verb.gpus, "GPUs: indexes, UUIDs or PCI addresses, or all").required();
   sub.flag("--json", verb.json, "Print JSON");
   return sub;
 }
@@ -261,20 +266,20 @@ Options add_cordoning(Options program, CordonVerb& verb, const char* name, const
 }  // namespace
 
 Options add_leases(Options program, LeasesVerb& verb) {
-  const Options leases = program.verb("leases", "Show who has which GPUs");
+  const Options leases = program.verb("leases", "List leases and their holders");
   add_showing(leases, verb.socket, verb.json, verb.color);
   return leases;
 }
 
 Options add_queue(Options program, QueueVerb& verb) {
-  const Options queue = program.verb("queue", "Show who waits for GPUs, and why");
+  const Options queue = program.verb("queue", "List waiting claims and why they wait");
   add_showing(queue, verb.socket, verb.json, verb.color);
   return queue;
 }
 
 Options add_free(Options program, FreeVerb& verb) {
-  const Options free = program.verb(
-      "free", "Show which GPUs you would get now, without waiting; exit code 7 if too few");
+  const Options free =
+      program.verb("free", "List GPUs you could lease now; exit code 7 if too few");
   add_wanted(free, verb.wanted);
   add_socket(free, verb.socket);
   free.flag("--json", verb.json, "Print JSON");
@@ -282,15 +287,17 @@ Options add_free(Options program, FreeVerb& verb) {
 }
 
 Options add_cordon(Options program, CordonVerb& verb) {
-  const Options cordon =
-      add_cordoning(program, verb, "cordon", "Hand GPUs out to nobody from now on");
-  cordon.option("--reason", verb.reason, "Why, for who waits").type_name("TEXT").required();
+  const Options cordon = add_cordoning(program, verb, "cordon", "Withhold GPUs from new leases");
+  cordon.option("--reason", verb.reason, "Reason, shown to waiting users")
+      .type_name("TEXT")
+      .required();
   return cordon;
 }
 
 Options add_uncordon(Options program, CordonVerb& verb) {
   verb.lift = true;
-  const Options uncordon = add_cordoning(program, verb, "uncordon", "Hand GPUs out again");
+  const Options uncordon =
+      add_cordoning(program, verb, "uncordon", "Allow leases of cordoned GPUs again");
   const auto reason =
       uncordon.option("--reason", verb.reason, "Reason for --force, for the journal")
           .type_name("TEXT");
@@ -302,11 +309,11 @@ Options add_uncordon(Options program, CordonVerb& verb) {
 }
 
 Options add_usage(Options program, UsageVerb& verb) {
-  const Options usage = program.verb("usage", "Show who used how much of the GPUs");
+  const Options usage = program.verb("usage", "Show GPU-hours and energy by user");
   add_showing(usage, verb.socket, verb.json, verb.color);
   usage.option("--since", verb.since, "Since 24h, 7d, 30d, 02:10 or 2026-01-31 (7d)")
       .type_name("TIME");
-  usage.option("--by", verb.by, "A row for each user, day, gpu, lease or slurm-job (user)")
+  usage.option("--by", verb.by, "Group by user, day, gpu, lease or slurm-job [default: user]")
       .type_name("WHAT")
       .one_of({"user", "day", "gpu", "lease", "slurm-job"});
   usage.flag("--csv", verb.csv, "Print CSV").excludes(usage.find("--json"));
@@ -346,8 +353,8 @@ int run(const FreeVerb& verb) {
   if (answer->enough) return 0;
   return complain(
       {Errc::conflict,
-       fmt::format("{} of {} GPUs are free, {} claims wait: {}; `gpuyard {} --gpus {}` waits for "
-                   "them",
+       fmt::format("{} of {} GPUs are free, {} claims are waiting: {}; to wait for them, use "
+                   "`gpuyard {} -n {}`",
                    free.size(), answer->capacity, answer->waiting, answer->why,
                    daemon->elsewhere() ? "lease take --ttl TIME" : "run", verb.wanted.gpus)});
 }
@@ -376,7 +383,7 @@ int run(const CordonVerb& verb) {
   };
   return show(verb, ask, [&](const protocol::Cordoned& cordoned) {
     const Printable text = withheld_text(cordoned.withheld, wall_now());
-    return text.empty() ? "They are handed out again.\n" : text;
+    return text.empty() ? "These GPUs can be leased again.\n" : text;
   });
 }
 

@@ -82,7 +82,7 @@ std::string remarks_on(const protocol::UsageRow& row) {
   std::string text = protocol::text_of(row.estimate);
   if (row.energy_estimated) text += text.empty() ? "energy estimated" : ", energy estimated";
   if (row.energy_kwh && row.energy_unknown_gpu_hours >= kNoticeable) {
-    text += fmt::format("{}energy of {} GPU-hours not known", text.empty() ? "" : ", ",
+    text += fmt::format("{}energy unknown for {} GPU-hours", text.empty() ? "" : ", ",
                         hours_text(row.energy_unknown_gpu_hours));
   }
   return text;
@@ -137,7 +137,8 @@ Printable lease_table(const protocol::Leases& leases, WallTime now, const Screen
                {note_text(lease)},
                {lease.id}});
   }
-  return table.text(screen) + simulated_text(leases.simulated);
+  return (leases.leases.empty() ? Printable("No leases.\n") : table.text(screen)) +
+         simulated_text(leases.simulated);
 }
 
 Printable lease_page(const Lease& lease, WallTime now) {
@@ -151,18 +152,18 @@ Printable lease_page(const Lease& lease, WallTime now) {
   line("binding", std::string(enum_name(lease.binding)));
   if (lease.pid) line("pid", std::to_string(*lease.pid));
   line("note", lease.note);
-  if (lease.gpus.empty()) line("wants", wanted_text(lease));
+  if (lease.gpus.empty()) line("requests", wanted_text(lease));
   for (const protocol::LeasedGpu& gpu : lease.gpus) {
     line("GPU", fmt::format("{} {} {}", index_text(gpu.index), short_name(gpu.name), gpu.uuid));
   }
-  line("asked", local_moment(lease.asked, now) + " " + zone_name(now));
+  line("submitted", local_moment(lease.asked, now) + " " + zone_name(now));
   if (lease.granted) line("granted", local_moment(*lease.granted, now));
   if (lease.until) line("until", local_moment(*lease.until, now));
   if (lease.ended) line("ended", local_moment(*lease.ended, now));
   if (lease.ending) line("ending", std::string(enum_name(*lease.ending)));
-  line("why", lease.why);
-  if (lease.place) line("place", waiting_text(lease));
-  if (lease.use) line("used", summary_text(lease, lease.use->held_s));
+  line("reason", lease.why);
+  if (lease.place) line("position", waiting_text(lease));
+  if (lease.use) line("usage", summary_text(lease, lease.use->held_s));
   return text;
 }
 
@@ -196,12 +197,12 @@ struct QueueColumn {
 
 Printable waiting_table(const std::vector<protocol::Lease>& waiting, WallTime now,
                         const Screen& screen) {
-  FittedTable table{{{"PLACE", true},
+  FittedTable table{{{"POSITION", true},
                      {"USER"},
-                     {"WANTS"},
+                     {"REQUESTS"},
                      {with_zone("SINCE", now), false, QueueColumn::since},
-                     {"EXPECTED", true, QueueColumn::expected},
-                     {"WHY"},
+                     {"EXPECTED WAIT", true, QueueColumn::expected},
+                     {"REASON"},
                      {"NOTE", false, QueueColumn::comments},
                      {"ID", false, QueueColumn::ids}}};
   for (const protocol::Lease& lease : waiting) {
@@ -220,7 +221,7 @@ Printable waiting_table(const std::vector<protocol::Lease>& waiting, WallTime no
 
 Printable squatter_text(const protocol::Squatter& one) {
   std::string text =
-      fmt::format("GPU {} is used outside any lease by process {} ({}) of {}", one.index, one.pid,
+      fmt::format("GPU {} is used without a lease by process {} ({}) of {}", one.index, one.pid,
                   one.command, one.user ? *one.user : fmt::format("uid {}", one.uid));
   if (one.memory_bytes) text += ", " + bytes_text(*one.memory_bytes);
   if (one.age_s) text += ", for " + length_text(*one.age_s);
@@ -232,7 +233,7 @@ Printable squatter_text(const protocol::Squatter& one) {
 Printable withheld_text(const std::vector<protocol::Withheld>& withheld, WallTime now) {
   Printable text;
   for (const protocol::Withheld& one : withheld) {
-    text += formatted("GPU {} is not handed out: {}{}\n", one.index,
+    text += formatted("GPU {} is withheld from leasing: {}{}\n", one.index,
                       one.text.empty() ? one.why : one.text,
                       one.since ? " (since " + local_moment(*one.since, now) + ")" : "");
   }
@@ -240,11 +241,11 @@ Printable withheld_text(const std::vector<protocol::Withheld>& withheld, WallTim
 }
 
 Printable queue_text(const protocol::Queue& queue, WallTime now, const Screen& screen) {
-  Printable text = queue.waiting.empty() ? Printable("Nobody waits.\n")
+  Printable text = queue.waiting.empty() ? Printable("No claims are waiting.\n")
                                          : waiting_table(queue.waiting, now, screen);
   const auto shown = static_cast<std::int64_t>(queue.waiting.size());
   if (queue.pending_claimers > shown && shown > 0) {
-    text += formatted("{} more wait.\n", queue.pending_claimers - shown);
+    text += formatted("{} more waiting.\n", queue.pending_claimers - shown);
   }
   for (const protocol::Squatter& one : queue.squatters) text += squatter_text(one);
   text += withheld_text(queue.withheld, now);

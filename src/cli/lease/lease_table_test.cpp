@@ -40,6 +40,10 @@ TEST(LeaseTable, WhatIsNotKnownIsNotZero) {
             "0,2   alice    -  held   -                            -     -       -  train  a1\n");
 }
 
+TEST(LeaseTable, WithoutLeasesIsASentence) {
+  EXPECT_EQ(lease_table({}, kNow, {}), "No leases.\n");
+}
+
 TEST(LeaseTable, OneThatDrainsSaysWhy) {
   protocol::Leases leases;
   leases.leases = {lease_of_two_gpus()};
@@ -58,14 +62,11 @@ TEST(UsageTable, EnergyThatNobodyMeasuredIsNotZero) {
   usage.unleased.gpu_hours = 2;
   usage.unleased.energy_kwh = 1;
   usage.notes = {"usage.db began anew"};
-  EXPECT_EQ(
-      usage_table(usage, {}),
-      "USER        LEASES  GPU-HOURS     ENERGY  MEAN UTIL  PEAK MEMORY  REMARKS\n"
-      "alice            4      12.50  3.250 kWh       87 %      5.0 GiB  energy of 0.50 GPU-hours "
-      "not known\n"
-      "bob              1       1.00          -          -            -\n"
-      "(no lease)       0       2.00  1.000 kWh          -            -\n"
-      "usage.db began anew\n");
+  EXPECT_EQ(usage_table(usage, {}),
+            "USER        LEASES  GPU-HOURS     ENERGY  MEAN UTIL  PEAK MEMORY  REMARKS\nalice      "
+            "      4      12.50  3.250 kWh       87 %      5.0 GiB  energy unknown for 0.50 "
+            "GPU-hours\nbob              1       1.00          -          -            -\n(no "
+            "lease)       0       2.00  1.000 kWh          -            -\nusage.db began anew\n");
 }
 
 TEST(UsageTable, LittleEnergyAndTimeAreNotZero) {
@@ -86,7 +87,7 @@ TEST(UsageTable, LittleEnergyAndTimeAreNotZero) {
 namespace {
 
 TEST(QueueText, SaysThatNobodyWaits) {
-  EXPECT_EQ(queue_text({}, kNow, {}), "Nobody waits.\n");
+  EXPECT_EQ(queue_text({}, kNow, {}), "No claims are waiting.\n");
 }
 
 TEST(QueueText, HasPlaceWishReasonAndEstimate) {
@@ -101,7 +102,7 @@ TEST(QueueText, HasPlaceWishReasonAndEstimate) {
   queue.pending_claimers = 3;
   const std::string text = queue_text(queue, kNow, {});
   EXPECT_NE(text.find("    1  1000  2 GPUs"), std::string::npos) << text;
-  EXPECT_NE(text.find("12 min  all are in use  train  a1\n2 more wait.\n"), std::string::npos)
+  EXPECT_NE(text.find("12 min  all are in use  train  a1\n2 more waiting.\n"), std::string::npos)
       << text;
 }
 
@@ -110,25 +111,23 @@ TEST(QueueText, ASquatterHasTheCommandThatResolvesIt) {
   queue.squatters = {{4711, 2, "GPU-2", 1000, "alice", "python", std::int64_t{5} << 30, 720.0,
                       "gpuyard lease adopt --pid 4711"}};
   EXPECT_EQ(queue_text(queue, kNow, {}),
-            "Nobody waits.\n"
-            "GPU 2 is used outside any lease by process 4711 (python) of alice, 5.0 GiB, for 12 "
-            "min:\n"
-            "    gpuyard lease adopt --pid 4711\n");
+            "No claims are waiting.\nGPU 2 is used without a lease by process 4711 (python) of "
+            "alice, 5.0 GiB, for 12 min:\n    gpuyard lease adopt --pid 4711\n");
 }
 
 TEST(QueueText, WhatAPersonShouldLookAtComesLast) {
   protocol::Queue queue;
   queue.notes = {"lease night has been draining since yesterday"};
   EXPECT_EQ(queue_text(queue, {}, {}),
-            "Nobody waits.\nlease night has been draining since yesterday\n");
+            "No claims are waiting.\nlease night has been draining since yesterday\n");
 }
 
 TEST(QueueText, AGpuThatIsNotHandedOutHasItsReason) {
   EXPECT_EQ(withheld_text({{1, "GPU-1", "cordoned", "cordoned by uid 0: new fan", "uid 0", {}},
                            {2, "GPU-2", "lost", "", {}, {}}},
                           kNow),
-            "GPU 1 is not handed out: cordoned by uid 0: new fan\n"
-            "GPU 2 is not handed out: lost\n");
+            "GPU 1 is withheld from leasing: cordoned by uid 0: new fan\nGPU 2 is withheld from "
+            "leasing: lost\n");
 }
 
 }  // namespace

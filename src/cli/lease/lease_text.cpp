@@ -39,12 +39,12 @@ std::string clause(const std::string& sentence) {
 }
 
 std::string energy_text(const protocol::LeaseUse& use) {
-  if (!use.energy_mj) return "energy not known";
+  if (!use.energy_mj) return "energy unknown";
   std::string text = joules_text(static_cast<double>(*use.energy_mj) / kMillijoules);
   if (use.energy_estimated) text += " (estimated)";
   constexpr double kNoticeable = 1;  // s; readings lag behind by their own duration anyway
   if (use.energy_unknown_s >= kNoticeable) {
-    text += fmt::format(" ({} of GPU time not known)", length_text(use.energy_unknown_s));
+    text += fmt::format(" ({} of GPU time not measured)", length_text(use.energy_unknown_s));
   }
   return text;
 }
@@ -87,8 +87,8 @@ std::string length_text(double seconds) {
 std::string waiting_text(const Lease& lease) {
   std::string text = "waiting for " + gpus_wanted(lease);
   if (!lease.place) return text;
-  text += fmt::format(": place {}, {}", lease.place->position, clause(lease.place->text));
-  if (lease.place->expected_s) text += "; about " + length_text(*lease.place->expected_s);
+  text += fmt::format(": position {}, {}", lease.place->position, clause(lease.place->text));
+  if (lease.place->expected_s) text += "; wait about " + length_text(*lease.place->expected_s);
   return text;
 }
 
@@ -96,15 +96,15 @@ Error unmet(const Lease& lease, const std::optional<protocol::LeasePlace>& place
   const std::string why = !lease.why.empty() ? lease.why : place ? clause(place->text) : "";
   switch (lease.ending.value_or(Ending::cancelled)) {
     case Ending::none_free:
-      return {Errc::conflict, with_why(gpus_wanted(lease) + " cannot be had now", why) +
-                                  "; `gpuyard queue` and `gpuyard leases` say who has them"};
+      return {Errc::conflict, with_why(gpus_wanted(lease) + " cannot be leased now", why) +
+                                  "; see `gpuyard leases` and `gpuyard queue`"};
     case Ending::gave_up:
-      return {Errc::conflict, with_why("waited in vain for " + gpus_wanted(lease), why)};
+      return {Errc::conflict, with_why("timed out waiting for " + gpus_wanted(lease), why)};
     case Ending::node_reboot:
     case Ending::unreachable:
-      return {Errc::conflict, with_why("lost the place in the queue", why)};
+      return {Errc::conflict, with_why("the claim lost its place in the queue", why)};
     default:
-      return {Errc::conflict, with_why("the place in the queue was given up by somebody", why)};
+      return {Errc::conflict, with_why("the claim was cancelled", why)};
   }
 }
 
@@ -113,7 +113,7 @@ std::string ending_text(const Lease& lease) {
     case Ending::forced:
       return with_why("an administrator ended the lease", lease.why);
     case Ending::expired:
-      return with_why("the lease has expired", lease.why);
+      return with_why("the lease expired", lease.why);
     case Ending::released:
     case Ending::cancelled:
       return with_why("the lease was released", lease.why);
@@ -124,13 +124,13 @@ std::string ending_text(const Lease& lease) {
 
 std::string summary_text(const Lease& lease, double seconds) {
   std::string text = fmt::format("{} on {}", length_text(seconds), gpus_text(lease.gpus));
-  if (!lease.use) return text + "; what it used is not known";
+  if (!lease.use) return text + "; usage unknown";
   text += ", " + energy_text(*lease.use);
   text += lease.use->peak_memory_bytes ? ", peak " + bytes_text(*lease.use->peak_memory_bytes)
-                                       : ", peak memory not known";
+                                       : ", peak memory unknown";
   text += lease.use->mean_utilization_percent
               ? fmt::format(", mean utilisation {:.0f} %", *lease.use->mean_utilization_percent)
-              : ", utilisation not known";
+              : ", utilisation unknown";
   return text;
 }
 
@@ -145,9 +145,9 @@ Result<std::int64_t> bytes_of(const std::string& text) {
   if (bytes && *bytes <= static_cast<std::uint64_t>(INT64_MAX)) {
     return static_cast<std::int64_t>(*bytes);
   }
-  return Error{Errc::invalid, fmt::format("--min-free: memory is like 512M, 20G or 20GiB; \"{}\" "
-                                          "is not",
-                                          text)};
+  return Error{
+      Errc::invalid,
+      fmt::format("--min-free: expected a size such as 512M, 20G or 20GiB; got \"{}\"", text)};
 }
 
 }  // namespace
@@ -210,7 +210,7 @@ Result<NamedLease> named_lease(const std::string& id) {
   NamedLease named{id.empty() ? own : id, std::nullopt};
   if (named.id.empty()) {
     return Error{Errc::invalid,
-                 "which lease? GPUYARD_LEASE is not set; `gpuyard leases` shows all"};
+                 "no lease given, and GPUYARD_LEASE is not set; list leases with `gpuyard leases`"};
   }
   if (auto valid = gpuyard::lease::check_name(named.id); !valid) return std::move(valid).error();
   if (named.id == own)
@@ -224,7 +224,7 @@ std::optional<gpuyard::usage::UseBy> use_by(std::string by) {
 }
 
 Result<http::Endpoint> lease_daemon(const std::string& socket) {
-  return daemon_at(socket, "only a daemon knows who has which GPU, and none is running here");
+  return daemon_at(socket, "leases need a daemon, and none is running on this machine");
 }
 
 }  // namespace gpuyard::cli

@@ -43,9 +43,10 @@ TEST(LeaseText, WhoWaitsHasAPlaceAReasonAndPerhapsAnEstimate) {
   lease.wanted_gpus = 2;
   EXPECT_EQ(waiting_text(lease), "waiting for 2 GPUs");
   lease.place = {3, "busy", "All are in use.", {}};
-  EXPECT_EQ(waiting_text(lease), "waiting for 2 GPUs: place 3, All are in use");
+  EXPECT_EQ(waiting_text(lease), "waiting for 2 GPUs: position 3, All are in use");
   lease.place->expected_s = 720;
-  EXPECT_EQ(waiting_text(lease), "waiting for 2 GPUs: place 3, All are in use; about 12 min");
+  EXPECT_EQ(waiting_text(lease),
+            "waiting for 2 GPUs: position 3, All are in use; wait about 12 min");
 }
 
 TEST(LeaseText, WhatIsUnmetIsACondition) {
@@ -66,12 +67,12 @@ TEST(LeaseText, ASummaryHasTimeEnergyMemoryAndUtilisation) {
 
 TEST(LeaseText, WhatNobodyMeasuredIsUnknownAndNotZero) {
   protocol::Lease lease = lease_of_one_gpu();
-  EXPECT_EQ(summary_text(lease, 60), "60 s on GPU 3 (H100); what it used is not known");
+  EXPECT_EQ(summary_text(lease, 60), "60 s on GPU 3 (H100); usage unknown");
   lease.use.emplace();
   EXPECT_EQ(summary_text(lease, 60),
-            "60 s on GPU 3 (H100), energy not known, peak memory not known, utilisation not known");
+            "60 s on GPU 3 (H100), energy unknown, peak memory unknown, utilisation unknown");
   lease.use = {60, 1'500'000, true, 87.2, std::int64_t{5} << 30, 0, 20};
-  EXPECT_NE(summary_text(lease, 60).find("1.5 kJ (estimated) (20 s of GPU time not known)"),
+  EXPECT_NE(summary_text(lease, 60).find("1.5 kJ (estimated) (20 s of GPU time not measured)"),
             std::string::npos);
 }
 

@@ -52,9 +52,9 @@ std::string left_text(const std::vector<LeftBehind>& left, const protocol::Lease
   }
   if (left.size() > kMostNamed) names += ", ...";
   const bool one = left.size() == 1;
-  return fmt::format("{} process{} of it still run{} ({}); {} stay{} taken until {} gone",
+  return fmt::format("{} process{} left behind still run{} ({}); {} stay{} leased until {} exited",
                      left.size(), one ? "" : "es", one ? "s" : "", names, gpus_text(lease.gpus),
-                     lease.gpus.size() == 1 ? "s" : "", one ? "it is" : "they are");
+                     lease.gpus.size() == 1 ? "s" : "", one ? "it has" : "they have");
 }
 
 }  // namespace
@@ -118,7 +118,7 @@ int LeasedRun::run() {
 
 std::optional<int> LeasedRun::start() {
   if (auto limited = limit_power(); !limited) {
-    complain(std::move(limited).error().in("the command was not started: its power limit"));
+    complain(std::move(limited).error().in("the command was not started: setting its power limit"));
     return exit_code_of(Errc::denied);
   }
   auto job = Job::start_held(with_gpus(verb_.command, lease_.gpus), variables_of(lease_, daemon_),
@@ -167,7 +167,7 @@ auto LeasedRun::insist(Ask ask) -> decltype(ask()) {
     auto answer = ask();
     if (answer || !client::passes(answer.error()) || BootClock::now() >= until) return answer;
     if (!said) {
-      remark(fmt::format("{}; asking again for {} s", answer.error().message,
+      remark(fmt::format("{}; retrying for {} s", answer.error().message,
                          std::chrono::floor<std::chrono::seconds>(kInsists).count()));
     }
     if (const auto told = signals_.take_end(kAskAgain)) {
@@ -207,9 +207,9 @@ JobEnd LeasedRun::wait() {
 void LeasedRun::hear(const client::ClaimNews& news) {
   switch (news.kind) {
     case NewsKind::away:
-      return remark(news.error.message + "; the command runs on, and the daemon is asked again");
+      return remark(news.error.message + "; the command keeps running, reconnecting to the daemon");
     case NewsKind::back:
-      return remark("the daemon is back");
+      return remark("reconnected to the daemon");
     case NewsKind::alert:
       return remark_alert(news.alert);
     case NewsKind::anew:
@@ -217,23 +217,23 @@ void LeasedRun::hear(const client::ClaimNews& news) {
     case NewsKind::refused:
       lost_ = true;
       return remark(news.error.message +
-                    "; the command runs on, but its GPUs may be given to others");
+                    "; the command keeps running, but its GPUs may be leased to others");
     case NewsKind::changed:
       break;
   }
   const bool overdue = news.lease.overdue && !lease_.overdue;
   const bool ended = !lost_ && news.lease.state != State::held;
   lease_ = news.lease;
-  if (overdue) remark("the command takes longer than --max-time said");
+  if (overdue) remark("the command has exceeded --max-time");
   if (!ended) return;
   lost_ = true;
   remark(ending_text(lease_) +
-         "; the command runs on, and its GPUs are not given to others before it is gone");
+         "; the command keeps running, and its GPUs stay reserved until it exits");
 }
 
 void LeasedRun::remark_alert(const protocol::Alert& alert) {
   const std::string message = printable(alert.message);
-  if (alert.state == andon::State::resolved) return remark("over: " + message);
+  if (alert.state == andon::State::resolved) return remark("resolved: " + message);
   if (alert.acknowledged) {
     return remark(
         fmt::format("acknowledged by {}: {}", printable(alert.acknowledged->by), message));
@@ -263,8 +263,8 @@ void LeasedRun::release() {
   lease_.use.reset();  // it is from an earlier moment
   if (!lost_) {
     notes_.push_back(printable(answer.error().message));
-    complain(std::move(answer).error().in("giving up the lease"),
-             "  The daemon sees by itself that the command has ended.");
+    complain(std::move(answer).error().in("releasing the lease"),
+             "  The daemon will notice by itself that the command has ended.");
   }
 }
 

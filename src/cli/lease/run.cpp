@@ -41,14 +41,17 @@ Result<UniqueFd> open_summary(const std::string& path) {
 }  // namespace
 
 Options add_run(Options program, RunVerb& verb) {
-  const Options run = program.verb("run", "Run a command on GPUs that are its own meanwhile");
+  const Options run = program.verb("run", "Lease GPUs and run a command on them");
   add_socket(run, verb.socket);
   add_filters(run, verb.wanted);
-  run.option("--power-limit", verb.power_limit, "So many watts on each, as long as it runs")
+  run.option("--power-limit", verb.power_limit,
+             "Power limit for each GPU, for the duration of the lease")
       .type_name("WATTS");
-  run.option("--summary", verb.summary, "Write what it used as JSON to FILE").type_name("FILE");
-  run.flag("--quiet", verb.quiet, "Say nothing but what went wrong");
-  run.command(verb.command, "What to run, after --; {uuids} and {indices} stand for its GPUs")
+  run.option("--report,--summary", verb.summary, "Write a JSON summary of the run to FILE")
+      .type_name("FILE");
+  run.flag("--quiet", verb.quiet, "Print only warnings and errors");
+  run.command(verb.command,
+              "Command to run, after --; {uuids} and {indices} are replaced with its GPUs")
       .required();
   return run;
 }

@@ -30,12 +30,11 @@ BOOST_DESCRIBE_STRUCT(MeasuredCommand, (),
                        partial))
 GPUYARD_ABOUT(
     MeasuredCommand,
-    {"exit_code",
-     "As a shell says it: 127 not found, 126 not runnable, 128 and the number of the signal."},
-    {"seconds", "From its start until its end."},
-    {"joules", "Of those of its GPUs of which they are known; null if of none."},
+    {"exit_code", "As in a shell: 127 not found, 126 not executable, 128 plus the signal number."},
+    {"seconds", "From start to end."},
+    {"joules", "Sum over the GPUs whose energy is known; null if it is known for none."},
     {"partial",
-     "The joules are at least this: of a GPU, or of some of the time, they are not known."})
+     "The joules are a lower bound: for a GPU, or for some of the time, they are unknown."})
 
 struct TlsAnswer {
   int schema = protocol::kSchemaVersion;
@@ -51,7 +50,7 @@ struct TlsAnswer {
 BOOST_DESCRIBE_STRUCT(TlsAnswer, (),
                       (schema, certificate, key, names, not_before, not_after, pin, fingerprint,
                        listen))
-GPUYARD_ABOUT(TlsAnswer, {"pin", "Of the public key, as curl's --pinnedpubkey takes it."},
+GPUYARD_ABOUT(TlsAnswer, {"pin", "Pin of the public key, in the format of curl's --pinnedpubkey."},
               {"fingerprint", "SHA-256 of the certificate."})
 
 struct LeftBehindProcess {
@@ -101,8 +100,9 @@ struct DaemonFinding {
   std::vector<std::string> lacks;
 };
 BOOST_DESCRIBE_STRUCT(DaemonFinding, (), (reachable, address, version, ready, message, user, lacks))
-GPUYARD_ABOUT(DaemonFinding, {"user", "Whose it is, if it is of this machine and not root's."},
-              {"lacks", "Which capability it does not have, and what it cannot do without."})
+GPUYARD_ABOUT(DaemonFinding,
+              {"user", "User it runs as, if it is on this machine and does not run as root."},
+              {"lacks", "Each missing capability, and what the daemon cannot do without it."})
 
 struct DriverFinding {
   bool initialised = false;
@@ -143,7 +143,7 @@ struct EventAnswer {
   std::string text;
 };
 BOOST_DESCRIBE_STRUCT(EventAnswer, (), (schema, id, at, device, index, kind, severity, xid, text))
-GPUYARD_ABOUT(EventAnswer, {"id", "For --since."},
+GPUYARD_ABOUT(EventAnswer, {"id", "Event ID, for --since."},
               {"device", json::shapes::about_field<protocol::GpuEvent>("device").description},
               {"kind", json::shapes::about_field<protocol::GpuEvent>("kind").description},
               {"severity", json::shapes::about_field<protocol::GpuEvent>("severity").description},

@@ -23,7 +23,7 @@ std::string label_of(const Group& group, const Row& row) {
   if (key.starts_with(group.prefix)) key.remove_prefix(group.prefix.size());
   std::string label(key);
   std::ranges::replace(label, '_', ' ');
-  if (label.ends_with(" at")) label.replace(label.size() - 3, 3, " by place");
+  if (label.ends_with(" at")) label.replace(label.size() - 3, 3, " by location");
   return label;
 }
 

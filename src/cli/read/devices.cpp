@@ -69,9 +69,9 @@ Printable text_of(const DevicesVerb& verb, const protocol::Snapshot& snapshot) {
 }  // namespace
 
 Options add_devices(Options program, DevicesVerb& verb) {
-  const Options devices = program.verb("devices", "Show the GPUs, or one of them in full");
+  const Options devices = program.verb("devices", "List GPUs, or show one in detail");
   add_source(devices, verb.source);
-  add_gpus(devices, verb.gpus, "These in full: indexes, UUIDs or PCI addresses");
+  add_gpus(devices, verb.gpus, "Show these GPUs in detail: indexes, UUIDs or PCI addresses");
   devices.flag("--json", verb.json, "Print JSON");
   add_color(devices, verb.color);
   return devices;
@@ -88,7 +88,7 @@ int run(const DevicesVerb& verb) {
   if (verb.json) print(json_line(*snapshot));
   if (!snapshot->driver_initialised) return complain_about_source(no_driver(*snapshot));
   if (snapshot->devices.empty()) {
-    return complain({Errc::unavailable, "the driver is loaded and reports no GPU"});
+    return complain({Errc::unavailable, "the driver is loaded but reports no GPUs"});
   }
   if (!verb.json) print(text_of(verb, *snapshot));
   return 0;
@@ -268,7 +268,7 @@ Printable device_table(const protocol::Snapshot& snapshot, const Screen& screen)
   add(table, snapshot, {"PROCS", true, DeviceColumn::processes}, processes_cell);
   const auto judged = [](const Device& device) { return device.bottleneck.has_value(); };
   if (std::ranges::any_of(snapshot.devices, judged)) {
-    add(table, snapshot, {"WHY SLOW", false, DeviceColumn::bottlenecks}, bottleneck_cell);
+    add(table, snapshot, {"BOTTLENECK", false, DeviceColumn::bottlenecks}, bottleneck_cell);
   }
   add(table, snapshot, {"THROTTLED BY", false, DeviceColumn::throttling}, throttle_cell);
   add(table, snapshot, {"PCI", false, DeviceColumn::pci_addresses},

@@ -111,10 +111,10 @@ TEST(DeviceTable, SaysBelowWhyAGpuIsNotHealthy) {
 TEST(DeviceTable, AReasonIsBrokenToFitNotCut) {
   protocol::Device sick = busy(3);
   sick.condition = DeviceCondition::unresponsive;
-  sick.why = "the driver did not answer in time, and what it said last is shown";
+  sick.why = "the driver did not respond in time, and what it said last is shown";
   const std::string text = table_of({sick}, terminal(40));
   EXPECT_TRUE(
-      text.ends_with("\nGPU 3 is unresponsive: the driver did\nnot answer in time, and what it "
+      text.ends_with("\nGPU 3 is unresponsive: the driver did\nnot respond in time, and what it "
                      "said\nlast is shown\n"))
       << text;
 }

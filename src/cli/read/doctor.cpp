@@ -102,7 +102,7 @@ void examine_elsewhere(const SourceFlags& flags, DoctorAnswer& answer) {
   if (answer.daemon.reachable) {
     ask_about_driver(*daemon, answer);
   } else {
-    answer.driver.error = "not known: its daemon was not reached";
+    answer.driver.error = "unknown: its daemon could not be reached";
   }
 }
 
@@ -119,8 +119,9 @@ void examine_daemon(const SourceFlags& flags, DoctorAnswer& answer) {
     return ask_local_daemon(*daemon, answer);
   }
   if (!options.sockets.empty()) answer.daemon.address = options.sockets.front();
-  answer.daemon.message = machine_facts().unit ? "not running; `systemctl start gpuyard` starts it"
-                                               : "not running; `gpuyard serve` starts one";
+  answer.daemon.message = machine_facts().unit
+                              ? "not running; start it with `systemctl start gpuyard`"
+                              : "not running; start one with `gpuyard serve`";
 }
 
 DoctorAnswer examine(const SourceFlags& flags) {
@@ -134,9 +135,9 @@ DoctorAnswer examine(const SourceFlags& flags) {
   if (answer.cuda_available) {
     if (!flags.simulate && answer.daemon.ready == false) {
       answer.advice.emplace_back(
-          "The daemon has no driver and this shell does: it was started before the driver was "
-          "loaded, or its unit or container keeps the devices from it. Start it again: systemctl "
-          "restart gpuyard");
+          "The driver works in this shell but not in the daemon: the daemon started before the "
+          "driver was loaded, or its unit or container blocks the GPU devices. Restart it: "
+          "systemctl restart gpuyard");
     }
     return answer;
   }
@@ -172,8 +173,8 @@ Printable driver_lines(const Screen& screen, const DriverFinding& driver, bool e
     Printable why = line(screen, Verdict::bad, "driver", or_dash(driver.error));
     if (elsewhere) return why;
     return why + line(screen, Verdict::none, "NVML",
-                      driver.library ? "looked for at " + *driver.library
-                                     : "libnvidia-ml.so.1 was looked for where the loader looks");
+                      driver.library ? "expected at " + *driver.library
+                                     : "expected as libnvidia-ml.so.1 in the loader's search path");
   }
   const bool gpus = driver.gpus > 0;
   return line(screen, Verdict::good, "driver",
@@ -196,10 +197,10 @@ Printable text_of(const DoctorAnswer& answer, const Screen& screen, bool elsewhe
           ? fmt::format("{} at {}, {}", *daemon.version, *daemon.address, daemon.message)
           : fmt::format("{} ({})", daemon.message, daemon.address.value_or(std::string(kNothing))));
   if (daemon.user) {
-    out += line(screen, Verdict::good, "rights", "no root: the daemon's user is " + *daemon.user);
+    out += line(screen, Verdict::good, "user", "the daemon runs without root as " + *daemon.user);
   }
   for (const std::string& lack : daemon.lacks) {
-    out += line(screen, Verdict::lacking, "", "without " + lack);
+    out += line(screen, Verdict::lacking, "", "missing " + lack);
   }
   for (const std::string& advice : answer.advice) out += formatted("\n  {}", advice);
   if (!answer.advice.empty()) out += "\n";
@@ -210,7 +211,7 @@ Printable text_of(const DoctorAnswer& answer, const Screen& screen, bool elsewhe
 }  // namespace
 
 Options add_doctor(Options program, DoctorVerb& verb) {
-  const Options doctor = program.verb("doctor", "Find out why there is no driver, GPU or daemon");
+  const Options doctor = program.verb("doctor", "Diagnose driver, GPU and daemon problems");
   add_source(doctor, verb.source);
   doctor.flag("--json", verb.json, "Print JSON");
   return doctor;
@@ -249,7 +250,7 @@ int show_nothing(const DriverVerb& verb, const Error& error) {
 }  // namespace
 
 Options add_driver(Options program, DriverVerb& verb) {
-  const Options driver = program.verb("driver", "Show the versions of driver, CUDA and NVML");
+  const Options driver = program.verb("driver", "Show the driver, CUDA and NVML versions");
   add_source(driver, verb.source);
   driver.flag("--json", verb.json, "Print JSON");
   return driver;
@@ -267,7 +268,7 @@ int run(const DriverVerb& verb) {
     print(json_line(*answer));
     return end();
   }
-  print(formatted("driver  {}\nCUDA    {} (the highest this driver supports)\nNVML    {}\n{}",
+  print(formatted("driver  {}\nCUDA    {} (highest version this driver supports)\nNVML    {}\n{}",
                   answer->driver_version.value_or("-"), answer->cuda_driver_version.value_or("-"),
                   answer->nvml_version.value_or("-"),
                   answer->simulated ? "This driver is simulated.\n" : Printable()));

@@ -127,7 +127,7 @@ int run_without_gpu(const EnergyVerb& verb, const ForegroundCommand& foreground,
                     const UniqueFd& report, const std::string& note) {
   MeasuredCommand measured = run_it(verb, foreground);
   measured.joules = 0;
-  measured.notes = {note + ", so it used no joules of one"};
+  measured.notes = {note + ", so it used no GPU energy"};
   tell(verb, measured, report);
   return measured.exit_code;
 }
@@ -136,9 +136,9 @@ int run_without_gpu(const EnergyVerb& verb, const ForegroundCommand& foreground,
 void add_window(MeasuredCommand& measured, const Begun& begun) {
   const auto window = begun.measuring != nullptr
                           ? begun.measuring->end()
-                          : Error{Errc::not_found, begun.subject.note + "; --gpus names it"};
+                          : Error{Errc::not_found, begun.subject.note + "; name it with --gpu"};
   if (!window) {
-    measured.notes = {"what it used is not known: " + window.error().message};
+    measured.notes = {"its energy use is unknown: " + window.error().message};
     return;
   }
   measured.simulated = window->simulated;
@@ -180,16 +180,20 @@ int show(const EnergyVerb& verb) {
 }  // namespace
 
 Options add_energy(Options program, EnergyVerb& verb) {
-  const Options energy = program.verb("energy", "Show what the GPUs used, or what a command uses");
+  const Options energy =
+      program.verb("energy", "Show the energy use of GPUs, or measure a command");
   add_source(energy, verb.source);
-  const Option command = energy.command(verb.command, "What to run and measure, after --");
-  add_gpus_option(energy, verb.gpus, "Measure these GPUs: indexes, UUIDs or PCI addresses")
+  const Option command = energy.command(verb.command, "Command to run and measure, after --");
+  add_gpus_option(
+      energy, verb.gpus,
+      "GPUs to measure: indexes, UUIDs or PCI addresses [default: CUDA_VISIBLE_DEVICES, or all]")
       .type_name("GPU")
       .needs(command);
-  energy.option("--report", verb.report, "Write what was measured as JSON to FILE (-: stdout)")
+  energy
+      .option("--report", verb.report, "Write the measurement as JSON to FILE, or to stdout with -")
       .type_name("FILE")
       .needs(command);
-  energy.flag("--json", verb.json, "Print JSON; of a command, on stderr");
+  energy.flag("--json", verb.json, "Print JSON; for a measured command, on stderr");
   return energy;
 }
 
@@ -216,7 +220,7 @@ std::string remarks_on(const protocol::WindowGpu& gpu) {
   remark(text, gpu.estimated, "estimated");
   remark(text, gpu.interrupted, "interrupted by a reset");
   remark(text, gpu.unknown_seconds >= kNoticeable,
-         fmt::format("{:.0f} s not known", gpu.unknown_seconds));
+         fmt::format("{:.0f} s not measured", gpu.unknown_seconds));
   remark(text, gpu.age_seconds >= kNoticeable,
          fmt::format("no reading for {:.0f} s", gpu.age_seconds));
   return text;
@@ -224,7 +228,7 @@ std::string remarks_on(const protocol::WindowGpu& gpu) {
 
 // A sum that lacks a part says so.
 std::string sum_text(const std::optional<double>& joules, bool partial) {
-  if (!joules) return "energy not known";
+  if (!joules) return "energy unknown";
   return (partial ? "at least " : "") + joules_text(*joules);
 }
 
@@ -243,8 +247,8 @@ Printable notes_text(const std::vector<std::string>& notes) {
 Printable energy_table(const protocol::EnergyReport& report) {
   FittedTable table{{{"GPU", true},
                      {"ENERGY", true},
-                     {"THIS EPOCH", true},
-                     {"DAEMON DOWN", true},
+                     {"CURRENT EPOCH", true},
+                     {"WHILE DAEMON DOWN", true},
                      {with_zone("SINCE", wall_now())},
                      {"UUID"},
                      {"REMARKS"}}};
@@ -261,7 +265,7 @@ Printable energy_table(const protocol::EnergyReport& report) {
     remark(remarks, gpu.epoch && gpu.epoch->number > 1,
            fmt::format("epoch {}", gpu.epoch ? gpu.epoch->number : 1));
     remark(remarks, gpu.unknown_seconds >= 1,
-           fmt::format("{:.0f} s not wholly known", gpu.unknown_seconds));
+           fmt::format("{:.0f} s not fully measured", gpu.unknown_seconds));
     remark(remarks, gpu.index && gpu.why, "cannot be read now: " + gpu.why.value_or(""));
     table.add(
         {{index_text(gpu.index)},
@@ -274,10 +278,10 @@ Printable energy_table(const protocol::EnergyReport& report) {
   }
   const std::string estimate = report.estimate ? ", " + protocol::text_of(report.estimate) : "";
   const std::string all = report.joules
-                              ? fmt::format("All together {} ({:.3f} kWh{}).",
+                              ? fmt::format("Total: {} ({:.3f} kWh{}).",
                                             sum_text(report.joules, report.partial.value_or(false)),
                                             *report.joules / protocol::kJoulesPerKwh, estimate)
-                              : std::string("The energy of no GPU is known.");
+                              : std::string("Total: unknown.");
   return formatted("{}{}\n{}{}", table.text(Screen{}), all,
                    report.simulated ? Printable("These GPUs are simulated.\n") : "",
                    notes_text(report.notes));
@@ -298,7 +302,7 @@ Printable energy_summary(const MeasuredCommand& measured) {
   for (const protocol::WindowGpu& gpu : measured.gpus) {
     const std::string remarks = remarks_on(gpu);
     text += formatted("  GPU {}: {}{}{}{}\n", index_text(gpu.index),
-                      gpu.joules ? joules_text(*gpu.joules) : "energy not known",
+                      gpu.joules ? joules_text(*gpu.joules) : "energy unknown",
                       gpu.joules ? watts_of("mean", gpu.mean_w) : "",
                       gpu.joules || gpu.peak_w ? watts_of("peak", gpu.peak_w) : "",
                       remarks.empty() ? "" : " (" + remarks + ")");

@@ -46,8 +46,8 @@ Result<Beginning> beginning_of(const std::string& since) {
   const auto moment = parse_moment(since, wall_now());
   if (moment) return Beginning{{}, moment->at};
   if (since == protocol::kOldest || protocol::parse_event_id(since)) return Beginning{since, {}};
-  return Error{Errc::invalid, fmt::format("--since: {}; the ID of an event may stand there, too",
-                                          moment.error().message)};
+  return Error{Errc::invalid,
+               fmt::format("--since: {}; an event ID is accepted, too", moment.error().message)};
 }
 
 // Prints the events of a daemon, and goes on after it restarts.
@@ -88,14 +88,14 @@ class Follower {
       case News::event:
         return news.event.name == protocol::kDeviceEvent ? show(news.event) : Result<void>();
       case News::away:
-        complain({Errc::unavailable, news.error.message + "; trying again"});
+        complain({Errc::unavailable, news.error.message + "; retrying"});
         return {};
       case News::back:
-        complain({Errc::unavailable, "the daemon at " + place_ + " is back"});
+        complain({Errc::unavailable, "the daemon at " + place_ + " is reachable again"});
         return {};
       case News::lost:
-        complain({Errc::not_found, fmt::format("the daemon does not know what followed event {}; "
-                                               "all that it knows comes now",
+        complain({Errc::not_found, fmt::format("the daemon no longer has the events after {}; "
+                                               "showing all events that it still has",
                                                last)});
         return {};
       case News::ended:
@@ -123,15 +123,15 @@ class Follower {
 }  // namespace
 
 Options add_events(Options program, EventsVerb& verb) {
-  const Options events = program.verb("events", "Show what happened to the GPUs and their driver");
+  const Options events = program.verb("events", "Show GPU and driver events");
   add_socket(events, verb.source.socket);
-  events.flag("--follow", verb.follow, "Go on with what happens");
+  events.flag("--follow", verb.follow, "Keep printing new events");
   events
       .option("--since", verb.since,
               "Only what happened since 2h, 02:10 or 2026-01-31 12:00, or after the event ID")
       .type_name("TIME|ID");
-  add_gpus(events, verb.gpus, "These GPUs only: indexes, UUIDs or PCI addresses");
-  events.flag("--json", verb.json, "Print a line of JSON for each event");
+  add_gpus(events, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses [default: all]");
+  events.flag("--json", verb.json, "Print one JSON object per event");
   add_color(events, verb.color);
   return events;
 }
@@ -139,9 +139,9 @@ Options add_events(Options program, EventsVerb& verb) {
 int run(const EventsVerb& verb) {
   const auto beginning = beginning_of(verb.since);
   if (!beginning) return complain(beginning.error());
-  auto daemon = daemon_at(verb.source.socket,
-                          "no daemon runs here, and nobody else remembers events; `gpuyard serve` "
-                          "starts one");
+  auto daemon = daemon_at(
+      verb.source.socket,
+      "events need a daemon, and none is running on this machine; start one with `gpuyard serve`");
   if (!daemon) return complain(daemon.error());
   return Follower(verb, *beginning, *daemon).run();
 }

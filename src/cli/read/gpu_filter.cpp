@@ -31,7 +31,7 @@ FilterValue user_of(const Device& device, const protocol::Leases* leases) {
 FilterValue why_of(const Device& device) {
   if (device.bottleneck) return device.bottleneck->brief;
   return device.condition == DeviceCondition::responsive ? FilterValue()
-                                                         : device.why.value_or("no answer");
+                                                         : device.why.value_or("not responding");
 }
 
 }  // namespace

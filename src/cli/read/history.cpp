@@ -30,7 +30,7 @@ Result<std::vector<std::string>> gpus_of(const HistoryVerb& verb, const http::En
   }
   if (!gpus.empty()) return gpus;
   if (!snapshot->driver_initialised) return no_driver(*snapshot);
-  return Error{Errc::unavailable, "the driver is loaded and reports no GPU"};
+  return Error{Errc::unavailable, "the driver is loaded but reports no GPUs"};
 }
 
 // Limits the points to what the screen can show, unless another program reads them.
@@ -133,34 +133,42 @@ void say_notes(const std::vector<std::vector<History>>& all) {
 }
 
 int complain_about_history(const Error& error) {
-  return complain_about_daemon(error,
-                               "  `gpuyard serve` starts a daemon, which remembers from then on.");
+  return complain_about_daemon(
+      error, "  Start one with `gpuyard serve`; it records history from then on.");
 }
 
 }  // namespace
 
 Options add_history(Options program, HistoryVerb& verb) {
   using enum HistoryVerb::Charset;
-  const Options history = program.verb("history", "Show what a reading of the GPUs was");
-  add_gpus(history, verb.gpus, "Indexes, UUIDs or PCI addresses; else all");
-  history.option("--socket", verb.socket, "Ask the daemon at PATH or ADDRESS:PORT");
-  history.option("--metric", verb.metrics, "What: power, temperature, util, clock, any key")
+  const Options history = program.verb("history", "Show the history of a metric");
+  add_gpus(history, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses [default: all]");
+  history.option("--socket", verb.socket,
+                 "Connect only to the daemon at PATH or ADDRESS:PORT [env: GPUYARD_SOCKET]");
+  history
+      .option("--metric", verb.metrics,
+              "Metrics: power, temperature, util, clock or any JSON key [default: power]")
       .type_name("NAME,...");
-  history.option("--element", verb.element, "Which fan, link or place of errors");
+  history.option("--element", verb.element,
+                 "Element of the metric: a fan, a link or an error location");
   history.option("--since", verb.since, "2h, 7d, 02:10, or a time like 2026-01-31 12:00 (1h)")
       .type_name("TIME")
       .moment();
-  history.option("--until", verb.until, "The same; else now").type_name("TIME").moment();
-  history.option("--step", verb.step, "Length of time for each point: 10s, 5m").type_name("TIME");
+  history.option("--until", verb.until, "End, in the same format [default: now]")
+      .type_name("TIME")
+      .moment();
+  history.option("--step", verb.step, "Time span of each point, e.g. 10s or 5m").type_name("TIME");
   const Option json = history.flag("--json", verb.json, "Print JSON");
   const Option csv = history.flag("--csv", verb.csv, "Print CSV").excludes(json);
-  const Option plot = history.flag("--plot", verb.plot, "Draw it").excludes(json).excludes(csv);
-  history.flag("--zoom", verb.zoom, "Draw what it varied by, not all from 0 to its bound")
+  const Option plot = history.flag("--plot", verb.plot, "Draw a plot").excludes(json).excludes(csv);
+  history
+      .flag("--zoom", verb.zoom,
+            "Scale the plot to the values instead of from 0 to the upper bound")
       .needs(plot);
   history
       .option("--charset", verb.charset,
               {{"auto", automatic}, {"braille", braille}, {"block", block}, {"ascii", ascii}},
-              "Draw with auto, braille, block or ascii")
+              "Plot characters: auto, braille, block or ascii [default: auto]")
       .type_name("NAME");
   add_color(history, verb.color);
   return history;
@@ -168,7 +176,7 @@ Options add_history(Options program, HistoryVerb& verb) {
 
 int run(const HistoryVerb& verb) {
   const auto daemon =
-      daemon_at(verb.socket, "only a daemon has a history, and none is running here");
+      daemon_at(verb.socket, "history needs a daemon, and none is running on this machine");
   if (!daemon) return complain_about_history(daemon.error());
   const auto gpus = gpus_of(verb, *daemon);
   if (!gpus) return complain_about_history(gpus.error());

@@ -163,7 +163,8 @@ std::string times_line(const TimeSpan& span, std::size_t columns) {
 std::string heading_of(const History& history) {
   const std::string gpu = history.index ? fmt::format("GPU {}", *history.index) : history.uuid;
   const std::string element = history.element ? " " + *history.element : "";
-  return fmt::format("{} {}  {}{}", gpu, history.name.value_or("(gone)"), history.metric, element);
+  return fmt::format("{} {}  {}{}", gpu, history.name.value_or("(not present)"), history.metric,
+                     element);
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ Printable history_table(const std::vector<History>& all, const Screen& screen, b
   for (std::size_t i = 0; i < all.size(); ++i) {
     const History& one = all[i];
     gpu.cells.push_back({one.index ? std::to_string(*one.index) : one.uuid});
-    name.cells.push_back({one.name ? short_name(*one.name) : "gone"});
+    name.cells.push_back({one.name ? short_name(*one.name) : "not present"});
     shape.cells.push_back({lines[i], Tone::busy});
     const auto& summary = one.summary;
     const std::array values = {summary.min, summary.mean, summary.max, summary.last};
@@ -166,7 +166,7 @@ std::string gpu_text(const GpuBottlenecks& gpu) {
 }
 
 std::string cause_text(BottleneckCause cause) {
-  if (cause == BottleneckCause::none) return "fine";
+  if (cause == BottleneckCause::none) return "none";
   std::string text(enum_name(cause));
   std::ranges::replace(text, '_', ' ');
   return text;
@@ -196,13 +196,13 @@ bool is_slow(const Spell& spell) {
 }  // namespace
 
 Printable bottleneck_tables(const protocol::Bottlenecks& told, const Screen& screen, WallTime now) {
-  FittedTable shares{{{"GPU"}, {"KNOWN", true}, {"SHARE OF THE KNOWN TIME"}}};
+  FittedTable shares{{{"GPU"}, {"COVERAGE", true}, {"BOTTLENECKS BY SHARE OF COVERED TIME"}}};
   FittedTable spells{{{"GPU"},
                       {with_zone("FROM", now)},
                       {with_zone("UNTIL", now)},
-                      {"LASTED", true},
-                      {"WHY"},
-                      {"AT ITS WORST", false, 1}}};
+                      {"DURATION", true},
+                      {"BOTTLENECK"},
+                      {"AT ITS PEAK", false, 1}}};
   for (const GpuBottlenecks& gpu : told.gpus) {
     const double known = told.seconds > 0 ? gpu.known_seconds / told.seconds : 0;
     shares.add({{gpu_text(gpu)}, {fmt::format("{:.0f} %", known * 100)}, {shares_text(gpu)}});
@@ -220,12 +220,13 @@ Printable bottleneck_tables(const protocol::Bottlenecks& told, const Screen& scr
   const bool known = std::ranges::any_of(
       told.gpus, [](const protocol::GpuBottlenecks& gpu) { return gpu.known_seconds > 0; });
   if (none) {
-    out += known ? Printable("Nothing held a GPU back in the time that is known.\n")
-                 : "Of this time nothing is known.\n";
+    out +=
+        known ? Printable("No bottlenecks in the time covered.\n") : "No data for this period.\n";
   } else {
     out += "\n" + spells.text(screen);
   }
-  if (!told.complete) out += paragraph(screen, Tone::warning, "Only the newest spells are listed.");
+  if (!told.complete)
+    out += paragraph(screen, Tone::warning, "Only the newest entries are listed.");
   if (told.simulated) out += paragraph(screen, Tone::faint, "These GPUs are simulated.");
   return out;
 }

@@ -95,9 +95,9 @@ protocol::Bottlenecks a_night() {
   hot.spells = {
       spell(power_cap, "power cap 38%", "2026-01-31T02:20:00.000Z", "2026-01-31T02:25:00.000Z",
             true),
-      spell(none, "fine", "2026-01-31T02:10:00.000Z", "2026-01-31T02:20:00.000Z"),
+      spell(none, "none", "2026-01-31T02:10:00.000Z", "2026-01-31T02:20:00.000Z"),
       spell(heat, "heat 61%", "2026-01-31T02:03:18.000Z", "2026-01-31T02:10:00.000Z"),
-      spell(not_known, "not known", "2026-01-31T02:03:00.000Z", "2026-01-31T02:03:18.000Z")};
+      spell(not_known, "unknown", "2026-01-31T02:03:00.000Z", "2026-01-31T02:03:18.000Z")};
   told.gpus = {hot, {{}, "GPU-2", 0, {}, {}}};
   return told;
 }
@@ -109,13 +109,13 @@ TEST(BottleneckTables, HaveTheSharesAndTheSpellsInWhichAGpuWasSlow) {
     EXPECT_NE(text.find(what), std::string::npos) << what << " in\n" << text;
     return text.find(what);
   };
-  at("GPU    KNOWN  SHARE OF THE KNOWN TIME");
-  at("0       50 %  fine 61 %, power cap 39 %");
+  at("GPU    COVERAGE  BOTTLENECKS BY SHARE OF COVERED TIME");
+  at("0          50 %  none 61 %, power cap 39 %");
   at(fmt::format("GPU  FROM ({0})  UNTIL ({0})", zone_name(now)).c_str());
-  at("GPU-2    0 %  -");
+  at("GPU-2       0 %  -");
   EXPECT_LT(at("6m  heat 61%"), at("5m  power cap 38%")) << "the newest last";
   at("now");
-  EXPECT_EQ(text.find("not known"), std::string::npos) << "a daemon that has just begun\n" << text;
+  EXPECT_EQ(text.find("unknown"), std::string::npos) << "a daemon that has just begun\n" << text;
 }
 
 TEST(BottleneckTables, SayWhatIsLeftOutAndThatNothingWas) {
@@ -123,12 +123,10 @@ TEST(BottleneckTables, SayWhatIsLeftOutAndThatNothingWas) {
   told.complete = false;
   EXPECT_NE(bottleneck_tables(told, {}, {}).str().find("Only the newest"), std::string::npos);
   for (protocol::GpuBottlenecks& gpu : told.gpus) gpu.spells.clear();
-  EXPECT_NE(bottleneck_tables(told, {}, {})
-                .str()
-                .find("Nothing held a GPU back in the time that is known"),
+  EXPECT_NE(bottleneck_tables(told, {}, {}).str().find("No bottlenecks in the time covered"),
             std::string::npos);
   for (protocol::GpuBottlenecks& gpu : told.gpus) gpu.known_seconds = 0;
-  EXPECT_NE(bottleneck_tables(told, {}, {}).str().find("Of this time nothing is known"),
+  EXPECT_NE(bottleneck_tables(told, {}, {}).str().find("No data for this period"),
             std::string::npos);
 }
 

@@ -55,7 +55,7 @@ std::optional<std::string> module_version(const std::string& root) {
   for (const std::string& word : split(*text, ' ')) {
     if (!word.empty() && word.front() >= '0' && word.front() <= '9') return word;
   }
-  return "of an unknown version";
+  return "(unknown)";
 }
 
 std::vector<std::string> closed_nodes(const std::string& root) {
@@ -82,14 +82,15 @@ std::size_t gpus_on_pci(const std::string& root) {
 }
 
 constexpr std::string_view kContainer =
-    "This is a container: give it the GPUs (docker run --gpus all, with the NVIDIA Container "
-    "Toolkit on the host).";
+    "This container has no access to the GPUs: start it with `docker run --gpus all`, with the "
+    "NVIDIA Container Toolkit installed on the host.";
 constexpr std::string_view kPod =
-    "This is a pod: give it the GPUs with runtimeClassName: nvidia and NVIDIA_VISIBLE_DEVICES=all, "
-    "not by asking for nvidia.com/gpu, which takes one away from those who compute.";
-constexpr std::string_view kSimulate = "To look around without a GPU: gpuyard devices --simulate 4";
+    "This pod has no access to the GPUs: set runtimeClassName: nvidia and "
+    "NVIDIA_VISIBLE_DEVICES=all. Do not request nvidia.com/gpu, which would take a GPU away from "
+    "other workloads.";
+constexpr std::string_view kSimulate = "To try gpuyard without a GPU: gpuyard devices --simulate 4";
 
-constexpr std::string_view kNoGpu = "There is no NVIDIA GPU on the PCI bus of this machine.";
+constexpr std::string_view kNoGpu = "No NVIDIA GPU found on the PCI bus of this machine.";
 
 std::string advice_in_container(const MachineFacts& facts) {
   return std::string(facts.in_pod ? kPod : kContainer);
@@ -98,61 +99,63 @@ std::string advice_in_container(const MachineFacts& facts) {
 std::string advice_without_library(const MachineFacts& facts) {
   if (facts.in_container) return advice_in_container(facts);
   if (facts.module_version) {
-    return "The kernel module is loaded, its library was not found: install libnvidia-ml.so.1 of "
-           "version " +
-           *facts.module_version + ", or name its path with --nvml PATH.";
+    return "The kernel module is loaded, but its library was not found: install libnvidia-ml.so.1 "
+           "of version " +
+           *facts.module_version + ", or pass its path with --nvml PATH.";
   }
   if (facts.gpus_on_pci == 0) return std::string(kNoGpu);
   const bool one = facts.gpus_on_pci == 1;
   return fmt::format(
-      "There {} {} NVIDIA GPU{} on the PCI bus and no driver: install the NVIDIA driver.",
+      "There {} {} NVIDIA GPU{} on the PCI bus but no driver: install the NVIDIA driver.",
       one ? "is" : "are", facts.gpus_on_pci, one ? "" : "s");
 }
 
 std::string advice_without_permission(const MachineFacts& facts) {
   if (facts.in_container) {
-    return "This container may not open its GPUs any more: `systemctl daemon-reload` on the host "
-           "takes them from running containers. Start it again; with CDI devices (--device "
-           "nvidia.com/gpu=all) it keeps them.";
+    return "This container has lost access to its GPUs: `systemctl daemon-reload` on the host "
+           "revokes it from running containers. Restart the container; with CDI devices (--device "
+           "nvidia.com/gpu=all) it keeps its access.";
   }
   if (facts.closed_nodes.empty()) {
-    return "The operating system keeps this user from the GPUs; in a unit, see its "
+    return "The operating system blocks this user from the GPUs. In a systemd unit, check its "
            "device rules (DeviceAllow, cgroup).";
   }
   return fmt::format(
-      "This user may not open {}: join the group that owns them, or run as one that may.",
+      "This user cannot open {}: join the group that owns the device files, or run as a user with "
+      "access.",
       fmt::join(facts.closed_nodes, ", "));
 }
 
 std::string likeliest_advice(std::string_view reason, const MachineFacts& facts) {
   const auto says = [&](std::string_view words) { return reason.find(words) != reason.npos; };
   if (facts.simulated_world) {
-    return "GPUYARD_SIM_WORLD names the simulated world in " + *facts.simulated_world +
-           ": `gpuyard sim status` says whether it runs.";
+    return "GPUYARD_SIM_WORLD points to the simulated world in " + *facts.simulated_world +
+           ". Check that it is running: gpuyard sim status";
   }
   if (says("cannot open shared object file")) {
-    return "That library was named by --nvml, the configuration or GPUYARD_SIM_WORLD: is the path "
-           "right? Without it the loader's own search finds the driver's.";
+    return "The library path comes from --nvml, the configuration or GPUYARD_SIM_WORLD. Check the "
+           "path, or remove it to let the loader find the driver's library.";
   }
   if (says("Shared Library Not Found")) return advice_without_library(facts);
   if (says("version mismatch")) {
-    return "The driver was updated under the running kernel module" +
+    return "The driver was updated, but the old kernel module is still loaded" +
            (facts.module_version ? " (" + *facts.module_version + ")" : std::string()) +
-           ": reboot, or stop what uses the GPUs and reload the nvidia modules.";
+           ": reboot, or stop all GPU processes and reload the nvidia modules.";
   }
   if (says("Insufficient Permissions") || says("blocked by the operating system")) {
     return advice_without_permission(facts);
   }
   if (!says("Driver Not Loaded")) {
-    return "dmesg has what the kernel module says; a reboot or a reload of the driver may help.";
+    return "Check dmesg for messages of the kernel module. Reloading the driver or rebooting may "
+           "help.";
   }
   if (facts.in_container) return advice_in_container(facts);
   if (facts.gpus_on_pci == 0) {
     return fmt::format("{} The library is here, but its kernel module has nothing to drive.",
                        kNoGpu);
   }
-  return "Load the kernel module: modprobe nvidia; dmesg says why if it refuses (Secure Boot wants "
-         "it signed).";
+  return "Load the kernel module: modprobe nvidia. If that fails, dmesg shows why (Secure Boot "
+         "requires a signed module).";
 }
 
 }  // namespace
@@ -188,13 +191,15 @@ std::optional<DaemonRights> rights_in(std::string_view status) {
     const char* without;
   };
   constexpr std::array kUses = {
-      Use{kBit(CAP_SYS_ADMIN), "CAP_SYS_ADMIN: it cannot set power limits, clocks and the like"},
+      Use{kBit(CAP_SYS_ADMIN),
+          "CAP_SYS_ADMIN: cannot change power limits, clocks and other settings"},
       Use{kBit(CAP_SYS_PTRACE) | kBit(CAP_DAC_READ_SEARCH),
-          "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH: it cannot read under which lease another "
-          "user's process was started"},
-      Use{kBit(CAP_DAC_READ_SEARCH), "CAP_DAC_READ_SEARCH: it cannot read what the CPUs use"},
-      Use{kBit(CAP_SYSLOG), "CAP_SYSLOG: it may hear of Xids from the driver alone"},
-      Use{kBit(CAP_KILL), "CAP_KILL: `lease release --signal` does not reach another user's job"},
+          "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH: cannot read which lease another user's process "
+          "was started under"},
+      Use{kBit(CAP_DAC_READ_SEARCH), "CAP_DAC_READ_SEARCH: cannot read CPU energy"},
+      Use{kBit(CAP_SYSLOG),
+          "CAP_SYSLOG: may see Xids only from the driver, not from the kernel log"},
+      Use{kBit(CAP_KILL), "CAP_KILL: `lease release --signal` cannot signal another user's job"},
   };
   const auto name = processes::look_up_user(*uid);
   DaemonRights rights{name ? *name : std::to_string(*uid), {}};
@@ -226,8 +231,7 @@ std::vector<std::string> advice_without_gpus(const MachineFacts& facts) {
   if (facts.in_container) return {advice_in_container(facts)};
   if (facts.gpus_on_pci > 0) {
     return {
-        "The PCI bus has an NVIDIA GPU that the driver does not list: dmesg says why it did not "
-        "start."};
+        "An NVIDIA GPU on the PCI bus is not listed by the driver. Check dmesg for the reason."};
   }
   return {std::string(kNoGpu)};
 }

@@ -76,7 +76,7 @@ TEST(Advice, KnowsWhyAContainerLosesItsGpus) {
 TEST(Advice, WithoutALibraryDependsOnTheMachine) {
   const std::string_view reason = "NVML Shared Library Not Found";
   MachineFacts facts;
-  EXPECT_NE(first_advice(reason, facts).find("no NVIDIA GPU"), std::string::npos);
+  EXPECT_NE(first_advice(reason, facts).find("No NVIDIA GPU found"), std::string::npos);
   facts.gpus_on_pci = 2;
   EXPECT_NE(first_advice(reason, facts).find("are 2 NVIDIA GPUs"), std::string::npos);
   facts.module_version = "535.1";
@@ -94,7 +94,8 @@ TEST(Advice, KnowsTheOtherCauses) {
             std::string::npos);
   EXPECT_NE(first_advice("/x.so: cannot open shared object file", facts).find("--nvml"),
             std::string::npos);
-  EXPECT_NE(first_advice("Driver Not Loaded", facts).find("no NVIDIA GPU"), std::string::npos);
+  EXPECT_NE(first_advice("Driver Not Loaded", facts).find("No NVIDIA GPU found"),
+            std::string::npos);
   facts.gpus_on_pci = 1;
   EXPECT_NE(first_advice("Driver Not Loaded", facts).find("modprobe"), std::string::npos);
   MachineFacts in_a_world = facts;

@@ -44,10 +44,10 @@ Printable notes(const ProcessAnswer& answer, const Screen& screen) {
     out += paragraph(screen, tone, text);
   };
   for (const auto& [reason, pids] : pids_by_reason) {
-    add(Tone::warning, fmt::format("not known ({}): {}", reason, pids));
+    add(Tone::warning, fmt::format("unknown ({}): {}", reason, pids));
   }
   for (const auto& [gpu, reason] : answer.missing) {
-    add(Tone::warning, fmt::format("{} lists no processes: {}", gpu, reason));
+    add(Tone::warning, fmt::format("{}: no process list: {}", gpu, reason));
   }
   if (answer.simulated) add(Tone::faint, "These GPUs are simulated.");
   return out;
@@ -136,7 +136,7 @@ ProcessAnswer process_answer(const protocol::Snapshot& snapshot, const InFull& i
   for (const protocol::Device& device : snapshot.devices) {
     if (!device.processes) {
       const auto reason = device.missing.find("processes");
-      answer.missing[device.uuid] = reason != device.missing.end() ? reason->second : "not known";
+      answer.missing[device.uuid] = reason != device.missing.end() ? reason->second : "unknown";
       continue;
     }
     for (auto& process : processes_of(device, in_full)) {
@@ -205,8 +205,8 @@ Result<std::vector<std::string>> parse_process_fields(const std::vector<std::str
   for (const std::string& name : split_all(names)) {
     fields.push_back(canonical(name));
     if (std::ranges::find(kNames, fields.back()) != kNames.end()) continue;
-    return Error{Errc::invalid, fmt::format("there is no field \"{}\" of a process; there are {}",
-                                            name, fmt::join(kNames, ", "))};
+    return Error{Errc::invalid, fmt::format("unknown process field \"{}\"; valid fields: {}", name,
+                                            fmt::join(kNames, ", "))};
   }
   return fields;
 }
@@ -250,7 +250,8 @@ Printable stays_table(const protocol::Stays& stays, const Screen& screen, WallTi
                {stay.command.value_or(nothing)}});
   }
   Printable out = table.text(screen);
-  if (!stays.complete) out += paragraph(screen, Tone::warning, "Only the newest are listed.");
+  if (!stays.complete)
+    out += paragraph(screen, Tone::warning, "Only the newest processes are listed.");
   for (const std::string& note : stays.notes) out += paragraph(screen, Tone::warning, note);
   return out;
 }
@@ -285,8 +286,8 @@ int show_nothing(const ProcessesVerb& verb, const Error& error) {
 }
 
 int show_past(const ProcessesVerb& verb) {
-  const auto daemon =
-      daemon_at(verb.source.socket, "only a daemon remembers processes, and none is running here");
+  const auto daemon = daemon_at(
+      verb.source.socket, "past processes need a daemon, and none is running on this machine");
   if (!daemon) return complain_about_daemon(daemon.error());
   const protocol::StaysQuery query{
       if_given(verb.gpus), if_given(verb.since), if_given(verb.until), {}};
@@ -304,16 +305,17 @@ int show_past(const ProcessesVerb& verb) {
 }  // namespace
 
 Options add_processes(Options program, ProcessesVerb& verb) {
-  const Options processes = program.verb("processes", "Show who uses the GPUs");
+  const Options processes = program.verb("processes", "List the processes on the GPUs");
   add_source(processes, verb.source);
-  add_gpus(processes, verb.gpus, "These only: indexes, UUIDs or PCI addresses");
-  processes.option("--user", verb.user, "Only this user's, by name or number").type_name("USER");
+  add_gpus(processes, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses [default: all]");
+  processes.option("--user", verb.user, "Only processes of this user, by name or UID")
+      .type_name("USER");
   const Option since = processes
                            .option("--since", verb.since,
                                    "Those of the past too: 2h, 7d, 02:10, or 2026-01-31 12:00")
                            .type_name("TIME")
                            .moment();
-  processes.option("--until", verb.until, "The same; else now")
+  processes.option("--until", verb.until, "End, in the same format [default: now]")
       .type_name("TIME")
       .needs(since)
       .moment();
@@ -325,7 +327,7 @@ Options add_processes(Options program, ProcessesVerb& verb) {
 int run(const ProcessesVerb& verb) {
   const SourceFlags& source = verb.source;
   if (!verb.since.empty() && (source.local || source.simulate || !source.nvml.empty())) {
-    return complain({Errc::invalid, "--since asks a daemon: a driver remembers no processes"});
+    return complain({Errc::invalid, "--since needs a daemon: the driver keeps no process history"});
   }
   if (!verb.since.empty()) return show_past(verb);
   auto open = open_source(verb.source);

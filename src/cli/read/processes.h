@@ -28,8 +28,7 @@ struct ListedProcess : protocol::ProcessInFull {
 BOOST_DESCRIBE_STRUCT(ListedProcess, (protocol::ProcessInFull),
                       (gpu_index, gpu_uuid, gpu_pci_address, name))
 GPUYARD_ABOUT(ListedProcess,
-              {"name",
-               "The program as it was started, where that may be seen; else the same as command."})
+              {"name", "The program as it was started, if visible; otherwise the same as command."})
 
 struct ProcessAnswer {
   int schema = protocol::kSchemaVersion;

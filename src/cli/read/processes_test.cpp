@@ -47,8 +47,8 @@ TEST(ProcessTable, WhoIsNotKnownHasALineWithTheReason) {
   answer.processes = {unknown, another};
   answer.missing["GPU-1"] = "Not Supported";
   const std::string text = process_table(answer, {});
-  EXPECT_NE(text.find("not known (no such number): 7, 8\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("GPU-1 lists no processes: Not Supported\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("unknown (no such number): 7, 8\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("GPU-1: no process list: Not Supported\n"), std::string::npos) << text;
 }
 
 TEST(ProcessTable, AUserWithoutANameIsANumber) {

@@ -33,13 +33,16 @@ Result<Format> parse_format(const std::string& text) {
   constexpr std::array<std::string_view, 3> kOfCsv = {"csv", "noheader", "nounits"};
   for (const std::string& word : words) {
     if (std::ranges::find(kOfCsv, word) != kOfCsv.end()) continue;
-    return Error{Errc::invalid, fmt::format("--format takes json, or csv with noheader and "
-                                            "nounits; \"{}\" is neither",
-                                            word)};
+    return Error{
+        Errc::invalid,
+        fmt::format(
+            "--format: expected json, or csv with optional noheader and nounits; got \"{}\"",
+            word)};
   }
   const auto has = [&](std::string_view word) { return std::ranges::count(words, word) > 0; };
   if (!has("csv")) {
-    return Error{Errc::invalid, "--format takes json, or csv with noheader and nounits"};
+    return Error{Errc::invalid,
+                 "--format: expected json, or csv with optional noheader and nounits"};
   }
   return Format{false, {!has("noheader"), !has("nounits")}};
 }
@@ -75,8 +78,8 @@ Result<Query> understood(const QueryVerb& verb) {
   }
   if (verb.fields.empty()) {
     return Error{Errc::invalid,
-                 "name the fields: --fields name,memory.used; `gpuyard query "
-                 "--list` shows all"};
+                 "no fields given; use for example --fields name,memory.used, and list all with "
+                 "`gpuyard query --list`"};
   }
   auto fields = parse_fields(verb.fields);
   if (!fields) return std::move(fields).error();
@@ -126,7 +129,7 @@ std::string json_name(const Field& field) {
 }
 
 int list_fields() {
-  FittedTable table{{{"FIELD"}, {"KEY IN JSON"}, {"UNIT"}, {"MEANING"}}};
+  FittedTable table{{{"FIELD"}, {"JSON KEY"}, {"UNIT"}, {"DESCRIPTION"}}};
   for (const Field& field : known_fields()) {
     table.add({{field.name},
                {json_name(field)},
@@ -157,40 +160,45 @@ int repeat(const QueryVerb& verb, const Query& query, Duration interval) {
 
 Options add_query(Options program, QueryVerb& verb) {
   using enum QueryVerb::Action;
-  const Options query =
-      program.verb("query", "Print chosen readings for scripts, as nvidia-smi does");
+  const Options query = program.verb("query", "Print selected fields as CSV or JSON, for scripts");
   add_source(query, verb.source);
-  query.option("--fields", verb.fields, "nvidia-smi's names or our JSON keys, with commas")
+  query
+      .option("--fields", verb.fields,
+              "Comma-separated fields: nvidia-smi names or gpuyard JSON keys")
       .type_name("NAME,...");
-  add_gpus(query, verb.gpus, "These GPUs only: indexes, UUIDs or PCI addresses");
-  query.option("--where", verb.where, "GPUs such as: temp>80 & user==alice").type_name("FILTER");
-  const Option format = query.option("--format", verb.format, "csv[,noheader][,nounits], or json");
-  query.flag("--json", verb.format, "json", "The same as --format json").excludes(format);
+  add_gpus(query, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses [default: all]");
+  query.option("--where", verb.where, "Only GPUs that match a filter, e.g. 'temp>80 & user==alice'")
+      .type_name("FILTER");
+  const Option format = query.option(
+      "--format", verb.format, "Output format: csv[,noheader][,nounits] or json [default: csv]");
+  query.flag("--json", verb.format, "json", "Same as --format json").excludes(format);
   const Option interval =
-      query.option("--interval", verb.interval, "Again after 500ms, 2s, 1m").type_name("TIME");
-  query.option("--count", verb.count, "End after N answers").type_name("N").needs(interval);
-  const Option who = query.flag("--processes", verb.action, processes, "Who computes on the GPUs");
-  query.flag("--list", verb.action, list, "Show all fields").excludes(who);
+      query.option("--interval", verb.interval, "Repeat at this interval, e.g. 500ms, 2s or 1m")
+          .type_name("TIME");
+  query.option("--count", verb.count, "Stop after N samples").type_name("N").needs(interval);
+  const Option who =
+      query.flag("--processes", verb.action, processes, "List compute processes instead of GPUs");
+  query.flag("--list", verb.action, list, "List all fields").excludes(who);
   return query;
 }
 
 // For scripts that call nvidia-smi: the same words, another program.
 Options add_smi(Options program, QueryVerb& verb) {
   using Action = QueryVerb::Action;
-  const Options smi = program.verb("smi", "Answer a query in nvidia-smi's own words");
-  const Option gpus =
-      smi.option("--query-gpu", verb.fields, "Readings of the GPUs").type_name("NAME,...");
-  smi.option("--query-compute-apps", verb.fields, "Processes that compute")
+  const Options smi = program.verb("smi", "Accept nvidia-smi's query options");
+  const Option gpus = smi.option("--query-gpu", verb.fields, "Comma-separated GPU fields to query")
+                          .type_name("NAME,...");
+  smi.option("--query-compute-apps", verb.fields, "Comma-separated compute process fields to query")
       .type_name("NAME,...")
       .sets(verb.action, Action::processes)
       .excludes(gpus);
-  smi.option("--format", verb.format, "csv[,noheader][,nounits]");
-  smi.list("-i,--id,--gpus", verb.gpus, "These GPUs only").type_name("GPU,...");
-  const Option seconds = smi.option("-l,--loop", verb.interval, "Again after so many seconds");
-  smi.option("--loop-ms", verb.interval, "Again after so many milliseconds")
+  smi.option("--format", verb.format, "Output format: csv[,noheader][,nounits]");
+  smi.list("-i,--id,--gpus", verb.gpus, "Only these GPUs").type_name("GPU,...");
+  const Option seconds = smi.option("-l,--loop", verb.interval, "Repeat every N seconds");
+  smi.option("--loop-ms", verb.interval, "Repeat every N milliseconds")
       .unit("ms")
       .excludes(seconds);
-  smi.flag("--help-query-gpu", verb.action, Action::list, "Show all fields");
+  smi.flag("--help-query-gpu", verb.action, Action::list, "List all fields");
   return smi;
 }
 
@@ -279,7 +287,7 @@ QueryAnswer query_answer(const std::vector<Field>& fields, const Queried& querie
       auto value = json_value(field, queried, device, readings);
       if (value.is_null()) {
         const std::string reason = field.what <= What::word ? reason_of(field, device) : "";
-        out.missing[name] = reason.empty() ? "not known" : reason;
+        out.missing[name] = reason.empty() ? "unknown" : reason;
       }
       put(out.values, name, text_of(value));
     }

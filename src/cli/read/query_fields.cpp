@@ -90,9 +90,9 @@ struct NamedWhat {
   std::string_view help;
 };
 constexpr std::array kOfTheQuery = {
-    NamedWhat{"timestamp", Field::What::timestamp, "When the query was made, in local time."},
-    NamedWhat{"count", Field::What::count, "How many GPUs the driver reports."},
-    NamedWhat{"index", Field::What::index, "NVML's index of the GPU; may change at a boot."},
+    NamedWhat{"timestamp", Field::What::timestamp, "Time of the query, in local time."},
+    NamedWhat{"count", Field::What::count, "Number of GPUs the driver reports."},
+    NamedWhat{"index", Field::What::index, "NVML index of the GPU; may change at a reboot."},
     NamedWhat{"pci.domain", Field::What::pci_domain, "PCI domain, in hex."},
     NamedWhat{"pci.bus", Field::What::pci_bus, "PCI bus, in hex."},
     NamedWhat{"pci.device", Field::What::pci_device, "PCI device, in hex."},
@@ -184,8 +184,8 @@ Result<Field> parse_field(std::string_view name) {
   for (const Renamed& spelling : kSpellings) names.push_back(spelling.from);
   const std::string_view near = nearest(name, names);
   return Error{Errc::invalid,
-               fmt::format("there is no field \"{}\"{}; `gpuyard query --list` shows all", name,
-                           near.empty() ? "" : fmt::format(", the nearest is \"{}\"", near))};
+               fmt::format("unknown field \"{}\"{}; list all fields with `gpuyard query --list`",
+                           name, near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near))};
 }
 
 Result<std::vector<Field>> parse_fields(const std::vector<std::string>& names) {

@@ -96,21 +96,20 @@ namespace {
 
 std::string advice_for(const Error& error) {
   if (!is_of_driver(error)) {
-    return "  `gpuyard serve` starts a daemon. Without --socket and GPUYARD_SOCKET the driver "
-           "itself "
-           "is asked.";
+    return "  Start a daemon with `gpuyard serve`, or omit --socket and GPUYARD_SOCKET to read "
+           "from the driver.";
   }
   if (const auto world = environment_variable("GPUYARD_SIM_WORLD"); !world.empty()) {
     return fmt::format(
-        "  GPUYARD_SIM_WORLD names the simulated world in {}; `gpuyard sim status` says whether it "
-        "runs.",
+        "  GPUYARD_SIM_WORLD points to the simulated world in {}; check that it is running with "
+        "`gpuyard sim status`.",
         world);
   }
   std::string advice = advice_on_driver(init_failure_reason(error),
                                         "--nvml PATH, or nvml under [driver] for the daemon");
   if (!advice.empty()) advice += '\n';
   return advice +
-         "`gpuyard doctor` looks closer; to look around without a GPU, try: gpuyard devices "
+         "To diagnose this: gpuyard doctor. To try gpuyard without a GPU: gpuyard devices "
          "--simulate 4";
 }
 
@@ -131,7 +130,7 @@ Result<protocol::Snapshot> look_at(Source& source, std::string_view gpus, ProbeS
                                              : no_driver(*snapshot);
   }
   if (snapshot->devices.empty()) {
-    return Error{Errc::unavailable, "the driver is loaded and reports no GPU"};
+    return Error{Errc::unavailable, "the driver is loaded but reports no GPUs"};
   }
   if (gpus.empty()) return snapshot;
   if (auto kept = keep_only(*snapshot, gpus); !kept) return std::move(kept).error();
@@ -174,7 +173,7 @@ bool is_called(const Device& device, std::string_view name) {
 
 Error nobody_called(std::string_view name, std::size_t gpus) {
   return {Errc::not_found,
-          fmt::format("there is no GPU \"{}\"; there {} {}, named by index, UUID or PCI address",
+          fmt::format("GPU \"{}\" not found; there {} {}, named by index, UUID or PCI address",
                       name, gpus == 1 ? "is" : "are", gpus)};
 }
 

@@ -82,8 +82,8 @@ bool is_of_driver(const Error&);
 // Complains, with advice on the driver if that is the cause, and with `advice` if no daemon runs;
 // returns the exit code.
 int complain_about_daemon(
-    const Error&,
-    std::string_view advice = "  `gpuyard serve` starts one; `gpuyard doctor` looks closer.");
+    const Error&, std::string_view advice =
+                      "  Start one with `gpuyard serve`, or find out more with `gpuyard doctor`.");
 
 // Complains, with advice if there is no driver; returns the exit code.
 int complain_about_source(const Error&);

@@ -29,12 +29,12 @@ Result<UniqueFd> create(const RecordVerb& verb) {
   UniqueFd file(::open(verb.file.c_str(), how, 0644));
   if (file) return file;
   if (errno == EEXIST) {
-    return Error{Errc::conflict, verb.file + " is there already; --force replaces it"};
+    return Error{Errc::conflict, verb.file + " already exists; replace it with --force"};
   }
   if (errno == ELOOP) {
     return Error{Errc::conflict, verb.file +
-                                     " is a link, which anybody may have put there; "
-                                     "name the file that it leads to"};
+                                     " is a symbolic link, which is not followed because anyone "
+                                     "may have created it; name its target instead"};
   }
   return system_error("creating " + verb.file);
 }
@@ -47,10 +47,10 @@ struct Looked {
 };
 
 void sum_up(const RecordVerb& verb, const Looked& looked) {
-  Printable text = formatted("{}: {:.1f} s in {} looks, {} bytes\n", verb.file,
+  Printable text = formatted("{}: {:.1f} s in {} samples, {} bytes\n", verb.file,
                              to_seconds(looked.length), looked.looks, looked.bytes);
-  if (looked.missed > 0) text += formatted("{} looks had no answer\n", looked.missed);
-  if (verb.file != "-") text += formatted("Play it: gpuyard replay {}\n", verb.file);
+  if (looked.missed > 0) text += formatted("{} samples failed\n", looked.missed);
+  if (verb.file != "-") text += formatted("Replay it: gpuyard replay {}\n", verb.file);
   print_error(text);
 }
 
@@ -67,10 +67,10 @@ Result<void> record(const RecordVerb& verb, Source& source, Interruptions& inter
     if (snapshot) {
       const TimePoint now = BootClock::now();
       looked.length = now - began.emplace(began.value_or(now));
-      // Whole lines, so that the file can be played whatever happens next.
+      // Whole lines, so that the file can be replayed whatever happens next.
       const auto lines = Printable::json(recorder.lines_of(*snapshot, looked.length));
       if (auto done = write_all(*file, verb.file, lines); !done) {
-        return Error(done.error()).in("what was recorded so far can be played");
+        return Error(done.error()).in("the recording ends early, but can be replayed");
       }
       looked.bytes += lines.str().size();
       ++looked.looks;
@@ -87,14 +87,18 @@ Result<void> record(const RecordVerb& verb, Source& source, Interruptions& inter
 }  // namespace
 
 Options add_record(Options program, RecordVerb& verb) {
-  const Options record = program.verb("record", "Write all readings to a file, to be replayed");
+  const Options record = program.verb("record", "Record all readings to a file");
   add_source(record, verb.source);
-  record.option("file", verb.file, "Where to; - is stdout").required().type_name("FILE");
-  record.option("--interval", verb.interval, "Time between two looks: 500ms, 2s, 1m")
+  record.option("file", verb.file, "Output file, or - for stdout").required().type_name("FILE");
+  record
+      .option("--interval", verb.interval,
+              "Time between samples, e.g. 500ms, 2s or 1m [default: 1s]")
       .type_name("TIME");
-  record.option("--for", verb.length, "End after 90s, 10m, 8h (else Ctrl-C ends it)")
+  record
+      .option("--for", verb.length,
+              "Stop after this time, e.g. 90s, 10m or 8h [default: until Ctrl-C]")
       .type_name("TIME");
-  record.flag("--force", verb.force, "Replace the file if it is there");
+  record.flag("--force", verb.force, "Replace an existing file");
   return record;
 }
 
@@ -119,16 +123,16 @@ namespace {
 void warn_of_cut(const recording::Player& player, const std::string& file) {
   if (player.cut() == 0) return;
   complain({Errc::invalid,
-            fmt::format("{}:{}: the recording breaks off in this line; it is played up to there",
+            fmt::format("{}:{}: the recording is cut off in this line; playing the part before it",
                         file, player.cut())});
 }
 
 Printable info(const recording::Player& player) {
-  Printable text = formatted("began   {}\nlength  {:.1f} s\n", player.header().began_at,
+  Printable text = formatted("start   {}\nlength  {:.1f} s\n", player.header().began_at,
                              to_seconds(player.length()));
   const auto& driver = player.header().driver;
   if (driver.driver_version) text += formatted("driver  {}\n", *driver.driver_version);
-  if (player.header().simulated) text += "the GPUs were simulated\n";
+  if (player.header().simulated) text += "simulated GPUs\n";
   for (const auto& gpu : player.gpus()) {
     text +=
         formatted("GPU {}   {}  {}\n", gpu.identity.index, gpu.identity.name, gpu.identity.uuid);
@@ -164,15 +168,17 @@ Result<recording::Replay> replay_from(const std::string& file, const std::string
 }
 
 Options add_replay(Options program, ReplayVerb& verb) {
-  const Options replay = program.verb("replay", "Show a recording as `watch` shows GPUs");
+  const Options replay = program.verb("replay", "Play back a recording, in the format of `watch`");
   const Option file =
-      replay.option("file", verb.file, "The recording").required().type_name("FILE");
+      replay.option("file", verb.file, "Recording to play").required().type_name("FILE");
   add_position(replay, "--from", verb.from, "--speed", verb.speed, file);
-  replay.option("--interval", verb.watch.interval, "Time between two looks: 500ms, 2s, 1m")
+  replay
+      .option("--interval", verb.watch.interval,
+              "Time between samples, e.g. 500ms, 2s or 1m [default: 1s]")
       .type_name("TIME");
-  replay.option("--count", verb.watch.count, "End after N looks").type_name("N");
-  const Option info = replay.flag("--info", verb.info, "Say what is in the file, and end");
-  replay.flag("--json", verb.watch.json, "Print a line of JSON for each look").excludes(info);
+  replay.option("--count", verb.watch.count, "Stop after N samples").type_name("N");
+  const Option info = replay.flag("--info", verb.info, "Describe the recording and exit");
+  replay.flag("--json", verb.watch.json, "Print one JSON object per sample").excludes(info);
   add_color(replay, verb.watch.color);
   return replay;
 }

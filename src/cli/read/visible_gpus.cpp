@@ -45,7 +45,7 @@ std::string said(std::string_view variable) {
 VisibleGpus instance_alone(std::string_view name, std::string_view variable, Boards boards) {
   const BoardName* const board = board_of_instance(name, boards);
   if (board == nullptr) {
-    return {{}, false, said(variable) + " is a MIG instance, and its GPU is not known"};
+    return {{}, false, said(variable) + " is a MIG instance whose GPU is unknown"};
   }
   return {{board->uuid},
           true,

@@ -64,9 +64,9 @@ class Complaints {
   void hear(const Source& source, const Queries& answer) {
     const bool failed = !answer;
     if (failed && !failing_) {
-      complain({Errc::unavailable, answer.error().message + "; trying again"});
+      complain({Errc::unavailable, answer.error().message + "; retrying"});
     } else if (!failed && failing_) {
-      complain({Errc::unavailable, source.name() + " is back"});
+      complain({Errc::unavailable, source.name() + " is reachable again"});
     }
     failing_ = failed;
   }
@@ -119,13 +119,13 @@ class TerminalView final : public View {
  private:
   Printable status(const Screen& screen) const {
     const std::string ends =
-        fmt::format("{}  every {}  Ctrl-C ends", source_.name(), verb_.interval);
+        fmt::format("{}  every {}  Ctrl-C quits", source_.name(), verb_.interval);
     const std::string time(last_ ? time_of_day(last_->snapshot.taken_at) : "");
     const std::string line =
         cut_to(time + (time.empty() ? "" : " UTC  ") + ends, screen.columns, screen.utf8);
     Printable out = painted(screen, Tone::faint, line) + "\n";
     if (!failure_.empty()) {
-      const std::string text = failure_ + "; trying again" + (last_ ? ". Last seen:" : "");
+      const std::string text = failure_ + "; retrying" + (last_ ? ". Last readings:" : "");
       out += paragraph(screen, Tone::bad, text);
     }
     return out;
@@ -166,15 +166,18 @@ std::unique_ptr<View> view_of(const WatchVerb& verb, const Source& source,
 }  // namespace
 
 Options add_watch(Options program, WatchVerb& verb) {
-  const Options watch = program.verb("watch", "Show the GPUs again and again");
+  const Options watch = program.verb("watch", "Show GPU readings at an interval");
   add_source(watch, verb.source);
-  watch.option("fields", verb.fields, "Show these, as `gpuyard query --list` names them")
+  watch.option("fields", verb.fields, "Fields to show; list all with `gpuyard query --list`")
       .type_name("FIELD");
-  watch.option("--interval", verb.interval, "Time between two looks: 500ms, 2s, 1m")
+  watch
+      .option("--interval", verb.interval,
+              "Time between samples, e.g. 500ms, 2s or 1m [default: 1s]")
       .type_name("TIME");
-  watch.option("--count", verb.count, "End after N looks").type_name("N");
-  add_gpus_option(watch, verb.gpus, "These GPUs only: indexes, UUIDs or PCI addresses");
-  watch.flag("--json", verb.json, "Print a line of JSON for each look");
+  watch.option("--count", verb.count, "Stop after N samples").type_name("N");
+  add_gpus_option(watch, verb.gpus,
+                  "Only these GPUs: indexes, UUIDs or PCI addresses [default: all]");
+  watch.flag("--json", verb.json, "Print one JSON object per sample");
   add_color(watch, verb.color);
   return watch;
 }

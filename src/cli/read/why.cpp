@@ -26,8 +26,8 @@ WhyAnswer answer_of(const protocol::Snapshot& snapshot) {
 Printable text_of(const protocol::Snapshot& snapshot, const Screen& screen) {
   Printable out;
   for (const protocol::Device& device : snapshot.devices) {
-    const Bottleneck found =
-        device.bottleneck.value_or(Bottleneck{.text = "was not judged yet: ask again in a second"});
+    const Bottleneck found = device.bottleneck.value_or(
+        Bottleneck{.text = "has not been assessed yet: try again in a second"});
     const bool fine = found.cause == BottleneckCause::none;
     out += paragraph(screen, fine ? Tone::faint : Tone::plain,
                      fmt::format("GPU {} {}.{}{}", device.index, found.text,
@@ -38,7 +38,8 @@ Printable text_of(const protocol::Snapshot& snapshot, const Screen& screen) {
 }
 
 int complain_about_why(const Error& error) {
-  return complain_about_daemon(error, "  `gpuyard serve` starts one, which judges from then on.");
+  return complain_about_daemon(
+      error, "  Start one with `gpuyard serve`; it looks for bottlenecks from then on.");
 }
 
 int show_now(const WhyVerb& verb, const http::Endpoint& daemon) {
@@ -66,20 +67,23 @@ int show_past(const WhyVerb& verb, const http::Endpoint& daemon) {
 }  // namespace
 
 Options add_why(Options program, WhyVerb& verb) {
-  const Options why = program.verb("why", "Show why the GPUs are slow, or were");
-  add_gpus(why, verb.gpus, "Indexes, UUIDs or PCI addresses; else all");
+  const Options why = program.verb("why", "Explain why GPUs are slow, now or in the past");
+  add_gpus(why, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses [default: all]");
   const Option since =
       why.option("--since", verb.since, "What held them back since 2h, 7d, 02:10, 2026-01-31 12:00")
           .type_name("TIME")
           .moment();
-  why.option("--until", verb.until, "The same; else now").type_name("TIME").needs(since).moment();
+  why.option("--until", verb.until, "End, in the same format [default: now]")
+      .type_name("TIME")
+      .needs(since)
+      .moment();
   add_showing(why, verb.socket, verb.json, verb.color);
   return why;
 }
 
 int run(const WhyVerb& verb) {
-  const auto daemon =
-      daemon_at(verb.socket, "only a daemon judges why GPUs are slow, and none is running here");
+  const auto daemon = daemon_at(
+      verb.socket, "finding bottlenecks needs a daemon, and none is running on this machine");
   if (!daemon) return complain_about_why(daemon.error());
   return verb.since.empty() ? show_now(verb, *daemon) : show_past(verb, *daemon);
 }

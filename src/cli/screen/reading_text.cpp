@@ -236,8 +236,8 @@ Tone health_tone(const protocol::Device& device) {
 
 std::string health_text(const protocol::Device& device) {
   if (device.condition != DeviceCondition::responsive) {
-    return printable(fmt::format("{}: {}", enum_name(device.condition),
-                                 device.why.value_or("the reason is not known")));
+    return printable(
+        fmt::format("{}: {}", enum_name(device.condition), device.why.value_or("unknown reason")));
   }
   if (device.health.value_or(Health::healthy) == Health::healthy) return "";
   return printable(

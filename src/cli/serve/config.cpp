@@ -15,19 +15,19 @@
 namespace gpuyard::cli {
 
 Options add_config(Options program, ConfigVerb& verb) {
-  const Options config = program.verb("config", "Show and check the configuration");
+  const Options config = program.verb("config", "Show or check the configuration");
   config.requires_verb();
   const auto action = [&](const char* name, ConfigVerb::Action what, const char* summary) {
     const Options sub = config.verb(name, summary).sets(verb.action, what);
-    sub.option("--config", verb.file, "Use FILE instead of the default files");
+    sub.option("--config", verb.file, "Configuration file to use instead of the default files");
     return sub;
   };
   using enum ConfigVerb::Action;
   action("init", init, "Print a commented configuration file");
-  action("print", print, "Print the configuration in force")
+  action("print", print, "Print the effective configuration")
       .flag("--json", verb.json, "Print JSON");
-  action("validate", validate, "Say whether the configuration is valid");
-  action("path", path, "Print the files that are read, in order");
+  action("validate", validate, "Check the configuration for errors");
+  action("path", path, "Print the configuration files in the order they are read");
   return config;
 }
 

@@ -24,11 +24,12 @@ constexpr Duration kPinDeadline = std::chrono::seconds(10);
 
 Printable shown_text(const std::string& url, const http::PresentedCertificate& shown) {
   return formatted(
-      "{} shows a certificate for {}, until {}, with the pin\n  {}\n`gpuyard tls show` on that "
-      "machine prints the same pin, if nobody stands in between.{}\n",
+      "{} presents a certificate for {}, valid until {}, with the pin\n  {}\nCompare it with the "
+      "pin that `gpuyard tls show` prints on that machine; if they differ, the connection may be "
+      "intercepted.{}\n",
       url, fmt::join(shown.facts.names, ", "),
       local_moment(to_rfc3339(shown.facts.not_after), wall_now()), shown.facts.pin,
-      shown.distrust.empty() ? " Somebody this machine trusts has signed it." : "");
+      shown.distrust.empty() ? " It is signed by an authority this machine trusts." : "");
 }
 
 // The pin to write down: the one that the user gave, or has seen and agreed to.
@@ -37,17 +38,17 @@ Result<std::string> agreed_pin(const HostVerb& verb, const std::string& url,
   if (!verb.pin.empty()) {
     if (verb.pin == shown.facts.pin) return verb.pin;
     return Error{Errc::denied,
-                 fmt::format("{} shows the pin {}, and not {}: somebody may stand in between, or "
-                             "the machine has a new key; ask its administrator",
+                 fmt::format("{} presents the pin {}, not {}: the connection may be intercepted, "
+                             "or the machine has a new key; ask its administrator",
                              url, shown.facts.pin, verb.pin)};
   }
   print_error(shown_text(url, shown));
   if (!can_be_asked()) {
     return Error{Errc::denied,
-                 "nobody is at a terminal to compare it; say --pin with the pin that "
-                 "`gpuyard tls show` prints there"};
+                 "cannot ask you to compare the pin without a terminal; pass the pin that `gpuyard "
+                 "tls show` prints there with --pin"};
   }
-  if (!consents("Is it the same?")) return Error{Errc::denied, "nothing was written"};
+  if (!consents("Do the pins match?")) return Error{Errc::denied, "nothing was written"};
   return shown.facts.pin;
 }
 
@@ -59,10 +60,11 @@ int add(const HostVerb& verb) {
   // Also says what is wrong with the name or with the file.
   const auto known = client::address_of(verb.name, file);
   if (known) {
-    return complain({Errc::conflict,
-                     fmt::format("{} calls {} so already; take it out of the file first, or choose "
-                                 "another name",
-                                 file, *known)});
+    return complain(
+        {Errc::conflict,
+         fmt::format(
+             "{} already uses this name for {}; remove that entry first, or choose another name",
+             file, *known)});
   }
   if (known.error().code != Errc::not_found) return complain(known.error());
   const auto shown = http::look_at(*origin, kPinDeadline);
@@ -78,7 +80,9 @@ int add(const HostVerb& verb) {
   if (!verb.token_file.empty()) {
     const std::string path = std::filesystem::absolute(verb.token_file);
     if (path.find_first_of("\"\\\n") != path.npos) {
-      return complain({Errc::invalid, "--token-file: a path without quotes and backslashes"});
+      return complain(
+          {Errc::invalid,
+           "--token-file: the path must not contain quotes, backslashes or line breaks"});
     }
     text += fmt::format("token_file = \"{}\"\n", path);
   }
@@ -86,22 +90,22 @@ int add(const HostVerb& verb) {
     return complain(made.error());
   }
   if (auto done = replace_file(file, text, 0600); !done) return complain(done.error());
-  print(formatted("{} is in {}; `gpuyard -H {} devices` asks it.\n", verb.name, file, verb.name));
+  print(formatted("{} added to {}. Try it: gpuyard -H {} devices\n", verb.name, file, verb.name));
   return 0;
 }
 
 }  // namespace
 
 Options add_named_host(Options program, HostVerb& verb) {
-  const Options host =
-      program.verb("host", "Give names to daemons of other machines").requires_verb();
-  const Options add = host.verb("add", "Show the pin of a daemon over https, and note it down");
-  add.option("name", verb.name, "As you will call it: -H NAME").type_name("NAME").required();
-  add.option("url", verb.url, "https://HOST[:PORT]; port 9411 unless said")
+  const Options host = program.verb("host", "Name remote daemons").requires_verb();
+  const Options add = host.verb("add", "Add a remote daemon over HTTPS after checking its pin");
+  add.option("name", verb.name, "Name for -H").type_name("NAME").required();
+  add.option("url", verb.url, "https://HOST[:PORT] [default port: 9411]")
       .type_name("URL")
       .required();
-  add.option("--pin", verb.pin, "Agree to this pin only, and ask nothing").type_name("PIN");
-  add.option("--token-file", verb.token_file, "File with the token to show it").type_name("FILE");
+  add.option("--pin", verb.pin, "Accept only this pin, without asking").type_name("PIN");
+  add.option("--token-file", verb.token_file, "File containing the token for this daemon")
+      .type_name("FILE");
   return host;
 }
 

@@ -95,7 +95,7 @@ Result<std::optional<recording::Replay>> replay_of(const ServeVerb& verb) {
 
 Printable no_gpu(const protocol::Snapshot& shown) {
   const std::string reason = shown.driver_error.value_or("unknown");
-  return formatted("No GPU: {}\n", reason) +
+  return formatted("No GPU found: {}\n", reason) +
          Printable::lines(advice_on_driver(reason, "--nvml PATH, or nvml under [driver]")) + "\n";
 }
 
@@ -105,16 +105,15 @@ void greet(const Snapshot& snapshot, const std::vector<std::string>& places) {
   for (const std::string& place : places) {
     if (place.starts_with("http")) {
       text += formatted(
-          "\n  REST        {0}/api/gpu/devices\n  Prometheus  {0}/metrics\n"
-          "  page        {0}/\n"
-          "  API         {0}/docs\n",
+          "\n  REST API    {0}/api/gpu/devices\n  Prometheus  {0}/metrics\n  Web page    {0}/\n  "
+          "API docs    {0}/docs\n",
           place);
     } else {
-      text += formatted("  socket      {}\n", place);
+      text += formatted("  Socket      {}\n", place);
     }
   }
   // A greeting that nobody can read is no reason to end.
-  text += "\nCtrl-C stops it.\n";
+  text += "\nPress Ctrl-C to stop.\n";
   static_cast<void>(try_print(text).ok());
 }
 
@@ -122,15 +121,21 @@ void greet(const Snapshot& snapshot, const std::vector<std::string>& places) {
 
 Options add_serve(Options program, ServeVerb& verb) {
   const Options serve = program.verb("serve", "Run the daemon in the foreground");
-  serve.option("--config", verb.config_file, "Read FILE instead of the default files");
-  serve.option("--listen", verb.listen, "Listen on ADDRESS:PORT (repeatable; port 0: any free)");
-  serve.option("--socket", verb.socket, "Unix socket of the API");
-  serve.option("--state", verb.state, "Directory for what must survive the daemon");
-  const Option nvml = serve.option("--nvml", verb.nvml, "Path of libnvidia-ml.so.1");
-  serve.option("--metrics-prefix", verb.metrics_prefix, "First word of every metric name");
+  serve.option("--config", verb.config_file,
+               "Configuration file to read instead of the default files");
+  serve.option(
+      "--listen", verb.listen,
+      "TCP address to listen on; repeatable, port 0 picks a free port [default: 127.0.0.1:9410]");
+  serve.option("--socket", verb.socket, "Unix socket to listen on");
+  serve.option("--state", verb.state, "Directory for persistent state");
+  const Option nvml =
+      serve.option("--nvml", verb.nvml, "Path of libnvidia-ml.so.1 [default: found by the loader]");
+  serve.option("--metrics-prefix", verb.metrics_prefix,
+               "Prefix of all metric names [default: gpuyard]");
   serve.option("--metrics-dialect", verb.metrics_dialect,
-               "Names of metrics: gpuyard, dcgm-4.8 or both");
-  serve.option("--log-level", verb.log_level, "debug, info, warning or error");
+               "Naming of metrics: gpuyard, dcgm-4.8 or both [default: gpuyard]");
+  serve.option("--log-level", verb.log_level,
+               "Log level: debug, info, warning or error [default: info]");
   const Option simulate = add_simulate(serve, verb.simulate).excludes(nvml);
   const Option model = add_model(serve, verb.model).needs(simulate);
   const Option load = serve
@@ -142,7 +147,7 @@ Options add_serve(Options program, ServeVerb& verb) {
   const Option speed =
       serve.option("--speed", verb.speed, "Simulated seconds in a real one, of the simulated GPUs")
           .needs(simulate);
-  serve.option("--scenario", verb.scenario, "File that says what they do and what happens to them")
+  serve.option("--scenario", verb.scenario, "Scenario file for the simulated GPUs")
       .type_name("FILE")
       .needs(simulate)
       .excludes(model)
@@ -154,7 +159,7 @@ Options add_serve(Options program, ServeVerb& verb) {
                             .excludes(simulate);
   add_position(serve, "--replay-from", verb.replay_from, "--replay-speed", verb.replay_speed,
                replay);
-  serve.flag("--greet", verb.greet, "Print the GPUs and the URLs once they are known");
+  serve.flag("--greet", verb.greet, "Print the GPUs and URLs after startup");
   return serve;
 }
 
@@ -195,13 +200,13 @@ namespace {
 // There is no option that names another socket: a key that may only run this leads to the daemon
 // and nowhere else. The kernel tells the daemon who connects, which is whom ssh has let in.
 Result<http::Endpoint> socket_to_dial(const DialStdioVerb& verb) {
-  auto daemon = daemon_at("", "no daemon runs on this machine; `gpuyard serve` starts one on it");
+  auto daemon =
+      daemon_at("", "no daemon is running on this machine; start one with `gpuyard serve`");
   if (!daemon) return daemon;
   if (daemon->kind != http::Endpoint::Kind::unix_socket) {
-    return Error{Errc::invalid,
-                 fmt::format("GPUYARD_SOCKET is {} on this machine; only over a Unix "
-                             "socket the daemon knows who asks",
-                             daemon->text())};
+    return Error{Errc::invalid, fmt::format("GPUYARD_SOCKET is {} on this machine; the daemon can "
+                                            "identify the user only over a Unix socket",
+                                            daemon->text())};
   }
   if (!verb.lease_only) return daemon;
   config::Config::Server server;
@@ -213,8 +218,9 @@ Result<http::Endpoint> socket_to_dial(const DialStdioVerb& verb) {
 
 Options add_dial_stdio(Options program, DialStdioVerb& verb) {
   const Options dial =
-      program.verb("dial-stdio", "Connect stdin and stdout to the daemon; ssh runs it for -H");
-  dial.flag("--lease-only", verb.lease_only, "To the socket on which one may lease but do no more");
+      program.verb("dial-stdio", "Relay stdin and stdout to the daemon; run by ssh for -H");
+  dial.flag("--lease-only", verb.lease_only,
+            "Connect to the socket that allows nothing beyond leasing");
   return dial;
 }
 

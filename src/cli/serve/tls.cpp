@@ -38,7 +38,7 @@ std::vector<std::string> names_of(const TlsVerb& verb) {
 int show(const TlsVerb& verb, const config::Config& config) {
   const auto pem = read_file(config.certificate_file(), kMostOfPem);
   if (!pem) {
-    return complain(pem.error(), "  `gpuyard tls init` makes a certificate.");
+    return complain(pem.error(), "  Create a certificate with `gpuyard tls init`.");
   }
   const auto facts = http::facts_in(*pem);
   if (!facts) return complain(Error(facts.error()).in(config.certificate_file()));
@@ -57,12 +57,12 @@ int show(const TlsVerb& verb, const config::Config& config) {
   }
   const WallTime now = wall_now();
   print(
-      formatted("certificate  {}\nkey          {}\nnames        {}\nvalid        {} to {}{}\n"
-                "pin          {}\nfingerprint  {}\nlistens at   {}\n",
+      formatted("certificate  {}\nkey          {}\nnames        {}\nvalid        {} to {}{}\npin   "
+                "       {}\nfingerprint  {}\nlistening    {}\n",
                 answer.certificate, answer.key, fmt::join(answer.names, ", "),
                 local_moment(answer.not_before, now), local_moment(answer.not_after, now),
                 facts->not_after <= now ? " (expired)" : "", answer.pin, answer.fingerprint,
-                answer.listen.empty() ? "nowhere: tls.listen is empty"
+                answer.listen.empty() ? "no: tls.listen is empty"
                                       : fmt::format("{}", fmt::join(answer.listen, ", "))));
   return 0;
 }
@@ -75,8 +75,8 @@ int init(const TlsVerb& verb, const config::Config& config) {
   const bool there = ::access(certificate.c_str(), F_OK) == 0;
   // Another's certificate is not ours to replace.
   if (there && !config.tls.certificate.empty()) {
-    return complain({Errc::conflict, fmt::format("{} is there, and tls.certificate names it: renew "
-                                                 "it where it comes from, or move it away",
+    return complain({Errc::conflict, fmt::format("{} already exists and is set as tls.certificate: "
+                                                 "renew it where it was issued, or move it away",
                                                  certificate)});
   }
   const auto made = http::make_self_signed(names_of(verb), wall_now(), http::kCertificateLife,
@@ -97,7 +97,7 @@ Result<void> become_owner_of(const std::string& directory) {
   if (::geteuid() != 0 || ::stat(directory.c_str(), &state) != 0 || state.st_uid == 0) return {};
   if (::setgroups(0, nullptr) != 0 || ::setegid(state.st_gid) != 0 ||
       ::seteuid(state.st_uid) != 0) {
-    return system_error("becoming the user that owns " + directory);
+    return system_error("switching to the owner of " + directory);
   }
   return {};
 }
@@ -106,19 +106,19 @@ Result<void> become_owner_of(const std::string& directory) {
 
 Options add_tls(Options program, TlsVerb& verb) {
   const Options tls =
-      program.verb("tls", "Make and show the certificate for clients on other machines")
-          .requires_verb();
+      program.verb("tls", "Create or show the TLS certificate for remote clients").requires_verb();
   const auto action = [&](TlsVerb::Action what, const char* name, const char* summary) {
     const Options sub = tls.verb(name, summary).sets(verb.action, what);
-    sub.option("--config", verb.config_file, "Read FILE instead of the default files");
-    sub.option("--state", verb.state, "The daemon's directory, if it has --state");
+    sub.option("--config", verb.config_file,
+               "Configuration file to read instead of the default files");
+    sub.option("--state", verb.state, "State directory, if the daemon runs with --state");
     sub.flag("--json", verb.json, "Print JSON");
     return sub;
   };
-  action(TlsVerb::Action::init, "init", "Make a certificate, or renew it with the same key")
-      .option("--name", verb.hosts, "Names and addresses by which clients call this machine")
+  action(TlsVerb::Action::init, "init", "Create a certificate, or renew it with the same key")
+      .option("--name", verb.hosts, "Host names and addresses that clients use for this machine")
       .type_name("NAME,...");
-  action(TlsVerb::Action::show, "show", "Show its names, its end and its pin");
+  action(TlsVerb::Action::show, "show", "Show the names, expiry and pin of the certificate");
   return tls;
 }
 

@@ -40,9 +40,8 @@ int validate(const SimVerb& verb) {
   if (!scenario) return complain(scenario.error());
   const auto last =
       scenario->timeline.empty() ? std::chrono::milliseconds{0} : scenario->timeline.back().at;
-  print(formatted("{} is valid: {} GPUs, {} things happen until {:.2f} s\n", verb.scenario,
-                  scenario->gpus, scenario->timeline.size(),
-                  std::chrono::duration<double>(last).count()));
+  print(formatted("{} is valid: {} GPUs, {} events until {:.2f} s\n", verb.scenario, scenario->gpus,
+                  scenario->timeline.size(), std::chrono::duration<double>(last).count()));
   return 0;
 }
 
@@ -67,7 +66,7 @@ int start(const SimVerb& verb) {
   const auto world = sim::start_keeper(options, sim::KeeperLifetime::independent);
   if (!world) return complain(world.error());
   print(
-      formatted("{} simulated GPUs in {} (keeper {})\nUse them with: export "
+      formatted("{} simulated GPUs in {} (simulator process {})\nTo use them: export "
                 "GPUYARD_SIM_WORLD={} LD_LIBRARY_PATH={}\n",
                 *gpus, world->directory(), world->keeper_pid(), world->directory(),
                 parent_directory(sim::nvml_path_of(world->directory()))));
@@ -77,16 +76,15 @@ int start(const SimVerb& verb) {
 // Empty if the time runs as usual.
 Printable time_text(const sim::TimeStatus& time) {
   if (time.mode == "real") return "";
-  const std::string how =
-      time.mode == "scaled" ? fmt::format("{} times as fast", time.speed) : time.mode;
-  return formatted("\ntime {}, {:.2f} s since it began", how, time.elapsed_s);
+  const std::string how = time.mode == "scaled" ? fmt::format("{}x speed", time.speed) : time.mode;
+  return formatted("\ntime {}, {:.2f} s since start", how, time.elapsed_s);
 }
 
 Printable driver_text(const sim::DriverStatus& driver) {
   if (driver.loaded && driver.session == 1 && driver.faults.empty()) return "";
   return formatted("\ndriver {}, {}{}{}", driver.version,
                    driver.loaded ? fmt::format("loaded {} times", driver.session) : "not loaded",
-                   driver.faults.empty() ? "" : "; on every GPU ", fmt::join(driver.faults, ", "));
+                   driver.faults.empty() ? "" : "; on all GPUs: ", fmt::join(driver.faults, ", "));
 }
 
 Printable status_table(const WorldStatus& status) {
@@ -112,7 +110,7 @@ Printable status_table(const WorldStatus& status) {
                {std::to_string(gpu.processes.size())},
                {fmt::format("{}", fmt::join(wrong, ", "))}});
   }
-  return formatted("world {}, keeper {}{}{}\n{}", status.directory, status.keeper_pid,
+  return formatted("world {}, simulator process {}{}{}\n{}", status.directory, status.keeper_pid,
                    time_text(status.time), driver_text(status.driver), table.text(Screen{}));
 }
 
@@ -214,12 +212,13 @@ namespace {
 constexpr int kMostTimes = 1'000'000'000;
 
 void add_broken_call(Options inject, SimVerb& verb, Option clear) {
-  const Option call =
-      inject.option("--call", verb.call, "A driver call fails or is slow (adds to its faults)");
-  inject.option("--code", verb.code, "NVML return code of that call").needs(call);
-  inject.option("--latency-ms", verb.latency_ms, "That call takes so long").needs(call);
-  inject.flag("--never-returns", verb.never_returns, "That call blocks until --clear").needs(call);
-  inject.option("--times", verb.times, "Only the first N of them in each program")
+  const Option call = inject.option(
+      "--call", verb.call, "Make a driver call fail or slow down (adds to existing faults)");
+  inject.option("--code", verb.code, "NVML code the call returns").needs(call);
+  inject.option("--latency-ms", verb.latency_ms, "Delay of the call in milliseconds").needs(call);
+  inject.flag("--never-returns", verb.never_returns, "Block the call until --clear").needs(call);
+  inject
+      .option("--times", verb.times, "Affect only the first N calls in each program [default: all]")
       .type_name("N")
       .range(1, kMostTimes)
       .needs(call);
@@ -239,15 +238,18 @@ void add_states(Options inject, SimVerb& verb, Option clear) {
     clear.excludes(state);
     return state;
   };
-  bad(inject.flag("--lost", verb.lost, "The GPU falls off the bus (adds to its faults)"));
-  bad(inject.flag("--reset-required", verb.reset_required, "Its calls fail until sim reset"));
-  bad(inject.flag("--power-brake", verb.power_brake, "The board brakes its clocks"));
-  bad(inject.option("--row-remap", verb.row_remap, "A row remapping is pending or failed"))
+  bad(inject.flag("--lost", verb.lost, "Make the GPU fall off the bus (adds to existing faults)"));
+  bad(inject.flag("--reset-required", verb.reset_required,
+                  "Make calls to the GPU fail until `sim reset`"));
+  bad(inject.flag("--power-brake", verb.power_brake,
+                  "Slow the clocks down by the hardware power brake"));
+  bad(inject.option("--row-remap", verb.row_remap, "Set row remapping to pending or failed"))
       .one_of({"pending", "failed"});
-  bad(inject.option("--fan", verb.fan, "Its fans are stuck at so many percent")).range(0, 100);
-  bad(inject.option("--pcie-generation", verb.pcie_generation, "Its link is no faster"))
+  bad(inject.option("--fan", verb.fan, "Stick the fans at this percentage")).range(0, 100);
+  bad(inject.option("--pcie-generation", verb.pcie_generation,
+                    "Limit the PCIe link to this generation"))
       .range(1, 5);
-  bad(inject.option("--pcie-width", verb.pcie_width, "Its link has no more lanes"))
+  bad(inject.option("--pcie-width", verb.pcie_width, "Limit the PCIe link to this many lanes"))
       .one_of({1, 2, 4, 8, 16});
   bad(inject.option("--nvlink-down", verb.nvlink_down, "This many of its NVLinks are down"))
       .range(1, 18);
@@ -255,85 +257,94 @@ void add_states(Options inject, SimVerb& verb, Option clear) {
 
 void add_inject(Options inject, SimVerb& verb) {
   add_gpu(inject, verb.gpu);
-  const Option clear = inject.flag("--clear", verb.clear, "The GPU has no fault any more");
+  const Option clear = inject.flag("--clear", verb.clear, "Clear all faults of the GPU");
   add_states(inject, verb, clear);
   add_broken_call(inject, verb, clear);
-  inject.option("--xid", verb.xid, "The driver reports this Xid");
-  inject.option("--ecc-corrected", verb.ecc_corrected, "So many single-bit memory errors");
-  inject.option("--ecc-uncorrected", verb.ecc_uncorrected, "So many double-bit memory errors");
+  inject.option("--xid", verb.xid, "Report this Xid error");
+  inject.option("--ecc-corrected", verb.ecc_corrected,
+                "Add N corrected (single-bit) memory errors");
+  inject.option("--ecc-uncorrected", verb.ecc_uncorrected,
+                "Add N uncorrected (double-bit) memory errors");
   inject.option("--ecc-location", verb.ecc_location,
-                "Where those are: l1_cache, l2_cache, device_memory, register_file, "
-                "texture_memory, texture_shared_memory, cbu, sram");
-  inject.option("--heat", verb.heat, "Its surroundings are so many degrees C hotter");
-  inject.option("--memory-heat", verb.memory_heat, "Its memory is so many degrees C hotter");
+                "Location of the memory errors, e.g. device_memory, l2_cache or sram [default: "
+                "device_memory]");
+  inject.option("--heat", verb.heat, "Raise the ambient temperature by this many degrees Celsius");
+  inject.option("--memory-heat", verb.memory_heat,
+                "Raise the memory temperature by this many degrees Celsius");
 }
 
 Option add_driver_version(Options sub, SimVerb& verb) {
-  return sub.option("--driver-version", verb.driver_version, "Such as 550.54.15")
+  return sub
+      .option("--driver-version", verb.driver_version, "Driver version to simulate, e.g. 550.54.15")
       .type_name("VERSION");
 }
 
 void add_process(Options verb, SimVerb& what) {
-  verb.option("--vram", what.vram, "Memory it uses, such as 10G");
-  verb.option("--load", what.process_load, "Share of the GPU's time that it asks for, 0 to 1")
+  verb.option("--vram", what.vram, "GPU memory the process uses, e.g. 10G [default: 1G]");
+  verb.option("--load", what.process_load,
+              "Share of GPU time the process uses, 0 to 1 [default: 1]")
       .range(0.0, 1.0);
-  verb.flag("--graphics", what.graphics, "It draws rather than computes");
+  verb.flag("--graphics", what.graphics, "Make it a graphics process instead of a compute process");
 }
 
 void add_run(Options run, SimVerb& verb) {
   run.option("--gpu", verb.gpu, "Index of the GPU").required();
   add_process(run, verb);
-  run.command(verb.command, "What to run, after --").required();
+  run.command(verb.command, "Command to run, after --").required();
 }
 
 void add_reset(Options reset, SimVerb& verb) {
-  reset.option("--gpu", verb.gpu_name, "Index, UUID or PCI address of the GPU, or all")
+  reset.option("--gpu", verb.gpu_name, "GPU to reset: index, UUID or PCI address, or all")
       .type_name("GPU")
       .required();
   reset.flag("--as-driver", verb.as_driver,
-             "Not while a program has the driver open, as a real driver");
+             "Fail while a program has the driver open, like a real driver");
 }
 
 void add_attach(Options attach, SimVerb& verb) {
-  const Option gpu = attach.option("--gpu", verb.attach_gpu,
-                                   "Index of the GPU (else its CUDA_VISIBLE_DEVICES says)");
+  const Option gpu =
+      attach.option("--gpu", verb.attach_gpu,
+                    "Index of the GPU [default: from the process's CUDA_VISIBLE_DEVICES]");
   const Options who = attach.alternatives("who");
-  who.option("--pid", verb.pid, "The process, until it dies").positive();
-  who.option("--synthetic", verb.synthetic,
-             "So many processes that do not exist, instead of those the GPU had")
+  who.option("--pid", verb.pid, "Process to attach, until it exits").positive();
+  who.option("--synthetic", verb.synthetic, "Replace the GPU's processes with N made-up ones")
       .needs(gpu);
   add_process(attach, verb);
 }
 
 void add_start(Options start, SimVerb& verb) {
   const Option scenario =
-      start.option("--scenario", verb.scenario, "File that says all of this, and what happens when")
+      start.option("--scenario", verb.scenario, "Scenario file with all settings and timed events")
           .type_name("FILE");
   const auto own = [&](Option option) {
     scenario.excludes(option);
     return option;
   };
-  own(start.option("--gpus", verb.gpus, "How many GPUs (8, where the model says no count)"))
+  own(start.option("--gpus", verb.gpus, "Number of GPUs [default: 8, unless --model gives counts]"))
       .range(1, kMostGpus);
   own(add_model(start, verb.model));
   own(start.option("--machine", verb.machine,
-                   "Of the machine NAME: another one's GPUs have other UUIDs and serials"))
+                   "Machine name; each name gives the GPUs different UUIDs and serial numbers"))
       .type_name("NAME");
   own(start.option("--load", verb.load,
-                   "What they do: KIND[:LOAD[:VRAM]], KIND of idle, steady, "
-                   "training, bursty, mixed"));
+                   "Workload: KIND[:LOAD[:VRAM]], with KIND idle, steady, training, bursty or "
+                   "mixed [default: mixed]"));
   const auto setters = sim::setters_names();
-  own(start.option("--setters", verb.setters,
-                   "Who may change settings: owner (and root), everyone, root, nobody"))
+  own(start.option(
+          "--setters", verb.setters,
+          "Who may change settings: owner (and root), everyone, root or nobody [default: owner]"))
       .one_of(std::vector<std::string>(setters.begin(), setters.end()));
   own(add_driver_version(start, verb));
-  own(start.option("--process-entries", verb.process_entry_bytes,
-                   "Bytes of an entry of the newest process lists; some 535 drivers have 16 or 32"))
+  own(start.option(
+          "--process-entries", verb.process_entry_bytes,
+          "Size of a process list entry in bytes; some 535 drivers use 16 or 32 [default: 24]"))
       .one_of({16, 24, 32});
-  own(start.option("--missing", verb.missing, "A function that its NVML lacks (repeatable)"))
+  own(start.option("--missing", verb.missing, "NVML function to leave out; repeatable"))
       .type_name("FUNCTION");
-  const Option speed = own(start.option("--speed", verb.speed, "Simulated seconds in a real one"));
-  own(start.flag("--stepped", verb.stepped, "Time stands still but for sim step")).excludes(speed);
+  const Option speed =
+      own(start.option("--speed", verb.speed, "Simulated seconds per real second [default: 1]"));
+  own(start.flag("--stepped", verb.stepped, "Stop time; advance it with `sim step`"))
+      .excludes(speed);
 }
 
 // `action` adds a verb below another: (parent, name, action, summary).
@@ -342,51 +353,55 @@ void add_sim_driver(Options sim, SimVerb& verb, Add&& action) {
   using enum SimVerb::Action;
   const Options driver = sim.verb("driver", "Unload, load or reload the simulated driver");
   driver.requires_verb();
-  const Options reload =
-      action(driver, "reload", driver_reload, "Every program must initialise anew");
+  const Options reload = action(driver, "reload", driver_reload,
+                                "Reload the driver; every program must initialise NVML again");
   add_driver_version(reload, verb);
-  reload.option("--for", verb.time, "It is away so long, in the world's time").type_name("TIME");
-  action(driver, "unload", driver_unload, "There is no driver");
-  add_driver_version(action(driver, "load", driver_load, "There is one again"), verb);
+  reload.option("--for", verb.time, "How long the driver stays unloaded, in simulated time")
+      .type_name("TIME");
+  action(driver, "unload", driver_unload, "Unload the driver");
+  add_driver_version(action(driver, "load", driver_load, "Load the driver again"), verb);
 }
 
 }  // namespace
 
 Options add_sim(Options program, SimVerb& verb) {
-  const Options sim = program.verb("sim", "Simulated GPUs for trying and testing");
+  const Options sim = program.verb("sim", "Simulate GPUs for trying and testing");
   sim.requires_verb();
   const auto action_of = [&](Options parent, const char* name, SimVerb::Action what,
                              const char* summary) {
     const Options sub = parent.verb(name, summary).sets(verb.action, what);
-    sub.option("--world", verb.world, "Directory of the world (or GPUYARD_SIM_WORLD)");
+    sub.option("--world", verb.world, "Directory of the simulated world [env: GPUYARD_SIM_WORLD]");
     return sub;
   };
   const auto action = [&](const char* name, SimVerb::Action what, const char* summary) {
     return action_of(sim, name, what, summary);
   };
   using enum SimVerb::Action;
-  add_start(action("start", start, "Start a world"), verb);
-  action("validate", validate, "Say whether a scenario file is valid")
-      .option("file", verb.scenario, "The scenario")
+  add_start(action("start", start, "Start a simulated world"), verb);
+  action("validate", validate, "Check a scenario file")
+      .option("file", verb.scenario, "Scenario file")
       .type_name("FILE")
       .required();
-  action("status", status, "Show a world").flag("--json", verb.json, "Print JSON");
-  action("stop", stop, "Stop a world");
-  const Options loaded = action("load", load, "Give one GPU something to do");
+  action("status", status, "Show the state of a simulated world")
+      .flag("--json", verb.json, "Print JSON");
+  action("stop", stop, "Stop a simulated world");
+  const Options loaded = action("load", load, "Set the workload of a GPU");
   add_gpu(loaded, verb.gpu);
-  loaded.option("workload", verb.load, "KIND[:LOAD[:VRAM]]").required();
-  add_run(action("run", run, "Run a command that uses one GPU"), verb);
+  loaded.option("workload", verb.load, "Workload as KIND[:LOAD[:VRAM]], e.g. training:0.9:40G")
+      .required();
+  add_run(action("run", run, "Run a command as a process on a GPU"), verb);
   add_attach(action("attach", attach, "Put a running process on a GPU"), verb);
-  add_inject(action("inject", inject, "Break one GPU"), verb);
-  add_reset(action("reset", reset, "Reset one GPU"), verb);
-  add_gpu(action("unplug", unplug, "Take one GPU away"), verb.gpu);
-  const Options plugged = action("plug", plug, "Give an unplugged GPU back");
-  plugged.option("--uuid", verb.uuid, "Which, where several are unplugged").type_name("UUID");
-  plugged.option("--index", verb.index, "Under this index; else where it was")
+  add_inject(action("inject", inject, "Inject faults into a GPU"), verb);
+  add_reset(action("reset", reset, "Reset a GPU"), verb);
+  add_gpu(action("unplug", unplug, "Unplug a GPU"), verb.gpu);
+  const Options plugged = action("plug", plug, "Plug an unplugged GPU back in");
+  plugged.option("--uuid", verb.uuid, "UUID of the GPU, if several are unplugged")
+      .type_name("UUID");
+  plugged.option("--index", verb.index, "Index for the GPU [default: its previous index]")
       .type_name("N")
       .range(0, kMostGpus - 1);
-  action("step", step, "Move a stepped world on")
-      .option("time", verb.time, "By 10ms, 10s, 2m, 1h of its time")
+  action("step", step, "Advance the time of a stepped world")
+      .option("time", verb.time, "Simulated time to advance by, e.g. 10ms, 10s, 2m or 1h")
       .required();
   add_sim_driver(sim, verb, action_of);
   return sim;

@@ -49,11 +49,10 @@ Result<sim::CallFault> broken_call_of(const SimVerb& verb) {
     for (std::size_t i = 1; i < sim::kCallCount; ++i) {
       names += (names.empty() ? "" : ", ") + std::string(sim::name_of(static_cast<sim::Call>(i)));
     }
-    return Error{Errc::invalid,
-                 "there is no driver call \"" + verb.call + "\"; there are " + names};
+    return Error{Errc::invalid, "unknown driver call \"" + verb.call + "\"; known calls: " + names};
   }
   if (!verb.code && !verb.latency_ms && !verb.never_returns) {
-    return Error{Errc::invalid, "say what is wrong with " + verb.call +
+    return Error{Errc::invalid, "no fault given for " + verb.call +
                                     ": --code CODE, --latency-ms MS or --never-returns"};
   }
   return sim::CallFault{
@@ -77,7 +76,7 @@ Result<sim::Fault> fault_of(const SimVerb& verb) {
 Result<void> inject_errors(const SimVerb& verb, bool uncorrected, std::uint32_t count) {
   const auto location = sim::ecc_location_from_name(verb.ecc_location);
   if (!location) {
-    return Error{Errc::invalid, "no memory of a GPU is called \"" + verb.ecc_location + "\""};
+    return Error{Errc::invalid, "unknown memory location \"" + verb.ecc_location + "\""};
   }
   return sim::add_ecc_errors(world_of(verb), verb.gpu,
                              {.location = *location, .uncorrected = uncorrected, .count = count});
@@ -89,7 +88,7 @@ Result<void> sim_inject(const SimVerb& verb) {
   if (says_nothing(verb)) {
     return Error{
         Errc::invalid,
-        "say what: --lost, --reset-required, --power-brake, --row-remap WHICH, "
+        "no fault given; use --lost, --reset-required, --power-brake, --row-remap WHICH, "
         "--fan PERCENT, --pcie-generation N, --pcie-width N, --nvlink-down N, --call CALL, "
         "--xid XID, "
         "--ecc-corrected N, --ecc-uncorrected N, --heat DEGREES, "
@@ -117,7 +116,8 @@ namespace {
 Result<sim::ProcessDemand> demand_of(const SimVerb& verb) {
   const auto vram = sim::parse_bytes(verb.vram);
   if (!vram) {
-    return Error{Errc::invalid, fmt::format("\"{}\" is not an amount of memory", verb.vram)};
+    return Error{Errc::invalid,
+                 fmt::format("expected an amount of memory such as 10G; got \"{}\"", verb.vram)};
   }
   return sim::ProcessDemand{
       .kind = verb.graphics ? sim::ProcessKind::graphics : sim::ProcessKind::compute,
@@ -133,10 +133,11 @@ Result<std::vector<int>> gpus_of(pid_t pid, const sim::WorldStatus& world) {
   for (const sim::GpuStatus& gpu : world.gpus) uuids.push_back(gpu.uuid);
   auto gpus = sim::visible_devices(*variable, uuids);
   if (gpus.empty()) {
-    return Error{Errc::not_found,
-                 fmt::format("CUDA_VISIBLE_DEVICES=\"{}\" of process {} shows it no GPU of this "
-                             "world; say --gpu N",
-                             *variable, pid)};
+    return Error{
+        Errc::not_found,
+        fmt::format(
+            "CUDA_VISIBLE_DEVICES=\"{}\" of process {} names no GPU of this world; use --gpu N",
+            *variable, pid)};
   }
   return gpus;
 }
@@ -161,7 +162,7 @@ Result<void> become_user_of(const SimVerb& verb) {
   const auto world = sim::world_status(world_of(verb));
   if (!world) return world.error();
   if (verb.gpu < 0 || static_cast<std::size_t>(verb.gpu) >= world->gpus.size()) {
-    return Error{Errc::not_found, fmt::format("the world has no GPU {}", verb.gpu)};
+    return Error{Errc::not_found, fmt::format("the simulated world has no GPU {}", verb.gpu)};
   }
   ::setenv("CUDA_VISIBLE_DEVICES", world->gpus[static_cast<std::size_t>(verb.gpu)].uuid.c_str(), 1);
   // An absolute path, because the command may change its directory.

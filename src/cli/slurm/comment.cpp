@@ -171,7 +171,7 @@ Result<void> write_comment(JobUse use) {
   while (true) {
     if (const auto known = ask_accounting()) {
       if (!known->comment.empty() && !known->comment.starts_with("{gpuyard:")) {
-        return Error{Errc::conflict, "it has an AdminComment already, which stays"};
+        return Error{Errc::conflict, "it already has an AdminComment, which is kept"};
       }
       // A node that has not heard of the job in time knows nothing of it.
       use.whole = use.whole && use.gpus >= known->gpus.value_or(use.gpus);
@@ -192,8 +192,8 @@ int comment(const SlurmVerb& verb) {
   const std::string job(environment_variable("SLURM_JOB_ID"));
   if (job.empty()) {
     return complain({Errc::invalid,
-                     "SLURM_JOB_ID is not set: Slurm runs this as its "
-                     "EpilogSlurmctld, see docs/slurm.md"});
+                     "SLURM_JOB_ID is not set; Slurm runs this command as its EpilogSlurmctld, see "
+                     "docs/slurm.md"});
   }
   const auto use = ask_all(verb, job);
   if (!use) {

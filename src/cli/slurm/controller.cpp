@@ -127,7 +127,7 @@ Result<NodeState> node_state_in(std::string_view text) {
                       std::string(trimmed(line.substr(kFlagsWide)))};
   });
   if (found) return *std::move(found);
-  return Error{Errc::not_found, "sinfo: knows no such node"};
+  return Error{Errc::not_found, "sinfo: unknown node"};
 }
 
 Result<NodeState> ask_node(const std::string& node) {

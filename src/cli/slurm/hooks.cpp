@@ -134,7 +134,7 @@ Result<protocol::SlurmBegun> Hook::tell_begin(const std::string& job, const JobN
   for (const std::uint32_t place : note.places) {
     if (!minors->empty() && place >= minors->size()) {
       spool_.keep({});  // Slurm's list is another by now
-      return Error{Errc::conflict, fmt::format("Slurm's list has no GPU {}", place)};
+      return Error{Errc::conflict, fmt::format("GPU {} is not in Slurm's list", place)};
     }
     // Without device files in its configuration Slurm counts as the driver does.
     const std::int64_t minor = minors->empty() ? place : (*minors)[place];
@@ -161,7 +161,7 @@ std::optional<std::string> Hook::review(const protocol::SlurmNode& node, bool an
   const Step step = step_for(*now, reason, told.refused);
   // A controller may do it after we have given up waiting: until it has answered, Slurm is asked
   // anew each time.
-  told.trouble = "Slurm has not answered";
+  told.trouble = "Slurm has not responded";
   if (step != Step::nothing) spool_.tell(told);
   Result<void> done;
   if (step == Step::drain) done = drain(node_, reason);
@@ -171,8 +171,8 @@ std::optional<std::string> Hook::review(const protocol::SlurmNode& node, bool an
   told.reason = is_ours(*now, step) ? reason : "";
   told.refused = told.refused && step == Step::nothing && !reason.empty();
   spool_.tell(told);
-  if (step == Step::drain) report(fmt::format("{} is drained: {}", node_, reason));
-  if (step == Step::resume) report(fmt::format("{} is resumed: its GPUs are well", node_));
+  if (step == Step::drain) report(fmt::format("{} drained: {}", node_, reason));
+  if (step == Step::resume) report(fmt::format("{} resumed: its GPUs are healthy", node_));
   return wrong(trouble);
 }
 
@@ -208,7 +208,7 @@ std::optional<std::string> Hook::deliver() {
     const auto note = spool_.begin_of(job);
     const auto heard = tell_begin(job, note.value_or(JobNote{}), kPatient);
     if (!heard && heard.error().code == Errc::conflict) {
-      wrong = fmt::format("job {} is not counted: {}", job, heard.error().message);
+      wrong = fmt::format("job {} not recorded: {}", job, heard.error().message);
     }
     if (!heard && is_to_be_told_again(heard.error())) continue;
     // Its epilog may have run meanwhile, and have found no lease.
@@ -247,14 +247,15 @@ void Hook::end_forgotten(const protocol::SlurmNode& node) {
 std::optional<std::string> job_of_hook() {
   std::string job = variable("SLURM_JOB_ID");
   if (!job.empty()) return job;
-  complain({Errc::invalid, "SLURM_JOB_ID is not set: Slurm runs this, see docs/slurm.md"});
+  complain({Errc::invalid, "SLURM_JOB_ID is not set; Slurm runs this command, see docs/slurm.md"});
   return std::nullopt;
 }
 
 Result<JobNote> note_of_job() {
   const auto number_of = [](const std::string& text, const char* name) -> Result<std::uint32_t> {
     if (const auto number = number_in<std::uint32_t>(text)) return *number;
-    return Error{Errc::invalid, fmt::format("{} is \"{}\", and no number", name, printable(text))};
+    return Error{Errc::invalid,
+                 fmt::format("{} is \"{}\", expected a number", name, printable(text))};
   };
   constexpr std::size_t kMostOfName = 64;
   JobNote note;
@@ -323,8 +324,8 @@ int health(const SlurmVerb& verb) {
   Hook hook(verb);
   if (hook.node().empty()) {
     return complain({Errc::invalid,
-                     "SLURMD_NODENAME is not set: Slurm runs this as its HealthCheckProgram, see "
-                     "docs/slurm.md"});
+                     "SLURMD_NODENAME is not set; Slurm runs this command as its "
+                     "HealthCheckProgram, see docs/slurm.md"});
   }
   // Slurm begins the next check though the last has not ended.
   const auto lock = hook.spool().lock(Duration::zero());
@@ -332,7 +333,7 @@ int health(const SlurmVerb& verb) {
   const auto before = hook.spool().told();
   const auto node = hook.ask(protocol::kCheckSlurm);
   if (!node) {
-    report("the node is not checked: " + node.error().message);
+    report("node not checked: " + node.error().message);
     return 0;
   }
   const auto undelivered = hook.deliver();
@@ -358,7 +359,7 @@ int begin(const SlurmVerb& verb) {
   Hook hook(verb);
   const auto note = note_of_job();
   if (!note) {
-    hook.tell_trouble(fmt::format("job {} is not counted: {}", *job, note.error().message));
+    hook.tell_trouble(fmt::format("job {} not recorded: {}", *job, note.error().message));
     return 0;
   }
   // A stored end is that of the job's previous run. It is reported first: the daemon would
@@ -372,7 +373,7 @@ int begin(const SlurmVerb& verb) {
   if (!begun && is_to_be_told_again(begun.error())) {
     hook.spool().note_begin(*job, *note);
     const std::string text =
-        fmt::format("job {} is not counted yet: {}", *job, begun.error().message);
+        fmt::format("job {} not recorded yet: {}", *job, begun.error().message);
     if (begun.error().code == Errc::conflict) {
       hook.tell_trouble(text);
     } else {
@@ -382,13 +383,13 @@ int begin(const SlurmVerb& verb) {
   }
   if (!begun || !begun->unknown.empty()) {
     hook.tell_trouble(begun
-                          ? fmt::format("job {} has /dev/nvidia{}, for which the driver has no GPU",
+                          ? fmt::format("job {} has /dev/nvidia{}, but the driver has no such GPU",
                                         *job, begun->unknown.front())
-                          : fmt::format("job {} is not counted: {}", *job, begun.error().message));
+                          : fmt::format("job {} not recorded: {}", *job, begun.error().message));
   }
   const protocol::SlurmGpu* const sick = begun ? bar_to(*begun) : nullptr;
   if (sick == nullptr) return 0;
-  report(fmt::format("job {} is not begun: {}", *job, sick_text(*sick)));
+  report(fmt::format("job {} not started: {}", *job, sick_text(*sick)));
   Told told = hook.spool().told().value_or(Told{});
   told.refused = true;
   hook.spool().tell(told);
@@ -405,9 +406,9 @@ int end(const SlurmVerb& verb) {
   const auto over = hook.ask(protocol::kEndJob, {*job});
   if (!over && client::passes(over.error())) {
     hook.spool().note_end(*job);
-    report(fmt::format("the end of job {} waits: {}", *job, over.error().message));
+    report(fmt::format("end of job {} not delivered yet: {}", *job, over.error().message));
   } else if (!over && over.error().code != Errc::not_found) {
-    hook.tell_trouble(fmt::format("job {} is not ended: {}", *job, over.error().message));
+    hook.tell_trouble(fmt::format("job {} not ended: {}", *job, over.error().message));
   } else if (over && !wait_until_gone(hook, *job).empty()) {
     review_at_once(hook);
   }

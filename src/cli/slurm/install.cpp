@@ -242,9 +242,10 @@ Checked check(std::string_view config, const Script& script, const std::string& 
     }
   }
   checked.problem =
-      values.empty() ? fmt::format("is missing{}", script.needed ? "" : "; it is for AdminComment")
-                     : fmt::format("is {}, which does not run `gpuyard slurm {}`: let it",
-                                   fmt::join(values, ", "), script.verb);
+      values.empty()
+          ? fmt::format("missing{}", script.needed ? "" : " (optional, for AdminComment)")
+          : fmt::format("is {}, which does not run `gpuyard slurm {}`: add it",
+                        fmt::join(values, ", "), script.verb);
   return checked;
 }
 
@@ -257,7 +258,7 @@ std::string value_of(std::string_view config, std::string_view key) {
 Checked check_interval(std::string_view config) {
   const std::string value = value_of(config, "HealthCheckInterval");
   if (value.empty() || value.starts_with("0 ")) {
-    return {"HealthCheckInterval=30", "is 0: no check is run"};
+    return {"HealthCheckInterval=30", "is 0, so no check runs"};
   }
   return {"HealthCheckInterval=" + value.substr(0, value.find(' ')), ""};
 }
@@ -266,11 +267,11 @@ Checked check_flags(std::string_view config) {
   const std::string value = value_of(config, "PrologFlags");
   const bool early = value.find("Alloc") != value.npos || value.find("Contain") != value.npos;
   if (early) return {"PrologFlags=" + value, ""};
-  return {"PrologFlags=Alloc", "has no Alloc: a job is only known at its first step"};
+  return {"PrologFlags=Alloc", "lacks Alloc, so a job is seen only at its first step"};
 }
 
 Printable text_of(const Checked& checked) {
-  if (checked.problem.empty()) return formatted("  {:<60} there\n", checked.line);
+  if (checked.problem.empty()) return formatted("  {:<60} ok\n", checked.line);
   return formatted("  {:<60} {}\n", checked.line, checked.problem);
 }
 
@@ -282,7 +283,7 @@ int install(const SlurmVerb& verb) {
       std::filesystem::absolute(verb.into.empty() ? kUsualPlace : std::string_view(verb.into));
   if (!verb.into.empty()) {
     if (auto written = write_scripts(directory); !written) return complain(written.error());
-    print(formatted("The hooks are in {}; every node needs them there.\n", directory));
+    print(formatted("Hooks written to {}; every node needs them there.\n", directory));
   }
   const auto config = ask_slurm({"scontrol", "show", "config"});
   std::vector<Checked> lines;
@@ -291,7 +292,7 @@ int install(const SlurmVerb& verb) {
   }
   lines.insert(lines.begin() + 1, check_interval(config ? *config : ""));
   lines.insert(lines.begin() + 2, check_flags(config ? *config : ""));
-  Printable text = "Lines of slurm.conf:\n";
+  Printable text = "Checked lines of slurm.conf:\n";
   for (const Checked& line : lines) text += text_of(line);
   const bool all = std::ranges::all_of(
       lines, [](const Checked& line) { return line.problem.empty() || !line.needed; });
@@ -299,7 +300,7 @@ int install(const SlurmVerb& verb) {
     return ::access(fmt::format("{}/{}", directory, script.name).c_str(), X_OK) == 0;
   };
   if (!all && !std::ranges::all_of(kScripts, written)) {
-    text += formatted("`gpuyard slurm install --into {}` writes the hooks that they name.\n",
+    text += formatted("To write the hooks these lines name: gpuyard slurm install --into {}\n",
                       directory);
   }
   print(text);

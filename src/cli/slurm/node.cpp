@@ -65,11 +65,11 @@ std::vector<std::string> sick_texts(const protocol::SlurmNode& node, const Minor
     std::vector<std::uint32_t> others;
     for (std::size_t i = 1; i < gpus.size(); ++i) others.push_back(gpus[i]->index);
     if (others.empty()) continue;
-    texts.back() += fmt::format(" The same on GPU {}.", fmt::join(others, ", "));
+    texts.back() += fmt::format(" The same applies to GPU {}.", fmt::join(others, ", "));
   }
   if (texts.empty()) return texts;
   const std::string rest = unknown > 0 ? fmt::format(", {} unknown", unknown) : "";
-  texts.back() += fmt::format(" ({} of {} GPUs are well{})", well, all, rest);
+  texts.back() += fmt::format(" ({} of {} GPUs are healthy{})", well, all, rest);
   return texts;
 }
 
@@ -78,17 +78,17 @@ std::vector<std::string> sick_texts(const protocol::SlurmNode& node, const Minor
 std::string reason_for(const protocol::SlurmNode& node, const Minors& minors) {
   std::vector<std::string> reasons = sick_texts(node, minors);
   if (node.driver_down && !minors.empty()) {
-    reasons.push_back("no driver: " + node.driver_error.value_or("it does not answer"));
+    reasons.push_back("no driver: " + node.driver_error.value_or("it does not respond"));
   } else if (!node.driver_error) {
     if (const auto files = missing_files(node, minors); !files.empty()) {
       reasons.push_back(
-          fmt::format("Slurm hands out {}, for which the driver has no GPU; it has {}",
+          fmt::format("Slurm allocates {}, which the driver does not have; it has {} GPUs",
                       fmt::join(files, ", "), node.gpus.size()));
     }
   }
   for (const protocol::SlurmJob& job : node.jobs) {
     if (job.left.empty() || job.draining_s.value_or(0) < to_seconds(kLeaves)) continue;
-    reasons.push_back(fmt::format("job {} of {} is over, and {}", job.job,
+    reasons.push_back(fmt::format("job {} of {} has ended, but {}", job.job,
                                   job.user.value_or(fmt::format("uid {}", job.uid)), job.left));
   }
   if (reasons.empty()) return "";

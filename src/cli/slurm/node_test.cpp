@@ -30,10 +30,11 @@ TEST(SlurmNode, AReasonNamesTheGpuWhatItHasAndWhatToDo) {
   node.gpus[2].why = "GPU 2: Xid 79.";
   node.gpus[2].advice = "Reset it.";
   EXPECT_EQ(reason_for(node, {0, 1, 2, 3}),
-            "gpuyard: GPU 2: Xid 79. Reset it. (3 of 4 GPUs are well)");
+            "gpuyard: GPU 2: Xid 79. Reset it. (3 of 4 GPUs are healthy)");
   node.gpus[3].rule = "xid-fatal";
-  EXPECT_EQ(reason_for(node, {0, 1, 2, 3}),
-            "gpuyard: GPU 2: Xid 79. Reset it. The same on GPU 3. (2 of 4 GPUs are well)");
+  EXPECT_EQ(
+      reason_for(node, {0, 1, 2, 3}),
+      "gpuyard: GPU 2: Xid 79. Reset it. The same applies to GPU 3. (2 of 4 GPUs are healthy)");
 }
 
 TEST(SlurmNode, AGpuThatSlurmDoesNotHandOutIsNoReason) {
@@ -71,7 +72,7 @@ TEST(SlurmNode, WhatAJobLeftIsAReasonOnceItHadTimeToGo) {
   EXPECT_EQ(reason_for(node, {0}), "");
   node.jobs[0].draining_s = 2.5;
   EXPECT_EQ(reason_for(node, {0}),
-            "gpuyard: job 17 of alice is over, and pid 4711 (python) still uses GPU-0");
+            "gpuyard: job 17 of alice has ended, but pid 4711 (python) still uses GPU-0");
 }
 
 TEST(SlurmNode, NobodyElsesDrainIsChangedOrUndone) {

@@ -23,10 +23,10 @@ Printable text_of(const protocol::SlurmNode& node, const Screen& screen) {
   for (const protocol::SlurmGpu& gpu : node.gpus) {
     gpus.add({{std::to_string(gpu.index)},
               {gpu.minor ? fmt::format("/dev/nvidia{}", *gpu.minor) : "-"},
-              gpu.rule ? Cell{"sick", Tone::bad} : Cell{"well", Tone::good},
+              gpu.rule ? Cell{"quarantined", Tone::bad} : Cell{"ok", Tone::good},
               {gpu.rule ? printable(gpu.why) : ""}});
   }
-  FittedTable jobs{{{"job"}, {"user"}, {"GPUs"}, {"state"}, {"left behind", false, 1}}};
+  FittedTable jobs{{{"job"}, {"user"}, {"GPUs"}, {"state"}, {"left over", false, 1}}};
   for (const protocol::SlurmJob& job : node.jobs) {
     jobs.add({{job.job},
               {printable(job.user.value_or(std::to_string(job.uid)))},
@@ -36,10 +36,10 @@ Printable text_of(const protocol::SlurmNode& node, const Screen& screen) {
   }
   Printable text = gpus.text(screen);
   if (!node.jobs.empty()) text += "\n" + jobs.text(screen);
-  text += node.observes ? Printable("\nSlurm hands out the GPUs; leases only observe.\n")
-                        : "\ngpuyard hands out the GPUs: no hook of Slurm has spoken yet.\n";
+  text += node.observes ? Printable("\nSlurm allocates the GPUs; gpuyard only observes.\n")
+                        : "\ngpuyard allocates the GPUs; no Slurm hook has run yet.\n";
   if (node.driver_error) text += formatted("No driver: {}\n", *node.driver_error);
-  if (!node.trouble.empty()) text += formatted("A hook has trouble: {}\n", node.trouble);
+  if (!node.trouble.empty()) text += formatted("Hook error: {}\n", node.trouble);
   return text;
 }
 
@@ -64,7 +64,7 @@ int forget(const SlurmVerb& verb) {
 }  // namespace
 
 Options add_slurm(Options program, SlurmVerb& verb) {
-  const Options slurm = program.verb("slurm", "Stand beside Slurm: its hooks, and what they say");
+  const Options slurm = program.verb("slurm", "Run and check the Slurm hooks");
   slurm.requires_verb();
   const auto action = [&](Action what, const char* name, const char* help) {
     return slurm.verb(name, help).sets(verb.action, what);
@@ -72,20 +72,24 @@ Options add_slurm(Options program, SlurmVerb& verb) {
   const auto hook = [&](Action what, const char* name, const char* help) {
     const Options sub = action(what, name, help);
     add_socket(sub, verb.socket);
-    sub.option("--spool", verb.spool, "Where hooks leave notes (/run/gpuyard-slurm)")
+    sub.option("--spool", verb.spool,
+               "Directory for state shared between hooks [default: /run/gpuyard-slurm]")
         .type_name("DIRECTORY");
   };
-  const Options status = action(Action::status, "status", "Show which GPUs are sick, and the jobs");
+  const Options status = action(Action::status, "status", "Show quarantined GPUs and running jobs");
   add_socket(status, verb.socket);
   status.flag("--json", verb.json, "Print JSON");
-  hook(Action::health, "health", "Drain the node if a GPU is sick; resume it afterwards");
-  hook(Action::begin, "begin", "Count the GPUs of a job as its own, from its prolog");
-  hook(Action::end, "end", "End that, from its epilog");
-  action(Action::epilog_ctld, "epilog-ctld", "Write what a job used into its AdminComment")
-      .option("--url", verb.url, "Of a node's daemon, {} for its name: https://{}:9411")
+  hook(Action::health, "health",
+       "Drain or resume the node by the health of its GPUs (HealthCheckProgram)");
+  hook(Action::begin, "begin", "Record that a job has started on its GPUs (Prolog)");
+  hook(Action::end, "end", "Record that a job has ended (Epilog)");
+  action(Action::epilog_ctld, "epilog-ctld",
+         "Write a job's GPU usage to its AdminComment (EpilogSlurmctld)")
+      .option("--url", verb.url,
+              "URL of a node's daemon, with {} for the node name, e.g. https://{}:9411")
       .type_name("URL");
-  action(Action::install, "install", "Check the lines of slurm.conf, and write the hooks")
-      .option("--into", verb.into, "Write the hooks there; else nothing is written")
+  action(Action::install, "install", "Check slurm.conf, and write the hook scripts")
+      .option("--into", verb.into, "Directory to write the hooks to [default: write nothing]")
       .type_name("DIRECTORY");
   add_socket(action(Action::forget, "forget", "Lease the GPUs again, once Slurm no longer does"),
              verb.socket);

@@ -38,10 +38,10 @@ std::string whose(const protocol::Token& token) {
 }
 
 Printable tokens_text(const protocol::Tokens& tokens, WallTime now, const Screen& screen) {
-  if (tokens.tokens.empty()) return "There are no tokens. `gpuyard token create NAME` makes one.\n";
+  if (tokens.tokens.empty()) return "No tokens. Create one with `gpuyard token create NAME`.\n";
   FittedTable table{{{"ID"},
                      {"NAME"},
-                     {"WHOSE"},
+                     {"OWNER"},
                      {"SCOPE"},
                      {"GPUS", true},
                      {"STATE"},
@@ -63,8 +63,8 @@ Printable tokens_text(const protocol::Tokens& tokens, WallTime now, const Screen
                {token.last_from.empty() ? std::string(kNothing) : printable(token.last_from)}});
     if (!good || !token.in_clear) continue;
     warnings += formatted(
-        "{} ({}) was sent without TLS at {}: others may know it. Make a new one "
-        "and `gpuyard token revoke {}`.\n",
+        "{} ({}) was sent without TLS at {} and may be known to others. Create a new one, then run "
+        "`gpuyard token revoke {}`.\n",
         printable(token.id), printable(token.name), local_moment(*token.in_clear, now),
         printable(token.id));
   }
@@ -75,7 +75,7 @@ Printable tokens_text(const protocol::Tokens& tokens, WallTime now, const Screen
 // A new file, for its user alone; never one that is there.
 Result<UniqueFd> new_secret_file(const std::string& path) {
   UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) return system_error("making " + path);
+  if (!file) return system_error("creating " + path);
   return file;
 }
 
@@ -91,7 +91,7 @@ Result<void> write_secret(const UniqueFd& file, const std::string& path, std::st
 Result<std::uint32_t> uid_of(const TokenVerb& verb) {
   if (const auto number = number_in<std::uint32_t>(verb.user)) return *number;
   if (!place_text(verb.socket).empty()) {
-    return Error{Errc::invalid, "--user: give the user's number on that machine (`id -u NAME`)"};
+    return Error{Errc::invalid, "--user: use the user's UID on that machine (`id -u NAME`)"};
   }
   return processes::look_up_uid(verb.user);
 }
@@ -135,7 +135,7 @@ int create(const TokenVerb& verb, const http::Endpoint& daemon) {
   if (!token) return complain_about_daemon(token.error());
   if (!kept) {
     const auto revoked = client::call(daemon, protocol::kRevokeToken, {token->token.id});
-    return complain(kept.error(), revoked ? "" : "  `gpuyard token revoke` takes it back.");
+    return complain(kept.error(), revoked ? "" : "  Revoke it with `gpuyard token revoke`.");
   }
   if (file) token->text.clear();
   if (verb.json) {
@@ -144,12 +144,12 @@ int create(const TokenVerb& verb, const http::Endpoint& daemon) {
   }
   // Only the token on stdout, so that $(gpuyard token create ...) is it.
   if (!file) print(formatted("{}\n", token->text));
-  print_error(formatted(
-      "{}token {} ({}), scope {}, {}{}\n", place_text(verb.socket), token->token.id,
-      printable(token->token.name), enum_name(token->token.scope),
-      token->token.expires ? "until " + local_moment(*token->token.expires, wall_now())
-                           : "for ever",
-      file ? "; it is in " + printable(verb.out) : "; it is shown this once and never again"));
+  print_error(
+      formatted("{}token {} ({}), scope {}, {}{}\n", place_text(verb.socket), token->token.id,
+                printable(token->token.name), enum_name(token->token.scope),
+                token->token.expires ? "expires " + local_moment(*token->token.expires, wall_now())
+                                     : "never expires",
+                file ? "; written to " + printable(verb.out) : "; it will not be shown again"));
   return 0;
 }
 
@@ -163,12 +163,12 @@ int show(const TokenVerb& verb, const Result<protocol::Tokens>& tokens) {
 
 int revoke(const TokenVerb& verb, const http::Endpoint& daemon) {
   if (verb.name.empty() == verb.user.empty()) {
-    return complain({Errc::invalid, "name one token by its id or name, or say --all-of USER"});
+    return complain({Errc::invalid, "give the ID or name of one token, or --user USER"});
   }
   if (!verb.name.empty())
     return show(verb, client::call(daemon, protocol::kRevokeToken, {verb.name}));
   const auto uid = uid_of(verb);
-  if (!uid) return complain(Error(uid.error()).in("--all-of"));
+  if (!uid) return complain(Error(uid.error()).in("--user"));
   return show(verb, client::call(daemon, protocol::kRevokeTokensOf, {*uid}));
 }
 
@@ -176,41 +176,45 @@ int revoke(const TokenVerb& verb, const http::Endpoint& daemon) {
 
 Options add_token(Options program, TokenVerb& verb) {
   const Options token =
-      program.verb("token", "Make, list and revoke what programs elsewhere show in place of a user")
-          .requires_verb();
+      program.verb("token", "Manage access tokens for remote programs").requires_verb();
   const auto action = [&](TokenAction what, const char* name, const char* summary) {
     const Options sub = token.verb(name, summary).sets(verb.action, what);
     add_showing(sub, verb.socket, verb.json, verb.color);
     return sub;
   };
   using enum protocol::TokenScope;
-  const Options create = action(TokenAction::create, "create", "Make a token, and show it once");
-  create.option("name", verb.name, "For people: what will use it").type_name("NAME").required();
+  const Options create = action(TokenAction::create, "create", "Create a token and print it once");
+  create.option("name", verb.name, "Name of the token, e.g. of the program that will use it")
+      .type_name("NAME")
+      .required();
   create.option("--scope", verb.scope,
                 {{"metrics", metrics},
                  {"read", read},
                  {"lease", lease},
                  {"control", control},
                  {"admin", admin}},
-                "The most that it may (read); never more than its user may");
-  add_gpus(create, verb.gpus, "Only for these GPUs: indexes, UUIDs or PCI addresses");
-  create.option("--expires", verb.expires, "After so long: 12h, 30d; or never (90d)")
+                "Highest permitted scope; never more than the user has [default: read]");
+  add_gpus(create, verb.gpus,
+           "Restrict to these GPUs: indexes, UUIDs or PCI addresses [default: all]");
+  create.option("--expires", verb.expires, "Lifetime, e.g. 12h or 30d, or never [default: 90d]")
       .type_name("TIME");
-  create.option("--out", verb.out, "Write it to this new file, which only you can read")
+  create.option("--out", verb.out, "Write the token to a new file that only you can read")
       .type_name("FILE");
-  create.flag("--service", verb.service, "No user's; it may only read (administrators)");
-  create.option("--user", verb.user, "Another user's (administrators)").type_name("USER");
-  action(TokenAction::list, "list", "Show yours, or everybody's to an administrator");
+  create.flag("--service", verb.service,
+              "Create a read-only token that belongs to no user (administrators only)");
+  create.option("--user", verb.user, "Create the token for this user (administrators only)")
+      .type_name("USER");
+  action(TokenAction::list, "list", "List your tokens; as an administrator, those of all users");
   const Options revoke =
-      action(TokenAction::revoke, "revoke", "Refuse a token from now on, and end its streams");
-  revoke.option("token", verb.name, "Its id or its name").type_name("TOKEN");
-  revoke.option("--all-of", verb.user, "All tokens of this user").type_name("USER");
+      action(TokenAction::revoke, "revoke", "Revoke a token and close its streams");
+  revoke.option("token", verb.name, "ID or name of the token").type_name("TOKEN");
+  revoke.option("--user,--all-of", verb.user, "Revoke all tokens of this user").type_name("USER");
   return token;
 }
 
 int run(const TokenVerb& verb) {
   const auto daemon =
-      daemon_at(verb.socket, "only a daemon takes tokens, and none is running here");
+      daemon_at(verb.socket, "tokens need a daemon, and none is running on this machine");
   if (!daemon) return complain_about_daemon(daemon.error());
   if (verb.action == TokenAction::create) return create(verb, *daemon);
   if (verb.action == TokenAction::revoke) return revoke(verb, *daemon);

@@ -85,24 +85,24 @@ std::string called(const Device& device) {
 }
 
 Result<Action> cap(const Model& model, const Chosen& chosen) {
-  if (chosen.device == nullptr) return Error{Errc::not_found, "no GPU is chosen"};
+  if (chosen.device == nullptr) return Error{Errc::not_found, "no GPU selected"};
   const Device& device = *chosen.device;
   const auto limit = device.readings.get(Metric::power_limit);
-  if (!limit) return Error{Errc::unsupported, called(device) + " tells no power limit"};
+  if (!limit) return Error{Errc::unsupported, called(device) + " reports no power limit"};
   Action action{Command::cap, "Cap the power of " + called(device)};
   action.subject = device.uuid;
   const double watts = static_cast<double>(*limit) / 1000;
   action.fields = {{"watts", std::to_string(std::lround(watts * kFirstCap))}, {"for", "30m"}};
-  action.about = chosen.lease != nullptr
-                     ? fmt::format("leased to {}, whose work gets slower", owner_of(*chosen.lease))
-                     : "nobody has a lease of it";
+  action.about = chosen.lease != nullptr ? fmt::format("leased to {}, whose work will run slower",
+                                                       owner_of(*chosen.lease))
+                                         : "not leased";
   const bool own = chosen.lease != nullptr && model.uid == chosen.lease->uid;
   if (!own) action.proof = std::to_string(device.index);
   return action;
 }
 
 Result<Action> cordon(const Model& model, const Chosen& chosen) {
-  if (chosen.device == nullptr) return Error{Errc::not_found, "no GPU is chosen"};
+  if (chosen.device == nullptr) return Error{Errc::not_found, "no GPU selected"};
   const Device& device = *chosen.device;
   const auto is_it = [&](const protocol::Withheld& one) {
     return one.uuid == device.uuid && one.why == "cordoned";
@@ -111,46 +111,46 @@ Result<Action> cordon(const Model& model, const Chosen& chosen) {
   action.lifts = model.news.queue && std::ranges::any_of(model.news.queue->withheld, is_it);
   action.title = (action.lifts ? "Uncordon " : "Cordon ") + called(device);
   action.subject = device.uuid;
-  action.about = action.lifts ? "it is handed out again"
-                              : "it is handed out to nobody from now on; a lease of it goes on";
+  action.about =
+      action.lifts ? "it can be leased again" : "it gets no new leases; a current lease continues";
   if (!action.lifts) action.fields = {{"reason"}};
   action.proof = std::to_string(device.index);
   return action;
 }
 
 Result<Action> acknowledge(const Chosen& chosen) {
-  if (chosen.alert == nullptr) return Error{Errc::not_found, "no alert is chosen"};
+  if (chosen.alert == nullptr) return Error{Errc::not_found, "no alert selected"};
   Action action{Command::acknowledge, fmt::format("Acknowledge alert {}", chosen.alert->number)};
-  action.about = chosen.alert->message + ": nobody is told of it again until it is over";
+  action.about = chosen.alert->message + ": no more notifications until it is resolved";
   action.subject = std::to_string(chosen.alert->number);
   action.fields = {{"note", "", true}};
   return action;
 }
 
 Result<Action> silence(const Chosen& chosen) {
-  if (chosen.alert == nullptr) return Error{Errc::not_found, "no alert is chosen"};
+  if (chosen.alert == nullptr) return Error{Errc::not_found, "no alert selected"};
   Action action{Command::silence, "Silence " + chosen.alert->rule};
   action.rule = chosen.alert->rule;
-  action.about = "nobody is told of it meanwhile";
+  action.about = "its notifications are muted during this time";
   if (chosen.alert->gpu) {
     action.subject = chosen.alert->gpu->uuid;
-    action.title += " of " + chosen.alert->gpu->uuid;
+    action.title += " on " + chosen.alert->gpu->uuid;
   }
   action.fields = {{"for", "1h"}};
   return action;
 }
 
 Result<Action> release(const Model& model, const Chosen& chosen) {
-  if (chosen.lease == nullptr) return Error{Errc::not_found, "no lease is chosen"};
+  if (chosen.lease == nullptr) return Error{Errc::not_found, "no lease selected"};
   const Lease& lease = *chosen.lease;
   const bool waits = lease.gpus.empty();
   Action action{
       Command::release,
-      fmt::format("{} of {}", waits ? "Give up the place" : "Give up the lease", owner_of(lease))};
+      fmt::format("{} of {}", waits ? "Cancel the claim" : "Release the lease", owner_of(lease))};
   action.subject = lease.id;
-  action.about =
-      waits ? fmt::format("it waits for {} GPUs", lease.wanted_gpus)
-            : fmt::format("{} GPUs are another's once its processes are gone", lease.gpus.size());
+  action.about = waits ? fmt::format("it is waiting for {} GPUs", lease.wanted_gpus)
+                       : fmt::format("{} GPUs can be leased again once its processes have exited",
+                                     lease.gpus.size());
   // On another machine nobody here knows whose it is: the daemon does, and refuses if it must.
   action.forced = model.uid && model.uid != lease.uid;
   if (action.forced) action.fields = {{"reason"}};
@@ -159,7 +159,7 @@ Result<Action> release(const Model& model, const Chosen& chosen) {
 }
 
 Result<ProcessName> name_of_chosen(const Chosen& chosen) {
-  if (chosen.process == nullptr) return Error{Errc::not_found, "no process is chosen"};
+  if (chosen.process == nullptr) return Error{Errc::not_found, "no process selected"};
   return ProcessName{chosen.process->pid, chosen.process->started_after_boot_ms,
                      chosen.process->uid};
 }
@@ -172,8 +172,8 @@ std::string described(const Process& process) {
 Result<Action> adopt(const Chosen& chosen) {
   auto process = name_of_chosen(chosen);
   if (!process) return std::move(process).error();
-  Action action{Command::adopt, fmt::format("A lease for process {}", process->pid)};
-  action.about = described(*chosen.process) + " keeps the GPUs that it uses";
+  Action action{Command::adopt, fmt::format("Lease the GPUs of process {}", process->pid)};
+  action.about = described(*chosen.process) + " gets a lease of the GPUs it uses";
   action.subject = std::to_string(process->pid);
   action.process = *process;
   return action;
@@ -182,7 +182,7 @@ Result<Action> adopt(const Chosen& chosen) {
 Result<Action> signal_to(const Model& model, const Chosen& chosen) {
   auto process = name_of_chosen(chosen);
   if (!process) return std::move(process).error();
-  Action action{Command::signal, fmt::format("A signal to process {}", process->pid)};
+  Action action{Command::signal, fmt::format("Send a signal to process {}", process->pid)};
   action.about = described(*chosen.process);
   action.subject = std::to_string(process->pid);
   action.process = *process;
@@ -192,8 +192,8 @@ Result<Action> signal_to(const Model& model, const Chosen& chosen) {
 }
 
 Result<Action> undo(const Model& model) {
-  if (model.undo.empty()) return Error{Errc::not_found, "there is nothing to take back"};
-  Action action{Command::undo, "Take the last change back"};
+  if (model.undo.empty()) return Error{Errc::not_found, "nothing to undo"};
+  Action action{Command::undo, "Undo the last change"};
   action.undoes = model.undo;
   return action;
 }
@@ -254,7 +254,7 @@ Result<Action> action_for(const Model& model, Command command) {
     case Command::undo:
       return undo(model);
     default:
-      return Error{Errc::internal, "that is no action"};
+      return Error{Errc::internal, "not an action"};
   }
 }
 

@@ -34,7 +34,7 @@ TEST(Action, OnesOwnTakesEnterAndOthersTakeTheirNumber) {
       << "alice has it, and asks";
   press_keys(model, "jj");
   EXPECT_THAT(deed(model, "p\r"), ElementsAre()) << "bob has it";
-  EXPECT_THAT(model.dialog->wrong, HasSubstr("type 2 first"));
+  EXPECT_THAT(model.dialog->wrong, HasSubstr("type 2 to confirm"));
   EXPECT_THAT(deed(model, "2\r"),
               ElementsAre("power", "GPU-00000002", "560", "--for", "30m", "--yes"));
 }

@@ -44,11 +44,11 @@ bool type(Dialog& dialog, const Stroke& stroke) {
   }
   if (stroke.what != What::enter) return false;
   for (const Field& field : action.fields) {
-    if (field.value.empty() && !field.optional) dialog.wrong = field.label + " is missing";
+    if (field.value.empty() && !field.optional) dialog.wrong = field.label + " is required";
   }
   if (dialog.wrong.empty() && dialog.proof != action.proof) {
     dialog.wrong =
-        fmt::format("type {} first: it hits others or cannot be taken back", action.proof);
+        fmt::format("type {} to confirm: this affects others or cannot be undone", action.proof);
     dialog.field = action.fields.size();
   }
   return dialog.wrong.empty();
@@ -80,15 +80,16 @@ Result<void> check_process(const ProcessName& process) {
   constexpr std::int64_t kTick = 10;  // milliseconds
   const auto ticks = process_start_time(static_cast<pid_t>(process.pid));
   if (!process.started_after_boot_ms) {
-    return Error{Errc::unsupported,
-                 fmt::format("nobody knows when process {} started, so it may be another by now",
-                             process.pid)};
+    return Error{
+        Errc::unsupported,
+        fmt::format("the start time of process {} is unknown, so its PID may have been reused",
+                    process.pid)};
   }
   if (ticks && static_cast<std::int64_t>(*ticks) * kTick == *process.started_after_boot_ms) {
     return {};
   }
   return Error{Errc::not_found,
-               fmt::format("process {} has ended, or is not one of this machine", process.pid)};
+               fmt::format("process {} has exited, or is not on this machine", process.pid)};
 }
 
 Result<void> send_signal(const ProcessName& process, const std::string& signal) {

@@ -35,10 +35,10 @@ void draw_prompt(Grid& grid, std::size_t row, const Prompt& prompt) {
                                                                     : ":gpuyard ";
   std::size_t column = grid.put(1, row, name, {Tone::strong});
   column = grid.put(column, row, prompt.text + "_");
-  const std::string_view hint =
-      prompt.what == Prompt::What::filter ? "Enter keeps it, Esc shows all"
-      : prompt.what == Prompt::What::time ? "02:10, 3h (ago), 2026-01-31T02:10:00Z"
-                                          : "Enter runs it, Esc does not";
+  const std::string_view hint = prompt.what == Prompt::What::filter ? "Enter: apply  Esc: show all"
+                                : prompt.what == Prompt::What::time
+                                    ? "02:10, 3h (ago), 2026-01-31T02:10:00Z"
+                                    : "Enter: run  Esc: cancel";
   const bool wrong = !prompt.wrong.empty();
   grid.put(column + 2, row, wrong ? prompt.wrong : hint, {wrong ? Tone::bad : Tone::faint});
 }
@@ -88,7 +88,7 @@ void draw_help(Grid& grid, Rows rows, const Model& model) {
     grid.put(1 + place / height * kColumn, rows.first + place % height, lines[i], {}, kColumn - 1);
   }
   if (lines.size() > page && rows.count() > 2) {
-    grid.put(1, rows.until - 1, "PgDn shows more", {Tone::faint});
+    grid.put(1, rows.until - 1, "PgDn: more", {Tone::faint});
   }
 }
 
@@ -140,12 +140,13 @@ void draw_dialog(Grid& grid, const Dialog& dialog, const std::string& line) {
   if (!dialog.planned.empty()) add(dialog.planned, Tone::plain);
   add("= " + line, Tone::busy);
   if (!action.proof.empty()) {
-    add(fmt::format("type {}  {}", action.proof, box(action.fields.size(), dialog.proof)),
+    add(fmt::format("type {} to confirm  {}", action.proof,
+                    box(action.fields.size(), dialog.proof)),
         Tone::warning);
   }
   if (!dialog.wrong.empty()) add(dialog.wrong, Tone::bad);
-  add(dialog.under_way ? "under way ..."
-                       : "Enter does it, Esc changes nothing, Tab next, ^Y copies",
+  add(dialog.under_way ? "in progress ..."
+                       : "Enter: apply  Esc: cancel  Tab: next field  ^Y: copy command",
       Tone::faint);
   const std::size_t height = std::min(lines.size() + 2, grid.size().rows);
   std::size_t row = grid.size().rows - height;

@@ -80,7 +80,7 @@ Plot plot_of(const protocol::HistoryColumns& charts, const protocol::HistoryColu
   }
   if (known > 0) {
     plot.summary = fmt::format("mean {:.0f}", sum / static_cast<double>(known));
-    if (least) plot.summary += fmt::format(" least {:.0f}", *least);
+    if (least) plot.summary += fmt::format(" min {:.0f}", *least);
   }
   return plot;
 }
@@ -149,10 +149,11 @@ std::size_t draw_gpu_page(Grid& grid, Rows rows, const Model& model, Charset cha
   if (chosen == nullptr || rows.count() < 2) return rows.first;
   const Device& device = *chosen;
   const Screen screen{.utf8 = charset != Charset::ascii};
-  grid.put(1, rows.first++,
-           fmt::format("GPU {} {}  {}  {}  {}", device.index, short_name(device.name), device.uuid,
-                       device.pci_address, device.health ? enum_name(*device.health) : "health ?"),
-           {health_tone(device)});
+  grid.put(
+      1, rows.first++,
+      fmt::format("GPU {} {}  {}  {}  {}", device.index, short_name(device.name), device.uuid,
+                  device.pci_address, device.health ? enum_name(*device.health) : "health unknown"),
+      {health_tone(device)});
   rows.first = draw_reason(grid, rows, model);
   const std::size_t each = charset == Charset::braille ? 2 : 1;
   const auto plots = plots_of(model, device, plot_width(grid) * each);
@@ -178,7 +179,7 @@ std::size_t draw_gpu_page(Grid& grid, Rows rows, const Model& model, Charset cha
                    value(Metric::power_limit), value(Metric::energy_total)));
   line(fmt::format("memory  {} of {}   bandwidth {}", value(Metric::memory_used),
                    value(Metric::memory_total), value(Metric::utilization_memory)));
-  line(fmt::format("heat    {} core, {} memory, slows down at {}", value(Metric::temperature_core),
+  line(fmt::format("temp    {} core, {} memory, slowdown at {}", value(Metric::temperature_core),
                    value(Metric::temperature_memory), value(Metric::temperature_slowdown)));
   line(fmt::format("clocks  SM {} of {}, memory {}", value(Metric::clock_sm),
                    value(Metric::clock_sm_max), value(Metric::clock_memory)));

@@ -79,8 +79,8 @@ void draw_heading(Grid& grid, std::size_t row, const Columns& at, Charset charse
   grid.put(at.memory, row, "   VRAM", style);
   grid.put_right(at.heat + 2, row, "C", style);
   grid.put_right(at.power + 8, row, "W/cap", style);
-  grid.put(at.who, row, "who", style);
-  grid.put_right(at.since + 5, row, "for", style);
+  grid.put(at.who, row, "user", style);
+  grid.put_right(at.since + 5, row, "held", style);
   grid.put(at.why, row, "why", style);
 }
 
@@ -130,7 +130,7 @@ void draw_line(Grid& grid, std::size_t row, const Columns& at, const Model& mode
   } else {
     const bool is_lost = device.bottleneck && device.bottleneck->cause == BottleneckCause::lost;
     grid.put(at.use, row, is_lost ? "LOST" : "----", {Tone::bad});
-    grid.put(at.past, row, device.why.value_or("it does not answer"), {Tone::bad},
+    grid.put(at.past, row, device.why.value_or("not responding"), {Tone::bad},
              at.who - at.past - 1);
   }
   grid.put(at.who, row, holder_of(model, device), {}, 8);
@@ -214,7 +214,7 @@ constexpr std::array kHeatRows = {
     HeatRow{"power", &draw_share<&power_share>},
     HeatRow{"VRAM", &draw_share<&memory_share>},
     HeatRow{"temp", &draw_heat},
-    HeatRow{"who", &draw_who},
+    HeatRow{"user", &draw_who},
     HeatRow{"why", &draw_why},
 };
 constexpr std::size_t kHeatColumn = 8;
@@ -293,7 +293,7 @@ std::string reason_of(const Device& device) {
   if (device.bottleneck && device.bottleneck->cause != BottleneckCause::none) {
     return device.bottleneck->brief;
   }
-  if (!answers(device)) return device.why.value_or("no answer");
+  if (!answers(device)) return device.why.value_or("not responding");
   return device.bottleneck ? "" : "-";
 }
 
@@ -301,7 +301,7 @@ std::size_t draw_gpus(Grid& grid, Rows rows, const Model& model, Charset charset
   const auto devices = gpus_of(model);
   const List& list = list_of(model);
   if (devices.empty() && !model.filter.empty()) {
-    grid.put(1, rows.first, "No GPU passes the filter.", {Tone::faint});
+    grid.put(1, rows.first, "No GPU matches the filter.", {Tone::faint});
     return rows.first + 1;
   }
   const auto shown = model.lists.find(Pane::processes);
@@ -327,7 +327,7 @@ std::size_t draw_reason(Grid& grid, Rows rows, const Model& model) {
   if (width < 4 || rows.count() < 4) return rows.first;
   std::string text = fmt::format("GPU {} {}.", device.index, device.bottleneck->text);
   if (!device.bottleneck->advice.empty()) text += " " + device.bottleneck->advice;
-  constexpr std::size_t kMostLines = 2;
+  constexpr std::size_t kMostLines = 3;
   const auto lines = wrapped(text, width - 2);
   for (std::size_t i = 0; i < lines.size() && i < kMostLines; ++i) {
     grid.put(1, rows.first++, lines[i], {tone_of(device)});

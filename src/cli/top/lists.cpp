@@ -67,9 +67,8 @@ std::size_t first_of(std::size_t chosen, std::size_t rows) {
 }
 
 constexpr const char* kNeedsDaemon =
-    "This needs the daemon: `gpuyard serve` starts one, and `gpuyard doctor` says why none "
-    "answers.";
-constexpr const char* kOnlyOfNow = "Of the past this is not kept; L goes to now.";
+    "This view needs a daemon: start `gpuyard serve`, or run `gpuyard doctor`.";
+constexpr const char* kOnlyOfNow = "Not recorded for the past. Press L to return to live.";
 
 struct Text {
   const char* heading;
@@ -80,13 +79,13 @@ struct Text {
 Text text_of(const Model& model) {
   switch (model.pane) {
     case Pane::queue:
-      return {"  # USER         WANTS    ABOUT          WHY", queue_rows(model.news),
+      return {"  # USER         GPUS     WAIT           REASON", queue_rows(model.news),
               model.news.queue.has_value()};
     case Pane::alerts:
-      return {"   N LEVEL    GPU RULE               STATE   SAYS", alert_rows(model.news),
+      return {"   # LEVEL    GPU RULE               STATE   MESSAGE", alert_rows(model.news),
               model.news.alerts.has_value()};
     default:
-      return {"in 7 days    GPU-HOURS       KWH   MEAN LEASES", usage_rows(model.news),
+      return {"last 7 days  GPU-HOURS       KWH   UTIL LEASES", usage_rows(model.news),
               model.news.usage.has_value()};
   }
 }
@@ -102,7 +101,7 @@ std::size_t draw_processes(Grid& grid, Rows rows, const Model& model) {
   if (all.empty()) {
     grid.put(
         1, rows.first,
-        model.filter.empty() || of_one ? "No process uses a GPU." : "No process passes the filter.",
+        model.filter.empty() || of_one ? "No GPU processes." : "No process matches the filter.",
         {Tone::faint});
     return rows.first + 1;
   }

@@ -127,11 +127,12 @@ WallTime moment_of(const Model& model) {
 }
 
 Result<void> may_change(const Model& model, Command command) {
-  if (model.readonly) return Error{Errc::denied, "--readonly: nothing is changed from here"};
+  if (model.readonly) return Error{Errc::denied, "changes are disabled by --read-only"};
   if (model.replays) return Error{Errc::denied, "a recording cannot be changed"};
-  if (model.wish.at) return Error{Errc::denied, "the past cannot be changed; L goes to now"};
+  if (model.wish.at)
+    return Error{Errc::denied, "the past cannot be changed; press L to return to live"};
   if (model.daemon.empty() && command != Command::signal) {
-    return Error{Errc::unavailable, "only a daemon changes anything; `gpuyard serve` starts one"};
+    return Error{Errc::unavailable, "changes need a daemon; start one with `gpuyard serve`"};
   }
   return {};
 }

@@ -122,7 +122,7 @@ class SourceTeller final : public Teller {
 
   Result<News> past(WallTime at) {
     if (daemon() == nullptr) {
-      return Error{Errc::unavailable, "only a daemon knows the past; `gpuyard serve` starts one"};
+      return Error{Errc::unavailable, "history needs a daemon; start one with `gpuyard serve`"};
     }
     protocol::SnapshotQuery query;
     query.at = to_rfc3339(at);
@@ -296,8 +296,8 @@ Result<std::unique_ptr<Teller>> teller_of_recording(const std::string& file, Dur
   auto player = recording::Player::open(file);
   if (!player) return std::move(player).error();
   if (from > player->length()) {
-    return Error{Errc::invalid, fmt::format("{} is {:.1f} s long; there is nothing at {:.1f} s",
-                                            file, to_seconds(player->length()), to_seconds(from))};
+    return Error{Errc::invalid, fmt::format("{} is {:.1f} s long; cannot start at {:.1f} s", file,
+                                            to_seconds(player->length()), to_seconds(from))};
   }
   return std::unique_ptr<Teller>(
       std::make_unique<RecordingTeller>(*std::move(player), from, speed));

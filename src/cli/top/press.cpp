@@ -66,7 +66,7 @@ void change_order(Model& model, std::int64_t by) {
   const auto next = static_cast<std::int64_t>(order.field) + by + fields;
   order.field = static_cast<std::size_t>(next % fields);
   model.still_until = {};
-  say(model, fmt::format("ordered by {}", kFields.at(order.field)));
+  say(model, fmt::format("sorted by {}", kFields.at(order.field)));
 }
 
 // Time.
@@ -77,7 +77,7 @@ WallTime shown_time(const Model& model) {
 }
 
 void travel(Model& model, WallTime to) {
-  if (!model.knows_past) return say(model, "only a daemon knows the past", true);
+  if (!model.knows_past) return say(model, "history needs a daemon", true);
   const bool live = !model.replays && to >= model.now;
   model.wish.at = live ? std::nullopt : std::optional(to);
 }
@@ -92,7 +92,7 @@ void travel_to_mark(Model& model, bool before) {
   for (const Mark& mark : model.news.marks) {
     if (before ? mark.at < from : (mark.at > from && !found)) found = mark.at;
   }
-  if (!found) return say(model, before ? "nothing is known before" : "nothing is known after");
+  if (!found) return say(model, before ? "no earlier event" : "no later event");
   travel(model, *found);
 }
 
@@ -112,7 +112,7 @@ Effect begin_action(Model& model, Command command) {
     return {};
   }
   if (command == Command::signal && !model.uid) {
-    say(model, fmt::format("on that machine: {}", line_of(*action, "")), true);
+    say(model, fmt::format("run it on that machine: {}", line_of(*action, "")), true);
     return {};
   }
   model.dialog = Dialog{*std::move(action)};
@@ -210,7 +210,7 @@ bool obey_rows(Model& model, Command command) {
       return true;
     case Command::freeze:
       model.frozen = !model.frozen;
-      say(model, model.frozen ? "the order stays as it is" : "the order follows the values");
+      say(model, model.frozen ? "order frozen" : "order follows the values");
       return true;
     default:
       return false;
@@ -264,7 +264,8 @@ Effect obey(Model& model, Command command, const Grid& shown) {
       return {Effect::What::copy, shown.text()};
     case Command::mouse:
       model.mouse = !model.mouse;
-      say(model, model.mouse ? "the mouse chooses rows" : "the mouse is the terminal's");
+      say(model,
+          model.mouse ? "mouse on: a click selects a row" : "mouse off: the terminal handles it");
       return {Effect::What::mouse};
     default:
       return begin_action(model, command);

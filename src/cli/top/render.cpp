@@ -70,13 +70,13 @@ std::string past_text(const Model& model) {
   if (!model.news.snapshot.past) return text;
   switch (model.news.snapshot.past->resolution) {
     case protocol::PastResolution::nothing:
-      return text + ", nothing is kept";
+      return text + ", no data";
     case protocol::PastResolution::reading:
       return text;
     case protocol::PastResolution::ten_seconds:
-      return text + ", means of 10 s";
+      return text + ", 10 s means";
     case protocol::PastResolution::minute:
-      return text + ", means of a minute";
+      return text + ", 1 min means";
   }
   return text;
 }
@@ -84,7 +84,7 @@ std::string past_text(const Model& model) {
 std::string state_of(const Model& model) {
   if (!model.failure.empty()) {
     const auto age = std::chrono::duration_cast<std::chrono::seconds>(model.now - model.news.heard);
-    return "OLD " + short_length(age.count());
+    return "STALE " + short_length(age.count());
   }
   if (model.news.at) return past_text(model);
   const std::string filter = model.filter_text.empty() ? "" : "FILTER ";
@@ -136,16 +136,16 @@ std::string plain_line(const Model& model, const Device& device) {
   const auto reading = [&](Metric metric, std::string_view unit, double part, int decimals = 0) {
     const auto value = device.readings.get(metric);
     return value ? fmt::format("{:.{}f} {}", static_cast<double>(*value) / part, decimals, unit)
-                 : std::string("not known");
+                 : std::string("unknown");
   };
   const std::string why = reason_of(device);
   const std::string who = holder_of(model, device);
-  return fmt::format("GPU {}: busy {}, power {}, {}, memory {}, {}{}", device.index,
-                     reading(Metric::utilization_gpu, "%", 1),
+  return fmt::format("GPU {}: utilisation {}, power {}, temperature {}, memory {}, {}{}",
+                     device.index, reading(Metric::utilization_gpu, "%", 1),
                      reading(Metric::power_draw, "W", 1000),
-                     reading(Metric::temperature_core, "degrees", 1),
+                     reading(Metric::temperature_core, "C", 1),
                      reading(Metric::memory_used, "GiB", 1024.0 * 1024 * 1024, 1),
-                     who == "-" ? "nobody" : who, why.empty() || why == "-" ? "" : ", " + why);
+                     who == "-" ? "no user" : who, why.empty() || why == "-" ? "" : ", " + why);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ TEST(Screen, EightGpusAndTheirProcessesFitInto80By24) {
   for (std::size_t gpu = 0; gpu < 8; ++gpu) {
     EXPECT_EQ(lines[2 + gpu].substr(1, 2), fmt::format("{:>1} ", gpu)) << lines[2 + gpu];
   }
-  EXPECT_THAT(lines[10], HasSubstr("GPU 0 is held back by its power limit"));
+  EXPECT_THAT(lines[10], HasSubstr("GPU 0 is limited by its power limit"));
   const auto processes = std::ranges::count_if(
       lines, [](const std::string& line) { return line.find("python") != line.npos; });
   EXPECT_GE(processes, 6);
@@ -79,11 +79,11 @@ TEST(Screen, DrawsTheSameTwice) {
 
 TEST(Screen, OldNewsSayHowOldAndWhy) {
   Model model = yard(2);
-  model.failure = "trying again: nobody answers at /run/gpuyard.sock";
+  model.failure = "retrying: nothing is listening at /run/gpuyard.sock";
   model.now = kNow + std::chrono::seconds(75);
   const std::string text = drawn(model, {80, 24});
-  EXPECT_THAT(text, HasSubstr("OLD 1m"));
-  EXPECT_THAT(text, HasSubstr("nobody answers"));
+  EXPECT_THAT(text, HasSubstr("STALE 1m"));
+  EXPECT_THAT(text, HasSubstr("nothing is listening"));
 }
 
 TEST(Screen, WithoutADaemonThePanesThatNeedItSayWhatStartsIt) {
@@ -93,7 +93,8 @@ TEST(Screen, WithoutADaemonThePanesThatNeedItSayWhatStartsIt) {
   model.news.alerts.reset();
   for (const Pane pane : {Pane::queue, Pane::alerts, Pane::usage}) {
     model.pane = pane;
-    EXPECT_THAT(drawn(model, {100, 24}), HasSubstr("`gpuyard serve` starts one"));
+    EXPECT_THAT(drawn(model, {80, 24}),
+                HasSubstr("start `gpuyard serve`, or run `gpuyard doctor`."));
   }
   model.pane = Pane::overview;
   EXPECT_THAT(drawn(model, {100, 24}), Not(HasSubstr("leased")));
@@ -301,8 +302,8 @@ TEST(Screen, WhatIsNotKnownOfThePastIsNoZero) {
 
 TEST(Screen, SentencesSayThatNobodyAnswers) {
   Model model = yard(2);
-  model.failure = "trying again: nobody answers";
-  EXPECT_THAT(plain_lines(model), testing::ElementsAre("trying again: nobody answers"));
+  model.failure = "retrying: nothing is listening";
+  EXPECT_THAT(plain_lines(model), testing::ElementsAre("retrying: nothing is listening"));
 }
 
 TEST(Screen, TheFootNamesTheKeysThatMeanSomethingHere) {

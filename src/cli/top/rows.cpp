@@ -143,12 +143,12 @@ std::vector<TextRow> queue_rows(const News& news) {
   std::vector<TextRow> rows;
   if (!news.queue) return rows;
   for (const Lease& lease : news.queue->waiting) rows.push_back(row_of_waiting(lease));
-  if (rows.empty()) rows.push_back({"", "Nobody waits.", Tone::faint});
+  if (rows.empty()) rows.push_back({"", "No claims are waiting.", Tone::faint});
   if (news.leases && !news.leases->leases.empty()) {
     rows.push_back({"", "leases", Tone::faint});
     for (const Lease& lease : news.leases->leases) rows.push_back(row_of_holder(lease));
   }
-  if (!news.queue->withheld.empty()) rows.push_back({"", "held back", Tone::faint});
+  if (!news.queue->withheld.empty()) rows.push_back({"", "withheld", Tone::faint});
   for (const protocol::Withheld& one : news.queue->withheld) {
     rows.push_back({fmt::format("{}{}", kOfHeldBack, one.uuid),
                     fmt::format("    GPU {}: {}", one.index, one.text), Tone::warning});
@@ -182,7 +182,7 @@ std::vector<TextRow> alert_rows(const News& news) {
     rows.push_back({"", fmt::format("     pending  {:>3} {:18} for {} of {}", index_of(one.gpu),
                                     one.rule, length_text(one.for_s), length_text(one.hold_s))});
   }
-  if (rows.empty()) rows.push_back({"", "Nothing fires.", Tone::good});
+  if (rows.empty()) rows.push_back({"", "No alerts are firing.", Tone::good});
   return rows;
 }
 

@@ -172,7 +172,7 @@ class Session {
         break;
       case Effect::What::copy:
         if (!effect.text.empty()) print(clipboard_bytes(effect.text));
-        model_.said = effect.text.empty() ? "there is nothing to copy" : "copied";
+        model_.said = effect.text.empty() ? "nothing to copy" : "copied";
         break;
       case Effect::What::mouse:
         print(model_.mouse ? Printable(kMouseOn) : kMouseOff);
@@ -223,7 +223,8 @@ class Session {
     }
     if (action.command == Command::signal) {
       const auto sent = send_signal(action.process, action.value(0));
-      const std::string text = fmt::format("SIG{} was sent to {}", action.value(0), action.subject);
+      const std::string text =
+          fmt::format("SIG{} sent to process {}", action.value(0), action.subject);
       return finish(model_, sent ? Result<std::string>(text) : sent.error());
     }
     if (running_.empty()) start(asked_of_daemon(deed_of(action)));
@@ -251,7 +252,7 @@ class Session {
     hear_outcome();
     tell_wish();
     const auto failure = shared_->failure.load();
-    model_.failure = failure ? "trying again: " + failure->message : "";
+    model_.failure = failure ? "retrying: " + failure->message : "";
     const auto news = shared_->news.load();
     if (news && news != heard_) {
       heard_ = news;
@@ -285,7 +286,7 @@ class Session {
     const auto child = spawn(plan);
     if (!child) print(formatted("gpuyard: {}\n", child.error().message));
     if (child) wait_for_verb(*child);
-    print("\nEnter goes back to top. ");
+    print("\nPress Enter to return to top. ");
     const std::array fds = {STDIN_FILENO};
     auto cause = Interruptions::Cause::time_passed;
     while (cause != Interruptions::Cause::readable && cause != Interruptions::Cause::ended) {
@@ -364,7 +365,7 @@ void tell_until_ended(Interruptions& interruptions, Teller& teller, Model model)
     if (!wait_for_tick(interruptions, next)) return;
     auto news = teller.tell(model.wish);
     model.now = wall_now();
-    model.failure = news ? "" : "trying again: " + news.error().message;
+    model.failure = news ? "" : "retrying: " + news.error().message;
     if (news) hear(model, *std::move(news));
   } while (true);
 }

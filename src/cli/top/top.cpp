@@ -33,7 +33,7 @@ Result<Look> look_of(const TopVerb& verb, const Screen& screen) {
   } else if (verb.charset == "block" || verb.charset == "ascii") {
     look.charset = verb.charset == "block" ? Charset::block : Charset::ascii;
   } else {
-    return Error{Errc::invalid, "--charset is braille, block or ascii, not " + verb.charset};
+    return Error{Errc::invalid, "--charset: expected braille, block or ascii; got " + verb.charset};
   }
   return look;
 }
@@ -48,10 +48,10 @@ Result<std::optional<Size>> size_in(const std::string& wish) {
   const auto rows = number_in<std::size_t>(text);
   if (!columns || !cross || !rows || *columns < 1 || *rows < 1 || *columns > kMost ||
       *rows > kMost) {
-    return Error{Errc::invalid,
-                 fmt::format("--size is COLUMNSxROWS, such as 80x24, of 1 to {}, not "
-                             "\"{}\"",
-                             kMost, wish)};
+    return Error{
+        Errc::invalid,
+        fmt::format("--size: expected COLUMNSxROWS, such as 80x24, each from 1 to {}; got \"{}\"",
+                    kMost, wish)};
   }
   return std::optional(Size{*columns, *rows});
 }
@@ -67,8 +67,9 @@ Result<void> begin(Model& model, const TopVerb& verb) {
   if (!verb.pane.empty()) {
     const auto pane = enum_from_name<Pane>(verb.pane);
     if (!pane || *pane == Pane::help) {
-      return Error{Errc::invalid,
-                   "--pane is overview, gpu, processes, queue, alerts or usage, not " + verb.pane};
+      return Error{
+          Errc::invalid,
+          "--pane: expected overview, gpu, processes, queue, alerts or usage; got " + verb.pane};
     }
     model.pane = model.wish.pane = *pane;
   }
@@ -133,31 +134,36 @@ void introduce(Model& model, const TopVerb& verb, const Teller& teller) {
 }  // namespace
 
 Options add_top(Options program, TopVerb& verb) {
-  const Options top = program.verb("top", "Show everything on one screen, for as long as you like");
+  const Options top =
+      program.verb("top", "Show a live dashboard of GPUs, processes, leases and alerts");
   add_source(top, verb.source);
-  top.flag("--once", verb.once, "Print one screen as text, and end");
-  top.flag("--plain", verb.plain, "Print sentences instead of a screen, and then what changes");
-  top.flag("--readonly", verb.readonly, "Never change anything");
-  top.option("--pane", verb.pane, "Begin with: overview, gpu, processes, queue, alerts, usage")
+  top.flag("--once", verb.once, "Print one screen as text and exit");
+  top.flag("--plain", verb.plain, "Print the state as lines of text, then only changes");
+  top.flag("--read-only,--readonly", verb.readonly, "Disable all actions that change something");
+  top.option("--pane", verb.pane,
+             "Pane to open: overview, gpu, processes, queue, alerts or usage [default: overview]")
       .type_name("PANE");
-  top.option("--gpu", verb.gpu, "Begin at this GPU: index, UUID or PCI address").type_name("GPU");
-  top.option("--filter", verb.filter, "Only rows such as: temp>80 & user==alice")
+  top.option("--gpu", verb.gpu, "GPU to select: index, UUID or PCI address").type_name("GPU");
+  top.option("--filter", verb.filter, "Only rows that match a filter, e.g. 'temp>80 & user==alice'")
       .type_name("FILTER");
-  top.option("--at", verb.at, "Begin in the past: 02:10, 3h; or so far into the recording")
+  top.option("--at", verb.at,
+             "Start at a past time, e.g. 02:10 or 3h (ago), or this far into the recording")
       .type_name("TIME");
   const Option replay =
       top.option("--replay", verb.replay, "Show a recording instead of GPUs").type_name("FILE");
   for (const char* other : {"--socket", "--local", "--nvml", "--simulate"}) {
     replay.excludes(top.find(other));
   }
-  top.option("--speed", verb.speed, "Play the recording so fast (1)")
+  top.option("--speed", verb.speed, "Playback speed factor, 0.01 to 1000 [default: 1]")
       .type_name("FACTOR")
       .range(recording::kSlowest, recording::kFastest)
       .needs(replay);
-  top.option("--size", verb.size, "Draw for so large a screen: 120x40").type_name("WxH");
-  top.option("--charset", verb.charset, "Draw with these signs: braille, block or ascii")
+  top.option("--size", verb.size, "Screen size to draw, e.g. 120x40 [default: the terminal's]")
+      .type_name("WxH");
+  top.option("--charset", verb.charset,
+             "Drawing characters: braille, block or ascii [default: by locale]")
       .type_name("SIGNS");
-  top.flag("--no-mouse", verb.no_mouse, "Leave the mouse to the terminal");
+  top.flag("--no-mouse", verb.no_mouse, "Do not use the mouse");
   add_color(top, verb.color);
   return top;
 }
@@ -172,8 +178,8 @@ int run(const TopVerb& verb) {
   const bool interactive = screen.terminal && ::isatty(STDIN_FILENO) == 1;
   if (!verb.once && !verb.plain && !interactive) {
     return complain({Errc::invalid,
-                     "top draws on a terminal, and this is none; `gpuyard top --once` "
-                     "prints one screen, `gpuyard top --plain` prints lines"});
+                     "top needs a terminal; to print one screen, use `gpuyard top --once`, to "
+                     "print lines, `gpuyard top --plain`"});
   }
   Model model;
   if (const auto begun = begin(model, verb); !begun) return complain(begun.error());
