@@ -196,7 +196,7 @@ class Picture:
 
 
 # A key, and words that the other's pane has not.
-KEYS = ((b"3", "Nobody waits."), (b"2", "COMMAND"))
+KEYS = ((b"3", "No claims are waiting."), (b"2", "COMMAND"))
 
 
 def key_latencies(yard, environment, keys):

@@ -241,7 +241,7 @@ def guesses(yard, board):
     board.note(f"{count} wrong tokens of one address", f"401: {statuses.count(401)}, 429: {statuses.count(429)}",
                len(statuses) == count and set(statuses) <= {401, 429})
     healthy.judge(board, "wrong tokens", 50)
-    lines = yard.local("audit", "--limit", "1000").count("showing a token")
+    lines = yard.local("audit", "--limit", "1000").count("invalid token")
     board.note("lines in the audit of all these", str(lines), 1 <= lines <= 70, "70 an hour")
     timing(yard, board)
 

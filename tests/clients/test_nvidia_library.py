@@ -186,7 +186,7 @@ def library(request):
 def assert_says_what_to_do(done, command):
     assert done.returncode == 5, (command, done)
     assert "Driver Not Loaded\n" in done.stderr, (command, done.stderr)
-    assert "`modprobe nvidia` loads it" in done.stderr, (command, done.stderr)
+    assert "Load it with `modprobe nvidia`" in done.stderr, (command, done.stderr)
     assert "gpuyard serve" not in done.stderr, (command, "a daemon would not help", done.stderr)
 
 
@@ -234,11 +234,11 @@ def test_doctor_knows_why_no_driver_is_loaded(call, library):
            if (place / "vendor").read_text().startswith("0x10de")
            and (place / "class").read_text().startswith("0x03")]
     if "KUBERNETES_SERVICE_HOST" in os.environ or any(map(os.path.exists, marks)):
-        assert "give it the GPUs" in said["advice"][0]
+        assert "has no access to the GPUs" in said["advice"][0]
     elif pci:
         assert "modprobe nvidia" in said["advice"][0]
     else:
-        assert "There is no NVIDIA GPU on the PCI bus" in said["advice"][0]
+        assert "No NVIDIA GPU found on the PCI bus" in said["advice"][0]
     assert "--simulate" in said["advice"][1]
 
 

@@ -91,7 +91,7 @@ class Rounds:
                              "CUDA_VISIBLE_DEVICES")
         if done.returncode == 0:
             return set(done.stdout.strip().split(","))
-        never = done.returncode == 2 and "could ever serve" in done.stderr
+        never = done.returncode == 2 and "could ever satisfy" in done.stderr
         assert done.returncode == NOWHERE or never, f"{node.name}: run {wish}: {done}"
         return None
 

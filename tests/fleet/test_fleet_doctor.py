@@ -80,7 +80,7 @@ def test_a_gpu_that_two_machines_list_is_shown_once(fleet):
 
 def test_a_machine_that_does_not_answer(fleet):
     with fleet.nodes[4].killed_daemon():
-        finds(fleet, "unreachable", ["n5"], "nothing answers")
+        finds(fleet, "unreachable", ["n5"], "nothing is listening")
     with fleet.nodes[4].stopped_daemon():
         finds(fleet, "unreachable", ["n5"], "in time")
 

@@ -78,7 +78,7 @@ def test_no_machine_at_all_is_an_error_with_what_to_do(fleet):
         assert done.returncode == 2 and not done.stdout, done
         for word in ("--hosts", "GPUYARD_HOSTS", "hosts.toml"):
             assert word in done.stderr, done.stderr
-    refused(fleet, ",", "names no host")
+    refused(fleet, ",", "--hosts is empty")
 
 
 def test_what_is_no_host_is_refused_before_any_is_asked(fleet):
@@ -92,7 +92,7 @@ def test_what_is_no_host_is_refused_before_any_is_asked(fleet):
 def test_a_name_that_nobody_knows_is_named_and_the_others_answer(fleet):
     answer = view(fleet, "--hosts", "n1,nobody,n2")
     assert answered(answer) == ["n1", "n2"]
-    assert "there is no such host" in problems(answer)["nobody"]
+    assert "unknown host" in problems(answer)["nobody"]
 
 
 # What Prometheus reads.
@@ -121,7 +121,7 @@ def test_http_sd(fleet, lab):
         assert answered(answer) == expected, problems(answer)
         refused(fleet, f"http_sd:{url}/gone", "status 404", code=5)
         for path in ("object", "html"):
-            refused(fleet, f"http_sd:{url}/{path}", "no list of targets", code=5)
+            refused(fleet, f"http_sd:{url}/{path}", "is not a Prometheus target list", code=5)
         refused(fleet, f"http_sd:{url}/empty", "no machine")
     refused(fleet, f"http_sd:{url}/gone", "Connection refused", code=5)
 
@@ -145,13 +145,13 @@ def test_dns_leads_to_ssh_or_to_https(fleet, lab):
         assert asked(fleet, "dns:_ssh._tcp.lab") == ["n1", "n2"]
         answer = view(fleet, "--hosts", "dns:_gpuyard._tcp.lab")
         assert answered(answer) == ["n3.lab"] and answer["hosts"][0]["url"] == "https://n3.lab:9411"
-        refused(fleet, "dns:_none._tcp.lab", "no SRV record", code=5)
+        refused(fleet, "dns:_none._tcp.lab", "no DNS SRV record", code=5)
 
 
 def test_a_server_of_dns_that_says_nothing_is_given_up(fleet, lab):
     with lab.dns(None):
         began = time.monotonic()
-        refused(fleet, "dns:_gpuyard._tcp.lab", "_gpuyard._tcp.lab", "does not answer", code=5)
+        refused(fleet, "dns:_gpuyard._tcp.lab", "_gpuyard._tcp.lab", "does not respond", code=5)
         assert time.monotonic() - began < 8
 
 

@@ -45,9 +45,9 @@ def test_all_views_share_the_connections(fleet):
 def test_hang_up_ends_them_and_says_how_many(fleet, folder, record_property):
     record_property("contract", "F2")
     view(fleet)
-    assert fleet.must("fleet", "hang-up").startswith("8 connections ended")
+    assert fleet.must("fleet", "hang-up").startswith("8 connections closed")
     assert not fleet.ssh_processes() and not os.listdir(folder)
-    assert fleet.must("fleet", "hang-up").startswith("0 connections ended")
+    assert fleet.must("fleet", "hang-up").startswith("0 connections closed")
 
 
 def test_no_master_leaves_no_ssh(fleet, folder):
@@ -112,7 +112,7 @@ def test_a_runtime_directory_that_is_missing_or_too_long_is_done_without(fleet, 
     for _ in range(2):
         assert answered(view(fleet, XDG_RUNTIME_DIR=where)) == names(fleet)
     assert logins(fleet) == [count + 1 for count in before] and len(os.listdir(own_tmp)) == 8
-    assert fleet.must("fleet", "hang-up", XDG_RUNTIME_DIR=where).startswith("8 connections ended")
+    assert fleet.must("fleet", "hang-up", XDG_RUNTIME_DIR=where).startswith("8 connections closed")
 
 
 def test_a_socket_whose_master_was_killed_is_no_trouble_and_goes(fleet, folder):
@@ -125,7 +125,7 @@ def test_a_socket_whose_master_was_killed_is_no_trouble_and_goes(fleet, folder):
     for pid in fleet.ssh_masters():
         os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not fleet.ssh_processes(), "the masters to end")
-    assert fleet.must("fleet", "hang-up").startswith("0 connections ended")
+    assert fleet.must("fleet", "hang-up").startswith("0 connections closed")
     assert not os.listdir(folder)
 
 
@@ -139,8 +139,8 @@ def test_a_master_that_is_stopped_is_named_and_the_others_end(fleet, folder):
         began = time.monotonic()
         done = fleet.go("fleet", "hang-up")
         assert time.monotonic() - began < 15 and done.returncode == 5, done
-        assert done.stdout.startswith("7 connections ended")
-        assert f"{folder}"[-20:] in done.stderr and "did not end" in done.stderr
+        assert done.stdout.startswith("7 connections closed")
+        assert f"{folder}"[-20:] in done.stderr and "did not close" in done.stderr
         assert fleet.ssh_masters() == [stopped]
     finally:
         os.kill(stopped, signal.SIGCONT)

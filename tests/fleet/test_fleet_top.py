@@ -82,7 +82,7 @@ def test_s_changes_the_order(fleet, top):
     wait_until(lambda: order(screen) == [node.name for node in fleet.nodes], "the order of their names")
     wait_until(lambda: re.search(r"n2 +4 +1 ", screen.text()), "the lease to be seen")
     screen.press(b"s")
-    screen.wait_for("free first")
+    screen.wait_for("most free")
     wait_until(lambda: order(screen)[-1] == "n2", lambda: f"n2 to be last: {screen.text()}")
     for words in ("power", "hottest", "alerts", "as named"):
         screen.press(b"s")
@@ -145,8 +145,8 @@ def test_a_machine_that_stops_is_named_and_its_last_word_is_kept(fleet, top):
     screen = top()
     n3, n4 = fleet.nodes[2:4]
     with n3.stopped_daemon():
-        screen.wait_for("n3: last heard of")
-        wait_until(lambda: re.search(r"n3: last heard of [4-9] ?s ago: no answer", screen.text()),
+        screen.wait_for("n3: last answer")
+        wait_until(lambda: re.search(r"n3: last answer [4-9] ?s ago: no response", screen.text()),
                    lambda: f"how long ago: {screen.text()}")
         assert " 4 " in screen.row("n3")
         n4.world.load(0, "steady:0.6")
@@ -166,7 +166,7 @@ def test_a_machine_that_never_answered_is_named(fleet):
     with fleet.nodes[7].killed_daemon():
         screen = FleetTerminal(fleet)
         try:
-            screen.wait_for("n8: has not answered yet: ")
+            screen.wait_for("n8: no answer yet: ")
             screen.wait_for("7 machines")
             screen.press(b"q")
             assert screen.ended() == 0

@@ -64,28 +64,28 @@ def test_what_is_wrong_with_an_sshd(fleet, node):
     with node.sshd_banner(200_000):
         fleet.must("devices", "-H", "n1")
     with node.sshd_banner(300_000):
-        fails(fleet, 5, "ssh has failed")
+        fails(fleet, 5, "ssh failed")
     with node.silent_sshd():  # 10 s
         fails(fleet, 5, "timed out during banner exchange")
 
 
 def test_what_is_wrong_with_a_program_or_a_daemon(fleet, node):
     with node.no_gpuyard():
-        fails(fleet, 5, "it has no gpuyard")
+        fails(fleet, 5, "gpuyard was not found there")
     with node.half_an_answer(hangs=False):
-        fails(fleet, 5, "the connection has ended")
+        fails(fleet, 5, "the connection was closed")
     for fault in (node.half_an_answer, node.stopped_daemon):
         with fault():
-            fails(fleet, 5, "no answer")
+            fails(fleet, 5, "no response")
     with node.killed_daemon():
-        fails(fleet, 5, "nothing answers")
+        fails(fleet, 5, "nothing is listening")
     with node.big_banner(50_000):
         fleet.must("devices", "-H", "n1")
     with node.big_banner():
         assert "without a greeting" in fleet.go("devices", "-H", "n1").stderr
     with node.older_daemon("/api/gpu/queue", "/api/gpu/leases/"):
         fleet.must("devices", "-H", "n1")
-        assert "there is no /api/gpu/older/api/gpu/queue" in fleet.go("queue", "-H", "n1").stderr
+        assert "/api/gpu/older/api/gpu/queue not found" in fleet.go("queue", "-H", "n1").stderr
 
 
 def test_what_is_wrong_with_a_link(fleet, node):

@@ -70,10 +70,10 @@ def test_installed_it_is_ready_before_apt_is_done(machine, deb, figure, record_p
     figure("install to READY, seconds", f"{time.monotonic() - began:.2f}")
     assert machine.shown("StatusText") == "no GPU: NVML Shared Library Not Found"
     assert answers(machine, "/ready")[0] == 503, "it says so, and serves"
-    assert "no Xids from the kernel's log" not in machine.must("journalctl", "-u", "gpuyard"), \
+    assert "no Xids from the kernel log" not in machine.must("journalctl", "-u", "gpuyard"), \
         "it may read /dev/kmsg"
     doctor = machine.go("gpuyard", "doctor").stdout
-    assert "the daemon's user is _gpuyard" in doctor and "without CAP" not in doctor
+    assert "the daemon runs without root as _gpuyard" in doctor and "missing CAP" not in doctor
     assert "NVML Shared Library Not Found" in doctor and "{" not in doctor, doctor
 
 
@@ -103,7 +103,7 @@ def test_it_serves_users_and_those_of_the_group_may_set(machine, record_property
     machine.write("/etc/gpuyard/alerts.toml", ALERTS)
     machine.must("systemctl", "daemon-reload")
     machine.must("systemctl", "restart", "gpuyard")
-    assert machine.shown("StatusText") == "watches 8 GPUs"
+    assert machine.shown("StatusText") == "monitoring 8 GPUs"
     ready(machine)
     assert len(json.loads(machine.must("gpuyard", "devices", "--json", user="alice"))["devices"]) == 8
     refused = machine.go("gpuyard", "power", "0", "300", "--yes", user="alice")
@@ -226,7 +226,7 @@ def test_it_is_little_exposed_and_less_so_if_it_only_watches(machine, figure, re
     ready(machine)
     assert int(status_of(machine, machine.shown("MainPID"), "CapEff"), 16) == 0
     assert len(json.loads(machine.must("gpuyard", "devices", "--json", user="alice"))["devices"]) == 8
-    assert "without CAP_SYS_ADMIN" in machine.must("gpuyard", "doctor")
+    assert "missing CAP_SYS_ADMIN" in machine.must("gpuyard", "doctor")
     only_watching = exposure(machine)
     figure("systemd-analyze security: as shipped, readonly", f"{whole}, {only_watching}")
     assert whole <= 3.2 and only_watching <= 2.3
@@ -260,7 +260,7 @@ def test_removed_it_names_what_is_held_and_purged_it_leaves_nothing(machine, rec
     record_property("contract", "P1")
     held = leases(machine)
     removed = machine.go("env", "GPUYARD_HOST=https://127.0.0.1:1", "dpkg", "-r", "gpuyard")
-    assert removed.returncode == 0 and "these leases are kept" in removed.stderr, removed
+    assert removed.returncode == 0 and "these leases stay stored" in removed.stderr, removed
     assert any(lease[:8] in removed.stderr for lease in held), removed.stderr
     assert machine.go("test", "-d", "/var/lib/gpuyard").returncode == 0
     # What the tests wrote there is not the package's.

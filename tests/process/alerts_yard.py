@@ -67,7 +67,7 @@ class AlertsYard:
 
         def said():
             new = self.daemon.log()[before:]
-            return ("read again:" in new or "stays as it is:" in new) and new
+            return ("configuration reloaded:" in new or "configuration not reloaded:" in new) and new
         return wait_until(said, "the new rules to be read")
 
     def go(self, *arguments):

@@ -87,7 +87,7 @@ def test_the_line_of_an_nvlink_error_says_whether_it_is_fatal(start):
                                          "RLW_SRC_TRACK Nonfatal XC1 i0 Link 17"))
     fatal = wait_for(yard, "xid-declared-fatal", 0)
     assert fatal["severity"] == 90
-    assert fatal["message"] == ("GPU 0: Xid 149. An error of an NVLink, in its network interface (NETIR). "
+    assert fatal["message"] == ("GPU 0: Xid 149. An NVLink error in the network interface (NETIR). "
                                 "(NETIR_LINK_DOWN Fatal XC0 i0 Link 14)")
     warning = wait_for(yard, "xid-nvlink", 1)
     assert warning["severity"] == 45
@@ -109,7 +109,7 @@ def test_a_corrupted_inforom_has_its_own_alert_and_a_refusal_is_no_hang(tmp_path
     found = wait_until(lambda: expected <= set(alerts()) and alerts(), f"{expected}")
     assert set(found) == expected
     assert "RMA" in found[("inforom-corrupted", 0)]["advice"]
-    assert found[("gpu-unreadable", 2)]["message"] == "The driver gives no reading of GPU 2: Unknown Error"
+    assert found[("gpu-unreadable", 2)]["message"] == "The driver reports no readings for GPU 2: Unknown Error"
     assert found[("gpu-unreadable", 0)]["message"].endswith(": Corrupted infoROM")
     assert "hangs" not in found[("gpu-unreadable", 2)]["advice"]
 
@@ -170,6 +170,6 @@ def test_a_proxy_of_the_environment_that_is_not_used_is_named(tmp_path, daemon, 
     yard = daemon("--simulate", "1", "--config", str(config), https_proxy="http://127.0.0.1:9")
     ended = run("alerts", "test", GPUYARD_SOCKET=yard.socket)
     assert ended.returncode != 0
-    said = "https_proxy is set and not used: to pass a proxy, name it as proxy in [sink.desk]"
+    said = "https_proxy is set but not used: to connect through a proxy, set proxy in [sink.desk]"
     assert said in ended.stdout + ended.stderr
     assert "127.0.0.1:9" not in ended.stdout + ended.stderr, "it may hold a password"

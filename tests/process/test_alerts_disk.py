@@ -28,7 +28,7 @@ def test_a_full_disk_keeps_nobody_from_hearing_and_is_caught_up_with(own_disk, a
     yard.fire(0, "brake")
     wait_until(lambda: words(desk, "brake", 0) == ["firing"], "the one before")
     filler = fill(own_disk)
-    note = "would not survive"
+    note = "would be lost when"
     rounds = 0
     # Changes fit into the journal until it has to grow.
     while not any(note in one for one in yard.get("alerts")["notes"]):
@@ -88,7 +88,7 @@ def test_an_overdue_limit_stays_until_the_disk_has_room(own_disk, alerts_yard, o
     time.sleep(12)  # until the limit is overdue
     assert root.managed("0")["now"]["power_limit_mw"] == 333_000
     advice = next(one.json()["advice"] for one in desk.taken() if one.json()["rule"] == "journal-down")
-    assert "whose time is over stays" in advice
+    assert "an expired setting stays in effect" in advice
 
     filler.unlink()
     wait_until(lambda: root.managed("0")["now"]["power_limit_mw"] == 700_000, "the limit to be restored")

@@ -49,8 +49,8 @@ def test_a_rule_that_is_gone_ends_its_alert_and_says_why(alerts_yard, opened):
     yard.reload(brake("other", "enabled = false") + webhook("desk", desk))
     assert yard.firing() == []
     past = {alert["rule"]: alert for alert in yard.history()}
-    assert past["one"]["ending"] == "its rule is gone"
-    assert past["other"]["ending"] == "its rule was switched off"
+    assert past["one"]["ending"] == "its rule was removed"
+    assert past["other"]["ending"] == "its rule was disabled"
     wait_until(lambda: sorted(statuses(desk)) == [
         (rule, status) for rule in ("one", "other") for status in ("firing", "resolved")], "the ends")
     yard.noted("desk")
@@ -91,7 +91,7 @@ def test_other_sinks_at_the_next_start_are_told_what_fires_and_those_that_are_go
     yard.end()
     yard.rules(brake("brake") + webhook("fresh", fresh))
     yard.start()
-    line = f"Sink down: a notice of alert brake/{yard.world.uuid(0)} was not delivered: "
+    line = f"Sink down: a notification of alert brake/{yard.world.uuid(0)} was dropped because the sink no longer exists"
     yard.daemon.wait_for_log(line)
     wait_until(lambda: statuses(fresh) == [("brake", "firing")], "what fires already at the new sink")
     yard.noted("down")
@@ -112,22 +112,22 @@ def test_a_file_that_is_wrong_changes_nothing_and_the_log_says_where(alerts_yard
         yard.file.write_text(good + wrong)
         said = yard.reload()
         place = lines + (1 if wrong.count("\n") == 1 else 2)
-        assert f"stays as it is: {yard.file}:{place}: " in said, said
+        assert f"configuration not reloaded: {yard.file}:{place}: " in said, said
         assert why in said.split(f"{place}: ", 1)[1], said
         assert yard.get("rules") == rules and yard.firing() == [alert]
         assert [sink["name"] for sink in yard.get("sinks")["sinks"]] == sinks
     if os.geteuid() == 0:
         yard.file.chmod(0o666)
-        assert f"others may write to {yard.file}" in yard.reload()
+        assert f"other users can write to {yard.file}" in yard.reload()
         yard.file.chmod(0o644)
         yard.config.chmod(0o666)
-        assert f"others may write to {yard.config}" in yard.reload(), "which names what root runs and loads"
+        assert f"other users can write to {yard.config}" in yard.reload(), "which names what root runs and loads"
         yard.config.chmod(0o644)
     yard.file.unlink()
     assert f"{yard.file}" in yard.reload()
     assert yard.get("rules") == rules and yard.firing() == [alert]
     yard.file.write_text(good)
-    assert "read again: " in yard.reload()
+    assert "configuration reloaded: " in yard.reload()
     yard.clear(0)
     wait_until(lambda: len(desk.taken()) == 2, "the end, at the sink that stayed")
 
@@ -136,7 +136,7 @@ def test_a_key_that_needs_a_restart_is_named(alerts_yard):
     yard = alerts_yard(brake("brake"))
     yard.settings('[metrics]\nprefix = "other"\n[log]\nlevel = "debug"\n')
     said = yard.reload()
-    assert "metrics.prefix has changed, and takes effect at the next start" in said
+    assert "metrics.prefix has changed; it takes effect when the daemon restarts" in said
     assert "log.level" not in said
     assert "gpuyard_alert_rules" in yard.daemon.get("/metrics").text
     yard.end()

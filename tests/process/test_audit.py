@@ -221,5 +221,5 @@ def test_addresses_of_loopback_are_one_party(yard):
         sent = [send(f"127.1.{number}.1") for number in range(200)]
         # The answers of the first are delayed, and those of the last are not: the daemon has read them all.
         assert b" 429 " in sent[-1].recv(100)
-        lines = audit(yard, action="showing a token")
+        lines = audit(yard, action="invalid token")
     assert [line["by"] for line in lines] == ["127.9.9.9"], json.dumps(lines[:5])

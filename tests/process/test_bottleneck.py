@@ -116,8 +116,8 @@ def test_each_of_thirty_gpus_has_its_one_reason(slow_yard, world, tmp_path):
         for index, (*_, wanted) in enumerate(GPUS):
             assert f'gpuyard_gpu_bottleneck{{device="{index}",cause="{wanted}"}} 1' in metrics
         table = gpuyard("devices")
-        assert "WHY SLOW" in table and "busy at" in table and "narrow PCIe link" in table
-        assert f"GPU {index_with('process')} probably waits for its process on the CPU" in table
+        assert "BOTTLENECK" in table and "busy at" in table and "narrow PCIe link" in table
+        assert f"GPU {index_with('process')} is probably waiting for its process on the CPU" in table
         assert yard.get("/").text.splitlines()[0] == table.splitlines()[0]
         events = yard.get("/api/gpu/events?since=oldest&follow=false&samples=none").text
         assert "event: bottleneck" in events
@@ -160,7 +160,7 @@ def test_why_a_gpu_was_slow_is_known_afterwards(world, daemon, run, tmp_path):
     capped, other = told()
     fine, slow = capped["spells"][:2]
     assert (slow["bottleneck"]["cause"], slow["on"], fine["on"]) == ("power_cap", False, True)
-    assert slow["ended"] == fine["began"] and "held back by its power limit" in slow["bottleneck"]["text"]
+    assert slow["ended"] == fine["began"] and "limited by its power limit" in slow["bottleneck"]["text"]
     shares = {share["cause"]: share for share in capped["shares"]}
     assert shares["power_cap"]["seconds"] >= 10 and shares["power_cap"]["percent"] > 0
     assert 0 < capped["known_seconds"] < 300, "of ten minutes: before, there was no daemon"
@@ -168,11 +168,11 @@ def test_why_a_gpu_was_slow_is_known_afterwards(world, daemon, run, tmp_path):
     assert (cause_at(slow["began"]), cause_at(slow["ended"])) == ("power_cap", "none")
     assert cause_at(slow["began"], gpu=1) == "none"
     long_ago = yard.get("/api/gpu/snapshot?at=2h").json()["devices"][0]
-    assert long_ago["bottleneck"] is None and "nobody judged it" in long_ago["missing"]["bottleneck"]
+    assert long_ago["bottleneck"] is None and "not assessed at this time" in long_ago["missing"]["bottleneck"]
 
-    assert "GPU 0 is held back by nothing." in gpuyard("why")
+    assert "GPU 0 has no bottleneck." in gpuyard("why")
     past = gpuyard("why", "--since", "10m")
-    assert "power cap" in past and "fine" in past and "SHARE OF THE KNOWN TIME" in past
+    assert "power cap" in past and "none" in past and "BOTTLENECKS BY SHARE OF COVERED TIME" in past
     for name, *verb in (("why", "why"), ("bottlenecks", "why", "--since", "10m"),
                         ("stays", "processes", "--since", "10m")):
         validate(json.loads(gpuyard(*verb, "--json")), name)

@@ -180,10 +180,10 @@ def test_a_daemon_that_goes_and_comes_back_is_told_of_once_each(daemon, tmp_path
         assert watch.stdout.readline() == "index\n"
         yard.stop()
         gone = watch.stderr.readline()
-        assert yard.socket in gone and "trying again" in gone
+        assert yard.socket in gone and "retrying" in gone
         again = daemon("--simulate", "1", directory=yard.directory)
         assert again.socket == yard.socket
-        assert watch.stderr.readline() == f"gpuyard: the daemon at {yard.socket} is back\n"
+        assert watch.stderr.readline() == f"gpuyard: the daemon at {yard.socket} is reachable again\n"
     finally:
         watch.send_signal(signal.SIGTERM)
         out, err = watch.communicate(timeout=PATIENCE)
@@ -195,11 +195,11 @@ def test_on_a_terminal_the_last_table_stays_with_the_reason(daemon, terminal):
     watch = terminal(160, "watch", "--socket", yard.socket, "--interval", "100ms")
     watch.until("simulated")
     yard.stop()
-    watch.until("Last seen:")
-    assert plain(watch.text.split("Last seen:")[1] + watch.read()).count("H100") >= 1
+    watch.until("readings:")
+    assert plain(watch.text.split("readings:")[1] + watch.read()).count("H100") >= 1
     before = watch.text
     daemon("--simulate", "1", directory=yard.directory)
-    wait_until(lambda: "Last seen:" not in watch.read()[-1500:] and len(watch.text) > len(before),
+    wait_until(lambda: "readings:" not in watch.read()[-1500:] and len(watch.text) > len(before),
                "the table without the reason")
 
 

@@ -57,7 +57,7 @@ def test_instance_is_charged_to_its_gpu_if_known(world, run, tmp_path):
     done = run(*words, "--", "sh", "-c", "exit 5", **simulated, CUDA_VISIBLE_DEVICES=MIG)
     told = json.loads(done.stderr)
     assert (done.returncode, told["joules"], told["gpus"]) == (5, None, [])
-    assert "what it used is not known" in told["notes"][0] and MIG in told["notes"][0]
+    assert "its energy use is unknown" in told["notes"][0] and MIG in told["notes"][0]
     done = run(*words, "--", "true", **simulated, CUDA_VISIBLE_DEVICES=f"MIG-{world.uuid(1)}/1/0")
     told = json.loads(done.stderr)
     assert [gpu["index"] for gpu in told["gpus"]] == [1]
@@ -142,7 +142,7 @@ def test_events_are_shown_since_a_time(world, daemon, run):
         assert "Xid 31" in events("--since", since), since
     assert events("--since", local(-60)) == ""
     refused = run("events", "--since", "30", GPUYARD_SOCKET=yard.socket)
-    assert refused.returncode == 2 and "ID of an event" in refused.stderr
+    assert refused.returncode == 2 and "an event ID is accepted" in refused.stderr
 
 
 # ---- ~
@@ -175,7 +175,7 @@ def test_relative_path_in_a_configuration_is_refused(run, tmp_path):
     file.write_text('[state]\ndirectory = "yard"\n')
     done = run("config", "validate", "--config", str(file))
     assert done.returncode == 2
-    assert f'{file}:2: state.directory: "yard" is no absolute path' in done.stderr
+    assert f'{file}:2: state.directory: "yard" is not an absolute path' in done.stderr
 
 
 def test_token_file_is_blamed_by_its_own_name(run, tmp_path):

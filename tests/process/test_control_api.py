@@ -36,7 +36,7 @@ WRONG_VALUES = [
     ("power-limit", {"power_limit_mw": 100000}, "200 W to 700 W"),
     ("power-limit", {"power_limit_mw": 2**62}, "from 1 to"),
     ("power-limit", {"power_limit_mw": 700001}, "200 W to 700 W"),
-    ("gpu-clocks", {"min_clock_mhz": 1200, "max_clock_mhz": 900}, "above their highest"),
+    ("gpu-clocks", {"min_clock_mhz": 1200, "max_clock_mhz": 900}, "above their maximum"),
     ("gpu-clocks", {"min_clock_mhz": -1, "max_clock_mhz": 900}, "from 0 to"),
     ("gpu-clocks", {"min_clock_mhz": 900, "max_clock_mhz": 9000}, "210 MHz to 1980 MHz"),
     ("gpu-clocks", {"min_clock_mhz": 0, "max_clock_mhz": 900}, "210 MHz to 1980 MHz"),

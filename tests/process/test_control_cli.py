@@ -68,7 +68,7 @@ def test_without_a_daemon_is_exit_code_5_that_says_how_to_start_one(run, verb):
     for words in SETTERS.get(verb, [(verb,)]):
         done = run(*words)
         assert done.returncode == 5 and done.stdout == ""
-        assert "only a daemon changes GPUs" in done.stderr and "gpuyard serve" in done.stderr
+        assert "GPU settings need a daemon" in done.stderr and "gpuyard serve" in done.stderr
         assert "enabled = true" in done.stderr
 
 
@@ -103,7 +103,7 @@ def test_on_a_terminal_only_yes_changes_anything(yard, untouched, answer, code):
     terminal = Terminal(one, "power", "0", "300", "--for", "1h")
     assert terminal.answer(answer) == code, terminal.text
     assert re.search(r"GPU 0 H100 80GB HBM3: power limit 700 W -> 300 W, until ", terminal.text)
-    assert "Change it? [y/N]" in terminal.text
+    assert "Apply? [y/N]" in terminal.text
     assert one.limit() == (300 if code == 0 else 700)
     assert ("GPU 0: power limit 300 W (was 700 W)" in terminal.text) == (code == 0)
     assert ("nothing was changed" in terminal.text) == (code == 1)
@@ -149,18 +149,18 @@ def test_a_time_that_is_over_puts_it_back(yard):
 
 
 @pytest.mark.parametrize("words, message", [
-    (("power", "0", "much"), "like 300, 300W or 287.5"),
+    (("power", "0", "much"), "such as 300, 300W or 287.5"),
     (("power", "0", "99"), "200 W to 700 W"),
     (("power", "0", "701"), "200 W to 700 W"),
     (("power", "300W"), "gpuyard power all 300W"),
     (("power", "0", "300", "--for", "tomorrow"), "30m"),
-    (("power", "--restore"), "say which GPUs"),
+    (("power", "--restore"), "no GPUs given"),
     (("power", "0", "--force"), "power --help"),
-    (("clocks", "0", "--gpu", "1500,1200"), "above the highest"),
+    (("clocks", "0", "--gpu", "1500,1200"), "MIN is above MAX"),
     (("clocks", "0", "--gpu", "9000"), "210 MHz to 1980 MHz"),
     (("compute-mode", "0", "exclusive_thread"), "exclusive_process"),
     (("persistence", "0", "maybe"), "on or off"),
-    (("restore",), "say which GPUs"),
+    (("restore",), "no GPUs given"),
 ])
 def test_a_mistake_is_exit_code_2_and_says_what_would_be_right(untouched, words, message):
     done = untouched.go(*words, "--yes")
@@ -193,7 +193,7 @@ def test_every_setting_is_set_and_put_back(yard):
     one = yard()
     before = one.settings()
     line = one.must("clocks", "0", "--gpu", "1200,1500", "--memory", "2619", "--yes")
-    assert "GPU clocks [1200, 1500] MHz" in line and "cannot be asked" in line
+    assert "GPU clocks [1200, 1500] MHz" in line and "does not report the value in effect" in line
     assert one.settings()["locked_sm_mhz"] == [1200, 1500]
     assert one.settings()["locked_memory_mhz"] == [2619, 2619]
     assert re.search(r"GPU clocks .* \[1200, 1500\] MHz by you +assumed", one.must("clocks", "0"))
@@ -230,7 +230,7 @@ def test_a_gpu_that_does_not_answer_is_shown_with_what_is_known(yard):
     table = one.must("power")
     assert re.search(r"^ +0 +H100 80GB HBM3 +700 W ", table, re.M)
     assert re.search(r"^ +1 +H100 80GB HBM3 +- +- +- +300 W by you$", table, re.M)
-    assert "power limit: the GPU has not answered in time\n" in table
+    assert "power limit: the GPU did not respond in time\n" in table
 
 
 def test_all_or_none(yard):
@@ -238,7 +238,7 @@ def test_all_or_none(yard):
     one.world.inject(1, "--call", "set_power_limit", "--code", "999")
     done = one.go("power", "all", "300", "--atomic", "--yes")
     assert done.returncode == 1 and done.stdout == ""
-    assert "GPU 0: power limit put back to 700 W" in done.stderr
+    assert "GPU 0: power limit rolled back to 700 W" in done.stderr
     assert one.limit(0) == one.limit(1) == 700
     assert "300 W" not in one.must("power", "0")
 
@@ -275,7 +275,7 @@ def test_the_lowest_of_several_limits_is_in_force(yard):
     member = {"uid": NOBODY, "groups": [grp.getgrnam(GROUP).gr_gid]}
     one.must("power", "0", "300", "--yes", **member)
     held = one.must("power", "0", "400", "--yes")
-    assert held == f"GPU 0: power limit stays 300 W, as uid {NOBODY} wants it; yours waits behind it\n"
+    assert held == f"GPU 0: power limit stays at 300 W, set by uid {NOBODY}; your setting is on hold behind it\n"
     assert one.limit() == 300
     assert "400 W by you" in one.must("power", "0") and f"300 W by uid {NOBODY}" in one.must("power", "0")
     assert "power limit 400 W" in one.must("power", "0", "--restore", "--yes", **member)

@@ -125,7 +125,7 @@ def test_a_reset_that_takes_too_long_is_ended_and_the_gpus_come_back(control):
     yard = control(reset_command=resetting(before="sleep 60;"), reset_timeout_s=1)
     accepted(yard.a.power(0, 300))
     failed = yard.root.reset(0)
-    assert failed.status == 500 and "was ended after 1." in failed.text
+    assert failed.status == 500 and "was stopped after 1." in failed.text
     assert yard.settled() == "applied"
     assert yard.writes(ok_only=False) == [limit(300)]
 

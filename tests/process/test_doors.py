@@ -138,7 +138,7 @@ def of_another_key(yard):
 
 def open_to_others(yard):
     (yard.tls / "key.pem").chmod(0o644)
-    return "its mode 0644 lets others use it"
+    return "its mode 0644 lets others read it"
 
 
 def without_its_ca(yard):
@@ -244,7 +244,7 @@ def test_a_wrong_configuration_ends_the_start(tmp_path):
     if os.geteuid() == 0:
         alerts.write_text("")
         alerts.chmod(0o666)
-        assert "others may write" in refuses_to_start(tmp_path, f'[alerts]\nfile = "{alerts}"\n')
+        assert "other users can write" in refuses_to_start(tmp_path, f'[alerts]\nfile = "{alerts}"\n')
 
 
 def test_a_sink_with_a_bad_file_waits_alone(alerts_yard, opened, tmp_path):
@@ -263,7 +263,7 @@ def test_a_sink_with_a_bad_file_waits_alone(alerts_yard, opened, tmp_path):
     checked = yard.go("config", "validate", "--config", str(yard.config))
     assert checked.returncode == 2 and str(key) in checked.stderr
     # A reload changes the rest of the file.
-    assert "read again: " in yard.reload(rules + "[rule.memory]\nenabled = false\n")
+    assert "configuration reloaded: " in yard.reload(rules + "[rule.memory]\nenabled = false\n")
     key.write_text("R0UTINGKEY")
     key.chmod(0o644)
     wait_until(lambda: "chmod o-rwx" in yard.sink("pager")["last_error"], "the new cause")
@@ -278,7 +278,7 @@ def test_a_reload_closes_no_open_sink(alerts_yard, opened, tmp_path):
     key = secret_file(tmp_path, "key", "s3cret")
     yard = alerts_yard(brake("brake") + webhook("desk", desk, f'secret_file = "{key}"'))
     os.chmod(key, 0o644)
-    assert "stays as it is" in yard.reload()
+    assert "configuration not reloaded" in yard.reload()
     yard.fire(0, "brake")
     wait_until(lambda: desk.taken(), "the alert")
 
@@ -387,7 +387,7 @@ def test_a_certificate_is_revoked_by_sighup(clients):
     assert status == 403 and "tls.revoked" in body
     reader.join(5)
     assert not reader.is_alive(), "its stream goes on"
-    assert "takes effect at the next start" not in clients.daemon.log()
+    assert "takes effect when the daemon restarts" not in clients.daemon.log()
     clients.config.write_text(text)
     clients.daemon.process.send_signal(signal.SIGHUP)
     wait_until(lambda: asking.get("/api/gpu/snapshot")[0] == 200, "the end of the revocation")

@@ -199,7 +199,7 @@ def test_a_full_disk_is_said_and_stops_nothing(daemon, still):
     resource.prlimit(yard.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
     def troubled():
-        return any("cannot be kept now" in note for note in begin(yard)["notes"])
+        return any("cannot write to" in note for note in begin(yard)["notes"])
     wait_until(troubled, "a write that fails")
     assert yard.get("/api/gpu/devices").json()["count"] == 2
     window, before = begin(yard), still.joules(0)
@@ -318,10 +318,10 @@ def test_a_gpu_with_neither_counter_nor_power_is_named_and_not_in_the_sum(run, d
     assert unknown["accounts"] is unknown["epoch"] is unknown["since"] is None
     assert known["joules"] is not None and known["why"] is None
     assert told["partial"] is True and told["joules"] == known["joules"]
-    assert any("GPU 0" in note and "not in the sum" in note for note in told["notes"])
+    assert any("GPU 0" in note and "not included in the sum" in note for note in told["notes"])
     table = run("energy", "--socket", yard.socket).stdout.splitlines()
     assert table[1].split()[:4] == ["0", "-", "-", "-"] and "neither an energy counter nor power" in table[1]
-    assert "at least" in next(line for line in table if line.startswith("All together"))
+    assert "at least" in next(line for line in table if line.startswith("Total:"))
 
 
 @pytest.mark.parametrize("local", [False, True], ids=["daemon", "driver"])
@@ -336,8 +336,8 @@ def test_a_command_on_such_a_gpu_runs_and_its_energy_is_not_known(run, daemon, w
         way, words = {}, ["--socket", yard.socket]
     one = run("energy", *words, "--gpus", "0", "--", "sh", "-c", "sleep 1.5; echo ran; exit 4", **way)
     assert (one.returncode, one.stdout) == (4, "ran\n"), one.stderr
-    assert "gpuyard: energy not known in 1." in one.stderr and "0 J" not in one.stderr, one.stderr
-    assert "GPU 0: energy not known\n" in one.stderr or "GPU 0: energy not known (no reading" in one.stderr
+    assert "gpuyard: energy unknown in 1." in one.stderr and "0 J" not in one.stderr, one.stderr
+    assert "GPU 0: energy unknown\n" in one.stderr or "GPU 0: energy unknown (no reading" in one.stderr
     both = run("energy", *words, "--json", "--", "sleep", "1.5", **way)
     told = json.loads(both.stderr)
     assert [gpu["joules"] is None for gpu in told["gpus"]] == [True, False]
@@ -374,6 +374,6 @@ def test_the_books_are_shown_as_a_table(run, daemon, still):
     wait_until(lambda: report(yard)["joules"] > 1000, "some energy")
     shown = run("energy", "--socket", yard.socket)
     assert shown.returncode == 0, shown.stderr
-    assert "All together " in shown.stdout and "These GPUs are simulated." in shown.stdout
+    assert "Total: " in shown.stdout and "These GPUs are simulated." in shown.stdout
     alone = run("energy", "--simulate", "1")
-    assert alone.returncode == 5 and "there is no daemon" in alone.stderr
+    assert alone.returncode == 5 and "energy accounting needs a daemon" in alone.stderr

@@ -371,8 +371,8 @@ def test_the_verb_follows_across_a_restart_of_the_daemon(daemon, tmp_path):
     assert not {each["id"] for each in first} & {each["id"] for each in second}
     out, messages = verb.end()
     assert out == ""
-    assert "trying again" in messages and "is back" in messages
-    assert "does not know what followed event" in messages
+    assert "retrying" in messages and "is reachable again" in messages
+    assert "no longer has the events after" in messages
 
 
 def test_the_verb_says_what_is_wrong(shared, run):

@@ -29,7 +29,7 @@ def test_leases_says_who_holds_what(lease_yard):
 
 def test_the_queue_says_why_somebody_waits(lease_yard):
     yard = lease_yard()
-    assert "Nobody waits." in yard.must("queue")
+    assert "No claims are waiting." in yard.must("queue")
     yard.hold("--max-time", "1h")
     yard.start("--note", "second", "--", "true")
     waiting = yard.wait_for_waiting(1)[0]
@@ -122,7 +122,7 @@ def test_free_gpus_are_named_and_too_few_are_exit_code_7(lease_yard):
     assert yard.must("free") == f"{free}\n"
     few = yard.go("free", "--gpus", "2")
     assert few.returncode == 7 and few.stdout == f"{free}\n"
-    assert "1 of 3 GPUs are free" in few.stderr and "gpuyard run --gpus 2" in few.stderr
+    assert "1 of 3 GPUs are free" in few.stderr and "gpuyard run -n 2" in few.stderr
     assert yard.go("free", "--gpus", "0").returncode == 2
     assert held.poll() is None
 

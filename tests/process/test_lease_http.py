@@ -151,4 +151,4 @@ def test_on_the_socket_for_leases_root_may_lease_and_nothing_more(yard):
                        b"Content-Length: 14\r\n\r\n" + b'{"reason":"x"}')
         answer = client.recv(65536)
         assert b" 403 " in answer.split(b"\r\n", 1)[0]
-        assert b"this socket is for leases alone" in answer
+        assert b"this socket allows leasing only" in answer

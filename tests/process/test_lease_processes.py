@@ -155,7 +155,7 @@ def test_a_launcher_is_adopted_with_its_workers_in_one_lease(world, yard, run):
         assert lease["why"] == ""
         wait_until(lambda: squatters(yard) == {}, "no squatter to be left")
         again = run("lease", "adopt", "--pid", str(launcher.pid), GPUYARD_SOCKET=yard.socket)
-        assert again.returncode == 7 and "nor a descendant of its user uses a GPU" in again.stderr, again.stderr
+        assert again.returncode == 7 and "nor its descendants of the same user use an unleased GPU" in again.stderr, again.stderr
     finally:
         os.killpg(launcher.pid, 9)
         launcher.wait()

@@ -134,7 +134,7 @@ def test_a_command_runs_on_under_the_next_daemon(lease_yard, tmp_path, daemon):
     assert [lease["state"] for lease in yard.leases()] == ["held"]
     go.touch()
     code, _, err = end_of(one)
-    assert code == 3 and "is back" in err
+    assert code == 3 and "reconnected to the daemon" in err
     wait_until(lambda: yard.leases() == [], "the lease to end")
 
 
@@ -149,7 +149,7 @@ def test_a_lease_whose_record_was_removed_is_said_to_be_lost(lease_yard, tmp_pat
     daemon(directory=yard.daemon.directory, GPUYARD_SIM_WORLD=str(yard.world.directory))
     found = wait_until(lambda: yard.queue()["squatters"], "the command to be found outside any lease")
     assert found[0]["pid"] == one.held_pid
-    read_until(one.stderr, "has lost what it knew of leases")
+    read_until(one.stderr, "has lost its lease records")
     wait_until(lambda: yard.leases() == [] and yard.queue()["waiting"] == [], "the second claim to be gone")
     go.touch()
     code, _, err = end_of(one)

@@ -112,7 +112,7 @@ def test_a_command_that_the_daemon_does_not_take_never_runs(granted, leasing, tm
     assert not mark.exists() and len(leasing.released) == 1
 
 
-UNAVAILABLE = (503, "unavailable", "it is still being looked at who holds what")
+UNAVAILABLE = (503, "unavailable", "the leases from before the restart are still being checked; try again in a moment")
 
 
 def test_a_daemon_that_is_busy_with_itself_is_asked_again_before_the_command_starts(granted, leasing):
@@ -121,7 +121,7 @@ def test_a_daemon_that_is_busy_with_itself_is_asked_again_before_the_command_sta
     wait_until(lambda: len(leasing.members) >= 2, "it to be asked again")
     leasing.refuse.clear()
     code, out, err = end_of(one)
-    assert (code, out) == (0, "ran\n") and "still being looked at" in err and "asking again" in err
+    assert (code, out) == (0, "ran\n") and "still being checked" in err and "retrying" in err
     assert all(member == leasing.members[0] for member in leasing.members)
 
 
@@ -171,7 +171,7 @@ def test_a_daemon_that_is_busy_with_itself_is_asked_again_to_end_the_lease(grant
     wait_until(lambda: len(leasing.released) >= 2, "it to be asked again")
     leasing.refuse.clear()
     code, _, err = end_of(one)
-    assert code == 3 and "asking again" in err and "1.5 kJ" in err
+    assert code == 3 and "retrying" in err and "1.5 kJ" in err
 
 
 def test_who_does_not_want_to_wait_for_the_end_of_the_lease_has_the_commands_status(granted, leasing):
@@ -180,7 +180,7 @@ def test_who_does_not_want_to_wait_for_the_end_of_the_lease_has_the_commands_sta
     wait_until(lambda: len(leasing.released) >= 2, "it to be asked again")
     one.send_signal(signal.SIGINT)
     code, _, err = end_of(one)
-    assert code == 3 and "giving up the lease: it is still being looked at" in err
+    assert code == 3 and "releasing the lease: the leases from before the restart are still being checked" in err
 
 
 def test_a_summary_says_what_was_used(granted, tmp_path):
@@ -200,7 +200,7 @@ def test_what_nobody_measured_is_said_to_be_unknown(granted, leasing):
     leasing.released_use = leasing.released_use | {"energy_mj": None, "peak_memory_bytes": None,
                                                    "mean_utilization_percent": None}
     _, _, err = end_of(granted("--", "true"))
-    assert "energy not known" in err and "memory not known" in err and "utilisation not known" in err
+    assert "energy unknown" in err and "memory unknown" in err and "utilisation unknown" in err
     assert " 0 J" not in err
 
 
@@ -255,17 +255,17 @@ def test_no_free_gpu_and_no_patience_is_exit_code_7(launch, leasing):
     leasing.tell("ended", ending="none_free", gpus=[])
     code, out, err = end_of(one)
     assert (code, out) == (7, "")
-    assert "cannot be had now" in err and "gpuyard queue" in err
+    assert "cannot be leased now" in err and "gpuyard queue" in err
 
 
 def test_patience_that_ends_is_exit_code_7_and_says_why(shell, leasing):
     run_in(shell, leasing, "--wait 1s -- echo ran", grant=False)
     leasing.tell("waiting", place=place(2, "all GPUs are in use"))
-    shell.until("place 2")  # it has heard why
+    shell.until("position 2")  # it has heard why
     shell.text = ""
     leasing.tell("ended", ending="gave_up", gpus=[])
     text = shell.until("$ ")
-    assert "in vain" in text and "all GPUs are in use" in text and "ran" not in text
+    assert "timed out waiting for" in text and "all GPUs are in use" in text and "ran" not in text
     shell.type("echo co''de=$?\n")
     shell.until("code=7")
 
@@ -306,7 +306,7 @@ def test_where_all_streams_are_taken_the_claim_is_made_without_one(launch, leasi
 
 def test_where_there_is_no_room_at_all_it_is_asked_again(launch, leasing):
     leasing.no_streams = True
-    leasing.refuse["claim"] = (503, "busy", "you have as many connections open as one may have")
+    leasing.refuse["claim"] = (503, "busy", "you have reached the maximum number of open connections")
     one = launch("--", "echo", "ran")
     leasing.next_claim()
     leasing.next_claim()
@@ -319,7 +319,7 @@ def test_who_does_not_wait_does_not_wait_for_a_daemon_either(launch, leasing):
     leasing.refuse["claim"] = UNAVAILABLE
     began = time.monotonic()
     code, out, err = end_of(launch("--no-wait", "--", "echo", "ran"))
-    assert (code, out) == (5, "") and "still being looked at" in err
+    assert (code, out) == (5, "") and "still being checked" in err
     assert time.monotonic() - began < 5
 
 
@@ -358,7 +358,7 @@ def test_who_is_ended_while_waiting_for_a_daemon_that_is_stuck_ends_all_the_same
     began = time.monotonic()
     one.send_signal(signal.SIGINT)
     code, _, err = end_of(one)
-    assert code == 130 and "giving up the claim" in err
+    assert code == 130 and "cancelling the claim" in err
     assert time.monotonic() - began < 5
 
 
@@ -392,7 +392,7 @@ def test_the_command_runs_on_without_the_daemon_and_with_the_next_one(granted, l
     go.touch()
     code, out, err = end_of(one)
     assert (code, out) == (0, "done\n") and len(leasing.released) == 1
-    assert "the command runs on" in err and "is back" in err
+    assert "the command keeps running" in err and "reconnected to the daemon" in err
 
 
 def test_a_claim_that_the_daemon_lost_is_made_again_and_said_so(launch, leasing):
@@ -406,7 +406,7 @@ def test_a_claim_that_the_daemon_lost_is_made_again_and_said_so(launch, leasing)
     leasing.tell("waiting", place=place(9, "all GPUs are in use"), asked=another)
     leasing.tell("held", asked=another)
     code, out, err = end_of(one)
-    assert (code, out) == (0, "ran\n") and "has lost this claim" in err, err
+    assert (code, out) == (0, "ran\n") and "lost this claim" in err, err
 
 
 def test_a_lease_that_the_daemon_lost_is_not_taken_twice(granted, leasing, tmp_path):
@@ -423,7 +423,7 @@ def test_a_lease_that_the_daemon_lost_is_not_taken_twice(granted, leasing, tmp_p
     leasing.refuse["release"] = (404, "not_found", "there is no such lease")
     go.touch()
     code, _, err = end_of(one)
-    assert code == 5 and "has lost what it knew of leases" in err and "the command runs on" in err, err
+    assert code == 5 and "has lost its lease records" in err and "the command keeps running" in err, err
 
 
 def test_the_command_outlives_the_daemon_and_what_it_used_is_not_known(granted, leasing, tmp_path):
@@ -433,11 +433,11 @@ def test_the_command_outlives_the_daemon_and_what_it_used_is_not_known(granted, 
     appears(mark)
     leasing.stop()
     go.touch()
-    said = read_until(one.stderr, "asking again")
+    said = read_until(one.stderr, "retrying")
     one.send_signal(signal.SIGINT)  # else it is asked again for half a minute
     code, out, err = end_of(one)
     err = said + err
-    assert (code, out) == (4, "") and "giving up the lease" in err and "what it used is not known" in err
+    assert (code, out) == (4, "") and "releasing the lease" in err and "usage unknown" in err
     assert json.loads(file.read_text())["lease"]["use"] is None
 
 
@@ -460,7 +460,7 @@ def test_what_is_left_behind_is_said(granted, tmp_path):
     left = int(appears(mark))
     os.kill(left, signal.SIGKILL)
     assert (code, out) == (0, "")
-    assert f"sleep {left}" in err and "stays taken" in err
+    assert f"sleep {left}" in err and "stays leased" in err
 
 
 def test_a_process_that_ended_in_the_background_is_not_left_behind(granted):
@@ -567,9 +567,9 @@ def test_ctrl_c_ends_the_command_and_a_loop_around_it(shell, leasing):
 def test_ctrl_c_while_waiting_gives_up_the_claim(shell, leasing):
     run_in(shell, leasing, "-- echo ran", grant=False)
     leasing.tell("waiting", place=place(3, "all GPUs are in use"))
-    shell.until("waiting for a GPU: place 3, all GPUs are in use")
+    shell.until("waiting for a GPU: position 3, all GPUs are in use")
     leasing.tell("waiting", place=place(2, "all GPUs are in use", 600))
-    assert "\r\x1b[K" in shell.until("place 2, all GPUs are in use; about 10 min")
+    assert "\r\x1b[K" in shell.until("position 2, all GPUs are in use; wait about 10 min")
     shell.type("\x03")
     shell.until("$ ")
     shell.type("echo co''de=$?\n")
@@ -676,7 +676,7 @@ def test_a_lease_that_is_taken_is_told(take, leasing):
 @pytest.mark.parametrize("words", [(), ("--quiet", "--export"), ("--json",)])
 def test_a_lease_whose_name_nobody_can_be_told_is_given_back(take, leasing, to, words):
     done = take(*words, to=to)
-    assert done.returncode == 1 and "nothing was taken" in done.stderr, done
+    assert done.returncode == 1 and "no GPUs were leased" in done.stderr, done
     assert leasing.released == [f"/api/gpu/leases/{leasing.name()}?fence=7"]
 
 
@@ -685,7 +685,7 @@ def test_a_lease_whose_reader_is_gone_is_given_back(take, leasing):
     os.close(reading)
     done = take(stdout=writing)
     os.close(writing)
-    assert done.returncode == 1 and "nothing was taken" in done.stderr, done
+    assert done.returncode == 1 and "no GPUs were leased" in done.stderr, done
     assert len(leasing.released) == 1
 
 

@@ -163,7 +163,7 @@ def test_the_pool_example_shares_its_gpus_and_its_helper_steps_back(record_prope
     shown = output(EXAMPLES / "example_pool").splitlines()
     served = [line for line in shown if line.startswith("job ")]
     assert len(served) == 6 and len(set(served)) == 6
-    assert shown[-1] == "GPU 0 free, GPU 1 free; nobody waits"
+    assert shown[-1] == "GPU 0 free, GPU 1 free; no claims are waiting"
     assert any(line.startswith("helper: ") for line in shown)
 
 
@@ -177,7 +177,7 @@ def test_the_health_example_tells_the_lost_from_the_healthy(world, record_proper
            "--code", "4", env=world)
     unknown = status(check, env=world)
     assert unknown.returncode == 2
-    assert "): not known\n  temperature not known: Insufficient Permissions\n" in unknown.stdout
+    assert "): unknown\n  temperature unknown: Insufficient Permissions\n" in unknown.stdout
     output(PROGRAM, "sim", "inject", "--world", place, "--gpu", "0", "--call", "any",
            "--code", "15", env=world)
     assert status(check, env=world).returncode == 1

@@ -104,7 +104,7 @@ def test_a_board_that_is_missing_after_a_restart_is_an_alert(alerts_yard, record
     yard.start()
 
     alert = wait_until(lambda: yard.firing("gpu-missing"), "the alert")[0]
-    assert alert["message"].startswith(f"GPU {gone} (was 2) is missing: no longer there since ")
+    assert alert["message"].startswith(f"GPU {gone} (was 2) is missing: not present since ")
     assert (alert["gpu"]["uuid"], alert["gpu"]["index"]) == (gone, None)
     assert gpu(yard, 2)["uuid"] == boards[3], "the others have moved up"
     kinds = [(one["kind"], one["device"], one["index"]) for one in events(yard)]
@@ -123,7 +123,7 @@ def test_a_board_that_is_missing_after_a_restart_is_an_alert(alerts_yard, record
     yard.must("alerts", "ack", str(alert["number"]), "--note", "sent to be repaired")
     wait_until(lambda: not yard.firing(), "the end of the alert")
     ended = yard.history()[0]
-    assert ended["ending"] == "acknowledged: the GPU was taken out of this machine"
+    assert ended["ending"] == "acknowledged: the GPU was removed from this machine"
     assert ended["gpu"]["index"] is None
     wait_until(lambda: len(yard.get("devices")["devices"]) == 3, "the board to be forgotten")
     assert gone in yard.must("leases"), "its lease names it by its UUID"

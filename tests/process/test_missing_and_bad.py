@@ -60,7 +60,7 @@ def test_without_a_driver_the_cli_exits_5_with_valid_empty_json(run, record_prop
     assert devices.returncode == 5
     assert json.loads(devices.stdout)["devices"] == []
     assert "failed to initialise NVML: " in devices.stderr
-    for way in ("comes with the NVIDIA driver", "ldconfig -p", "--nvml PATH", "--simulate 4"):
+    for way in ("is part of the NVIDIA driver", "ldconfig -p", "--nvml PATH", "--simulate 4"):
         assert way in devices.stderr, devices.stderr
     driver = run("driver", "--json", "--nvml", "/nowhere/lib.so")
     assert driver.returncode == 5
@@ -161,7 +161,7 @@ def test_a_gpu_that_does_not_open_does_not_take_the_others_with_it(daemon, recor
                            for gpu in yard.get("/api/gpu/devices").json()["devices"]) == 3,
                "the three good GPUs to be back")
     sick = yard.get("/api/gpu/devices").json()["devices"][2]
-    assert sick["error_message"] == "the driver has not opened this GPU in time"
+    assert sick["error_message"] == "the driver did not open this GPU in time"
 
 
 def test_a_gpu_that_would_not_open_recovers_by_itself(daemon):
@@ -278,7 +278,7 @@ def test_a_closed_terminal_ends_the_daemon_cleanly(daemon):
 def test_without_a_terminal_a_hangup_is_no_end(daemon):
     yard = daemon("--simulate", "1", preexec_fn=os.setsid)
     yard.process.send_signal(signal.SIGHUP)
-    yard.wait_for_log("read again")
+    yard.wait_for_log("configuration reloaded")
     assert yard.process.poll() is None
 
 
@@ -307,7 +307,7 @@ def test_a_killed_driver_host_is_replaced(daemon):
     after = wait_until(lambda: (s := yard.get("/api/gpu/snapshot").json())["devices"] and s,
                        "devices")
     assert ([gpu["uuid"] for gpu in after["devices"]] == [gpu["uuid"] for gpu in before["devices"]])
-    assert "driver-host ended; starting another" in yard.log()
+    assert "driver-host exited; starting another" in yard.log()
 
 
 def test_a_stopped_driver_host_does_not_stop_the_api(daemon):
@@ -386,7 +386,7 @@ def test_bad_flags_are_usage_errors(run, arguments):
     ("[server]\nlisten = 5\n", ":2: server.listen must be a list of strings"),
     ("\n\n[server]\nlissten = []\n", ':4: unknown key "server.lissten"'),
     ("[sever]\n", ':1: unknown key "sever"'),
-    ("[log]\nlevel = \"loud\"\n", ':2: log.level: "loud" is no level'),
+    ("[log]\nlevel = \"loud\"\n", ':2: log.level: "loud" is not a log level'),
     ("[server\n", ":1: "),
     ("a = = b\n", ":1: "),
 ], ids=range(6))
@@ -409,7 +409,7 @@ def test_root_believes_no_file_that_others_may_change(run, tmp_path):
         untrusted.chmod(0o646)
         result = run("serve", "--simulate", "1", "--config", str(file))
         assert result.returncode == 2
-        assert f"others may write to {untrusted}, which is root's (mode 0646); " in result.stderr
+        assert f"other users can write to {untrusted}, which belongs to root (mode 0646); " in result.stderr
         assert f"`chmod go-w {untrusted}`" in result.stderr
 
 

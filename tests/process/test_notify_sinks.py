@@ -21,7 +21,7 @@ DRIVER = os.environ.get("GPUYARD_NOTIFY_DRIVER", "build/release/src/io/notify/no
 def notice(ident, gpu=3, **other):
     return {
         "id": ident, "key": f"hot/GPU-{gpu}", "rule": "hot", "status": "firing", "severity": 85,
-        "level": "critical", "message": f"GPU {gpu} is at 91 °C", "advice": "Look at its fans.",
+        "level": "critical", "message": f"GPU {gpu} is at 91 °C", "advice": "Check its fans.",
         "gpu": {"index": gpu, "uuid": f"GPU-{gpu}", "pci_address": "00000000:3B:00.0",
                 "name": "NVIDIA H100"},
         "host": "node7", "started_at": rfc3339(time.time() - 60), "ended_at": None,
@@ -172,7 +172,7 @@ def test_a_sink_that_hangs_holds_up_no_other(tmp_path, opened):
     assert "ALERT [severity 85]: GPU 9 is at 91 °C\n" in driver.everything_said()
     assert driver.figures()["hangs"]["queued"] == 10
     wait_until(lambda: len(hangs.told) > 1, "another try after its deadline")
-    assert "no answer" in driver.figures()["hangs"]["last_error"]
+    assert "no response" in driver.figures()["hangs"]["last_error"]
 
 
 def test_a_receiver_may_ask_for_patience(tmp_path, opened):
@@ -203,7 +203,7 @@ def test_no_secret_is_said_even_if_the_receiver_repeats_it(tmp_path, opened):
     assert receiver.told[0].headers["authorization"] == "Bearer t0ken-of-bearer"
     driver.figures()
     said = driver.everything_said()
-    assert f"127.0.0.1:{receiver.port} answered 404" in said
+    assert f"127.0.0.1:{receiver.port} responded with 404" in said
     for secret in ("s3cret", "t0ken", "h1dden", "qu3ry"):
         assert secret not in said
 
@@ -235,7 +235,7 @@ def test_a_real_alertmanager_is_told_groups_and_forgets(tmp_path, opened, record
                              "job": "gpuyard", "severity": "critical"}
     assert one["annotations"]["gpu"] == "1"
     assert one["annotations"]["summary"] == "GPU 1 is at 91 °C"
-    assert one["annotations"]["description"] == "Look at its fans."
+    assert one["annotations"]["description"] == "Check its fans."
     assert one["startsAt"] == firing[0]["started_at"]
     # One group, passed on in one message.
     passed = wait_until(lambda: [t.json() for t in desk.told

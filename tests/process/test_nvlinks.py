@@ -41,7 +41,7 @@ def test_links_that_go_down_are_an_event_an_alert_and_a_cause(run, world, daemon
     assert "0-17 were up until" in told(run, yard, "why", "1")
     assert "It has only 0 of 18 NVLinks: 0-17 were up until" in told(run, yard, "devices", "1").replace("\n", " ")
     fired, = wait_until(lambda: alerts(run, yard), "the alert")
-    assert fired["gpu"]["index"] == 1 and fired["message"] == "NVLinks of GPU 1 are down that were up: 18"
+    assert fired["gpu"]["index"] == 1 and fired["message"] == "NVLinks of GPU 1 went down: 18"
     assert cause(yard, 0)["cause"] != "narrow_link"
     world.inject(1, "--clear")
     assert "0-17 up: 18 of 18 NVLinks are up" in wait_until(lambda: events(yard, "nvlink_up"), "the links")[0]["text"]

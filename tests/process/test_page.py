@@ -51,7 +51,7 @@ def test_the_front_page_has_the_values_without_a_script(shared):
     assert document.count("<tr><th scope=\"row\">") == 8
     assert "H100" in document and " W</td>" in document and "&deg;C" in document
     text = yard.get("/", headers={"Accept": "*/*"})
-    assert text.headers["content-type"].startswith("text/plain") and "WHY SLOW" in text.text
+    assert text.headers["content-type"].startswith("text/plain") and "BOTTLENECK" in text.text
 
 
 def test_every_page_is_strict_about_what_it_takes(shared):
@@ -119,7 +119,7 @@ def test_every_page_shows_itself_and_asks_nobody_else(shared, open_page, record_
     for path, width, dark in itertools.product(VIEWS, (1280, 360), (False, True)):
         page.look(width, 720, dark)
         lead(page, path)
-        page.wait_for("!document.body?.innerText.includes('asking…')")
+        page.wait_for("!document.body?.innerText.includes('loading…')")
         assert findings(page) == [], f"{path} {width} px {'dark' if dark else 'light'}"
         assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{path} is wider than {width} px"
     assert [url for url in page.requests if not url.startswith(origin)] == []
@@ -194,7 +194,7 @@ def test_what_is_shown_comes_from_the_address_alone(shared, open_page):
         lead(led, address)
         load(opened, f"http://127.0.0.1:{yard.port}{address}")
         for page in (led, opened):
-            page.wait_for(f"location.href.endsWith({json.dumps(address)}) && !document.body.innerText.includes('asking…')"
+            page.wait_for(f"location.href.endsWith({json.dumps(address)}) && !document.body.innerText.includes('loading…')"
                           " && (document.querySelector('main tbody tr') || location.pathname === '/gpu/3')")
         # Parts of a page that ask a question of their own come when it is answered.
         deadline = time.monotonic() + PATIENCE
@@ -209,7 +209,7 @@ def test_a_daemon_that_comes_back_is_shown_on_the_same_page(daemon, open_page):
     shows_live(page)
     page.evaluate("window.same = true")
     yard.stop()
-    page.wait_for("document.querySelector('header .bad')?.textContent.startsWith('no daemon')")
+    page.wait_for("document.querySelector('header .bad')?.textContent.startsWith('disconnected')")
     daemon("--simulate", "2", "--listen", f"127.0.0.1:{yard.port}", directory=yard.directory)
     shows_live(page)
     assert page.evaluate("window.same") is True
@@ -244,7 +244,7 @@ def test_the_past_is_an_address(daemon, open_page):
     assert f"{then:.0f} of" in page.text()
     # A moment of which nothing is kept has no numbers, and nothing can be done to it.
     early = page.another(f"http://127.0.0.1:{yard.port}/?at=10m")
-    early.wait_for("document.querySelector('main')?.innerText.includes('nothing is kept of this moment')")
+    early.wait_for("document.querySelector('main')?.innerText.includes('no data for this time')")
     assert "NaN" not in early.text() and early.evaluate("document.querySelectorAll('.do').length") == 0
 
 
@@ -297,7 +297,7 @@ def test_a_tab_of_another_daemon_gets_no_token(daemon, tmp_path):
         other = page.another(yard.host + "/")
         other.wait_for("document.querySelector('input[type=password]')")
         time.sleep(1)  # the first tab would have answered by now
-        assert other.evaluate("document.querySelector('header .bad')?.textContent") == "a token is needed"
+        assert other.evaluate("document.querySelector('header .bad')?.textContent") == "token required"
 
 
 def log_in(page, token):
@@ -352,17 +352,17 @@ def undo(page):
 def test_the_last_change_can_be_undone(https_page):
     page, yard, _ = https_page
     lead(page, "/gpu/0")
-    assert "700 W before, 450 W now" in act(page, "Cap", watts="450", proof="0")
+    assert "700 W before, 450 W now" in act(page, "Cap power", watts="450", proof="0")
     page.wait_for("document.querySelector('main').innerText.includes('450 W, applied')")
     assert "gpuyard power 0 --restore" in page.evaluate("document.querySelector('.last').innerText")
     assert "450 W before, 700 W now" in undo(page)
-    page.wait_for("document.querySelector('main').innerText.includes('Nobody has set anything.')")
-    act(page, "Cap", watts="500", proof="0")
+    page.wait_for("document.querySelector('main').innerText.includes('No settings have been changed.')")
+    act(page, "Cap power", watts="500", proof="0")
     assert "500 W before, 700 W now" in act(page, "Restore")
 
     def cordoned():
         return [one["index"] for one in yard.daemon.get("/api/gpu/queue").json()["withheld"] if one["why"] == "cordoned"]
-    act(page, "Cordon", reason="its fan is replaced", proof="0")
+    act(page, "Cordon", reason="fan replacement", proof="0")
     assert cordoned() == [0]
     undo(page)
     assert cordoned() == []
@@ -401,12 +401,12 @@ def test_a_gpu_is_capped_with_the_keyboard_alone(https_page):
     page.wait_for("location.search === '?gpu=0' && document.querySelector('tr[aria-current]')")
     page.key("j")
     page.wait_for("location.search === '?gpu=1'")
-    tab_to("Cap")
+    tab_to("Cap power")
     page.key("Enter")
     page.wait_for("document.querySelector('dialog[open]')")
     page.key("Escape")
     page.wait_for("!document.querySelector('dialog')")
-    tab_to("Cap")
+    tab_to("Cap power")
     page.key("Enter")
     page.wait_for("document.querySelector('dialog[open]')")
     tab_to("watts")
@@ -421,7 +421,7 @@ def test_a_gpu_is_capped_with_the_keyboard_alone(https_page):
     page.key("Enter")
     page.wait_for("document.querySelector('dialog .planned')?.textContent === '450 W now, 700 W then'")
     assert findings(page) == []
-    tab_to("Do it")
+    tab_to("Apply")
     page.key("Enter")
     page.wait_for("document.querySelector('.last p')?.innerText.includes('450 W before, 700 W now')")
     assert [one["outcome"] for one in yard.daemon.get("/api/gpu/manage/audit", unix=True).json()["entries"][-2:]] == ["applied", "restored"]
@@ -479,7 +479,7 @@ def test_only_an_administrator_resets_a_gpu(https_page):
 def test_who_uses_a_gpu_without_a_lease_is_shown_while_it_happens(daemon, open_page):
     yard = daemon("--simulate", "2")
     page = open_page(yard, "/queue")
-    page.wait_for("document.querySelector('main')?.innerText.includes('Nobody uses a GPU without a lease.')")
+    page.wait_for("document.querySelector('main')?.innerText.includes('No process uses a GPU without a lease.')")
     with subprocess.Popen(["sleep", "600"]) as process:
         try:
             yard.sim("attach", "--gpu", "0", "--pid", str(process.pid))
@@ -495,7 +495,7 @@ def test_with_a_token_it_acts_after_a_plan(https_page):
         settings = yard.daemon.get("/api/gpu/manage", unix=True).json()["gpus"][0]["settings"]
         return next(one["now"]["power_limit_mw"] for one in settings if one["setting"] == "power_limit")
     before = limit()
-    press(page, "Cap")
+    press(page, "Cap power")
     page.type("dialog input[name=watts]", "450")
     page.wait_for("document.querySelector('dialog .planned')?.textContent === '700 W now, 450 W then'")
     assert "gpuyard power 0 450 --for 30m" in page.evaluate("document.querySelector('dialog').innerText")
@@ -510,15 +510,15 @@ def test_with_a_token_it_acts_after_a_plan(https_page):
     assert limit() == 450000
 
     page.evaluate("document.querySelector('a[href=\"/queue\"]').click()")
-    press(page, "Claim")
+    press(page, "Lease")
     page.evaluate(SUBMIT)
-    page.wait_for("[...document.querySelectorAll('.do > button')].some((one) => one.textContent === 'Give up')")
+    page.wait_for("[...document.querySelectorAll('.do > button')].some((one) => one.textContent === 'Release')")
     leases = yard.daemon.get("/api/gpu/leases").json()["leases"]
     assert len(leases) == 1 and leases[0]["binding"] == "detached"
-    press(page, "Give up")
+    press(page, "Release")
     page.type("dialog input[name=proof]", leases[0]["user"] or str(leases[0]["uid"]))
     page.evaluate(SUBMIT)
-    page.wait_for("document.body?.innerText.includes('No GPU is leased.')")
+    page.wait_for("document.body?.innerText.includes('No GPUs are leased.')")
     assert yard.daemon.get("/api/gpu/leases").json()["leases"] == []
 
     page.evaluate("document.querySelector('a[href=\"/\"]').click()")
@@ -542,7 +542,7 @@ def test_a_gpu_that_is_lost_keeps_its_row_and_is_told_once(daemon, open_page):
     row = "document.querySelectorAll('table.gpus tbody tr')[1]"
     page.wait_for(f"{row}?.querySelector('.bad')")
     assert page.evaluate("document.querySelectorAll('table.gpus tbody tr').length") == 2
-    assert "–" in page.evaluate(f"{row}.innerText"), "what is not known is no zero"
+    assert "–" in page.evaluate(f"{row}.innerText"), "an unknown value is not zero"
     told = "[...document.querySelectorAll('.events li')].filter((one) => one.innerText.includes('(GPU is lost)')).length"
     page.wait_for(f"{told} > 0")
     page.listen(2)
@@ -567,10 +567,10 @@ def test_a_hidden_tab_tells_once_when_a_claim_gets_its_gpus(daemon, run, open_pa
                       " static permission = 'default';"
                       " static async requestPermission() { return (this.permission = 'granted'); }"
                       " constructor(title, {body}) { told.push(`${title}: ${body}`); } }}); 0")
-        button = "[...document.querySelectorAll('button')].find((one) => one.textContent === 'tell me')"
+        button = "[...document.querySelectorAll('button')].find((one) => one.textContent === 'notify me')"
         page.wait_for(button)
         page.evaluate(f"{button}.click()")
-        page.wait_for("document.querySelector('button[aria-pressed=true]')?.textContent === 'you will be told'")
+        page.wait_for("document.querySelector('button[aria-pressed=true]')?.textContent === 'notification on'")
         page.hide()
         while not any(url.endswith("samples=none") for url in page.requests):
             page.listen(1)
@@ -584,9 +584,9 @@ def test_a_hidden_tab_tells_once_when_a_claim_gets_its_gpus(daemon, run, open_pa
     got = yard.get("/api/gpu/leases").json()["leases"][0]["id"]
     lease("release", got)
     page.listen(2)
-    assert page.evaluate("told") == [f"It is your turn: You have GPU 0 (lease {got})."]
+    assert page.evaluate("told") == [f"Your GPUs are ready: You now hold GPU 0 (lease {got})."]
     page.call("Page.bringToFront")
-    page.wait_for("document.querySelector('main').innerText.includes('No GPU is leased.')")
+    page.wait_for("document.querySelector('main').innerText.includes('No GPUs are leased.')")
     shows_live(page)
 
 
@@ -599,11 +599,11 @@ def test_what_happened_to_a_gpu_stands_over_its_charts(daemon, open_page):
     page.evaluate("document.querySelector('.lanes').focus()")
     page.key("Home")
     page.wait_for("document.querySelector('.happened .spoken').textContent.includes('Xid 48')")
-    page.evaluate("[...document.querySelectorAll('button')].find((one) => one.textContent === 't as a table').click()")
+    page.evaluate("[...document.querySelectorAll('button')].find((one) => one.textContent === 't show as table').click()")
     page.wait_for("document.querySelector('.happened tbody')?.innerText.includes('critical: GPU 1: Xid 48')")
     yard.sim("inject", "--gpu", "1", "--lost")
-    page.wait_for("document.querySelector('.happened tbody')?.innerText.includes('slow: lost')")
-    page.wait_for("document.querySelector('[aria-label^=\"What held it back\"] tbody')?.innerText.includes('lost')")
+    page.wait_for("document.querySelector('.happened tbody')?.innerText.includes('bottleneck: lost')")
+    page.wait_for("document.querySelector('[aria-label^=\"Bottlenecks\"] tbody')?.innerText.includes('lost')")
     assert page.complaints == []
 
 

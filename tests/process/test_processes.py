@@ -219,12 +219,12 @@ def test_the_hosts_proc_is_read_where_it_is_mounted(world, elsewhere):
                 cgroup="0::/" + "y" * 100_000 + "\nrubbish")
     one = known(yard, job, gpu=0)
     assert (one["slurm_job"], one["slurm_step"]) == ("77", "0")
-    assert one["user"] is None and one["missing"]["user"] == "user 12345 has no name here"
+    assert one["user"] is None and one["missing"]["user"] == "uid 12345 has no user name on this machine"
     one = known(yard, hostile, gpu=0)
     assert one["command"].endswith("\ufffd")
     assert len("".join(one["arguments"]).encode()) < 5000
     one = next(one for one in processes(yard, 0) if one["pid"] == invisible)
-    assert "no process of this number" in one["missing"]["process"]
+    assert "no process with this PID" in one["missing"]["process"]
     assert one["user"] is None and one["command"] is None and one["started_at"] is None
 
 

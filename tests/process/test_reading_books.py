@@ -205,7 +205,7 @@ def test_an_epilog_leaves_a_note_until_the_leases_are_read(yard, tmp_path, recor
     hook = {"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": "n1"}
     done = yard.go("slurm", "end", "--spool", str(spool), **hook)
     assert done.returncode == 0, done.stderr
-    assert yard.is_reading() and "still being looked at" in done.stderr
+    assert yard.is_reading() and "still being checked" in done.stderr
     assert (spool / f"end-{JOB}").exists()
     wait_until(lambda: not yard.is_reading(), "the leases")
 

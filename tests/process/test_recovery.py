@@ -60,7 +60,7 @@ def heal(world, yard):
     world.heal(SICK)
 
 
-SILENT = r"the driver has not answered for \d+\.\d s; readings are the last that came"
+SILENT = r"the driver has not responded for \d+\.\d s; showing the last readings"
 
 ROWS = [
     Row("a reading the GPU does not support (3)",

@@ -96,7 +96,7 @@ def test_alive_and_ready(shared):
     assert ready.status == 200
     answer = ready.json()
     assert re.fullmatch(r"20..-..-..T..:..:..\....Z", answer.pop("now"))
-    assert answer == {"ready": True, "reason": "serving a simulated fleet",
+    assert answer == {"ready": True, "reason": "serving simulated GPUs",
                             "cuda_available": True, "gpus": 4, "simulated": True, "notes": []}
 
 

@@ -32,9 +32,9 @@ def init_code(environment):
 @pytest.mark.parametrize("arguments, because", [
     (["--gpus", "0"], "64"), (["--gpus", "65"], "64"), (["--gpus", "many"], "many"),
     (["--model", "h100:999"], "1 to 64"), (["--model", "h100:40,a100:40"], "1 to 64"),
-    (["--model", "h9000"], "there are a100, h100, h200, l40s, rtx4090, t4"),
+    (["--model", "h9000"], "available models: a100, h100, h200, l40s, rtx4090, t4"),
     (["--model", "h100,h100"], "named twice"), (["--model", "h100:2", "--gpus", "3"], "not 3"),
-    (["--model", ",,"], "no GPU model"), (["--load", "heavy"], "not a workload"),
+    (["--model", ",,"], "unknown GPU model"), (["--load", "heavy"], "not a workload"),
     (["--setters", "somebody"], "somebody")])
 def test_an_absurd_fleet_is_refused_and_nothing_is_left(world, arguments, because):
     began = time.monotonic()
@@ -57,13 +57,13 @@ def test_serve_takes_a_mixed_fleet_and_refuses_nonsense(daemon, run, record_prop
 
 @pytest.mark.parametrize("arguments, because", [
     (["--call", "temperature"], "--code CODE, --latency-ms MS or --never-returns"),
-    (["--call", "temperature", "--code", "31"], "no return code of NVML"),
-    (["--call", "temperature", "--code", "-1"], "no return code of NVML"),
-    (["--call", "temperature", "--code", "0"], "no fault"),
-    (["--call", "nvmlWhatever", "--code", "3"], "there is no driver call"),
-    ([], "say what"), (["--code", "3"], "--call"), (["--xid", "1000"], "not an Xid"),
-    (["--ecc-corrected", "1", "--ecc-location", "disk"], "no memory"),
-    (["--ecc-corrected", "0"], "not memory errors"), (["--heat", "-5"], "0 to 100")])
+    (["--call", "temperature", "--code", "31"], "is not an NVML return code"),
+    (["--call", "temperature", "--code", "-1"], "is not an NVML return code"),
+    (["--call", "temperature", "--code", "0"], "is not a fault"),
+    (["--call", "nvmlWhatever", "--code", "3"], "unknown driver call"),
+    ([], "no fault given"), (["--code", "3"], "--call"), (["--xid", "1000"], "not an Xid"),
+    (["--ecc-corrected", "1", "--ecc-location", "disk"], "unknown memory location"),
+    (["--ecc-corrected", "0"], "invalid memory errors"), (["--heat", "-5"], "0 to 100")])
 def test_an_implausible_fault_is_refused(world, arguments, because):
     world.start("--gpus", "1")
     done = world.sim("inject", "--gpu", "0", *arguments)
@@ -142,7 +142,7 @@ def test_a_stopped_keeper_hangs_nobody_and_its_neighbour_moves_on(world, tmp_pat
         began = time.monotonic()
         wait_until(lambda: init_code(world.environment) == 9, "the world to count as dead")
         refused = world.sim("load", "--gpu", "0", "idle")
-        assert refused.returncode == 5 and "does not answer" in refused.stderr
+        assert refused.returncode == 5 and "does not respond" in refused.stderr
         assert time.monotonic() - began < 10
         before = neighbour.status()["generation"]
         wait_until(lambda: neighbour.status()["generation"] > before + 10, "the neighbour's physics")
@@ -164,7 +164,7 @@ def test_another_user_may_look_but_not_touch(open_place):
         for arguments in (["inject", "--gpu", "0", "--lost"], ["load", "--gpu", "0", "idle"],
                           ["run", "--gpu", "0", "--", "true"], ["reset", "--gpu", "0"]):
             done = subprocess.run([program, "sim", *arguments], **as_nobody)
-            assert done.returncode == 4 and "another user's keeper" in done.stderr, arguments
+            assert done.returncode == 4 and "this simulated world belongs to another user" in done.stderr, arguments
         assert subprocess.run([program, "sim", "stop"], **as_nobody).returncode == 4
         assert not world.gpu(0)["lost"]
     finally:

@@ -176,7 +176,7 @@ def test_a_reset_of_a_gpu_in_use_is_refused_however_it_is_asked_for(world):
     world.must("attach", "--synthetic", "1", "--gpu", "0", "--vram", "1M")
     for how in ((), ("--as-driver",)):
         refused = world.sim("reset", "--gpu", "0", *how)
-        assert refused.returncode == 7 and "1 processes use this GPU" in refused.stderr
+        assert refused.returncode == 7 and "1 processes are using this GPU" in refused.stderr
 
 
 def test_another_session_of_the_driver_has_its_own_settings_but_for_ecc(world, client):

@@ -129,7 +129,7 @@ def test_what_is_wrong_with_a_file_is_told_with_its_line(world, tmp_path):
     for command in (["validate", str(file)], ["start", "--scenario", str(file)]):
         done = world.sim(*command)
         assert done.returncode == 2 and done.stdout == ""
-        assert f"{file}:6: [[at]] gpu: is an index from 0 to 1" in done.stderr
+        assert f"{file}:6: [[at]] gpu: must be an index from 0 to 1" in done.stderr
     assert not world.directory.exists()
     assert world.sim("validate", str(tmp_path / "none.toml")).returncode != 0
     assert world.sim("start", "--scenario", str(file), "--gpus", "2").returncode == 2

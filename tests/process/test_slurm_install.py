@@ -94,7 +94,7 @@ def test_a_program_of_another_user_is_refused(site):
     program = site.program("home", "alice", owner=STRANGER)
     done = site.install(program)
     assert done.returncode == 2 and not site.hooks.exists(), done
-    assert f"{program}: Slurm's hooks run it as root, and {program.parent} belongs to uid {STRANGER} " in done.stderr
+    assert f"{program}: Slurm's hooks run it as root, but {program.parent} belongs to uid {STRANGER} " in done.stderr
     assert "(a directory, mode 0755)" in done.stderr
     assert f"`install -m 755 {program} /usr/bin/gpuyard`" in done.stderr
     assert "chown" not in done.stderr and "chmod" not in done.stderr
@@ -105,7 +105,7 @@ def test_a_program_others_may_change_is_refused(site):
     program.chmod(0o777)
     done = site.install(program)
     assert done.returncode == 2 and not site.hooks.exists()
-    assert f"others may write to {program}, which is root's (mode 0777); install the package" in done.stderr
+    assert f"other users can write to {program}, which belongs to root (mode 0777); install the package" in done.stderr
 
 
 @pytest.mark.parametrize("owner, mode", [(STRANGER, 0o755), (0, 0o777)])
@@ -117,7 +117,7 @@ def test_a_folder_others_may_change_gets_no_hooks(site, owner, mode):
     for into in (theirs, theirs / "hooks"):
         done = site.install(PROGRAM, into)
         assert done.returncode == 2 and not list(theirs.iterdir()), done
-        assert f"{into}: root runs the hooks in it, and " in done.stderr
+        assert f"{into}: root runs the hooks in it, but " in done.stderr
         assert "/etc/gpuyard/slurm is the usual folder" in done.stderr
 
 
@@ -155,7 +155,7 @@ def test_slurm_of_another_user_is_refused(site):
     os.chown(site.slurm, STRANGER, STRANGER)
     done = site.install(PROGRAM)
     assert done.returncode == 2 and not site.hooks.exists()
-    assert f"{site.slurm}/scontrol: Slurm's hooks run it as root, and {site.slurm} belongs to" in done.stderr
+    assert f"{site.slurm}/scontrol: Slurm's hooks run it as root, but {site.slurm} belongs to" in done.stderr
 
 
 CALLS = {  # a prolog's text that runs {0}
@@ -172,14 +172,14 @@ def configure_all(site):
     keys = dict(zip(HOOKS, ("HealthCheckProgram", "Prolog", "Epilog", "EpilogSlurmctld")))
     site.configure(**{key: site.hooks / hook for hook, key in keys.items()}, HealthCheckInterval="30 sec",
                    PrologFlags="Alloc")
-    assert set(site.check().values()) == {"there"}
+    assert set(site.check().values()) == {"ok"}
 
 
 def check_prolog(site, text):
     write(site.hooks / "prolog", "#!/bin/sh\n" + text)
     verdicts = site.check()
     prolog = verdicts.pop("Prolog")
-    assert set(verdicts.values()) == {"there"}
+    assert set(verdicts.values()) == {"ok"}
     return prolog
 
 
@@ -189,8 +189,8 @@ def test_hooks_that_run_another_users_program_are_named(site, call):
     configure_all(site)
     theirs = site.program("home", "alice", owner=STRANGER)
     verdict = check_prolog(site, CALLS[call].format(theirs))
-    assert verdict.startswith(f"{theirs}: Slurm's hooks run it as root, and ")
-    assert check_prolog(site, CALLS[call].format(PROGRAM)) == "there"
+    assert verdict.startswith(f"{theirs}: Slurm's hooks run it as root, but ")
+    assert check_prolog(site, CALLS[call].format(PROGRAM)) == "ok"
 
 
 def test_the_quoted_program_of_a_hook_is_checked(site):
@@ -198,7 +198,7 @@ def test_the_quoted_program_of_a_hook_is_checked(site):
     site.install(program)
     configure_all(site)
     os.chown(program.parent, STRANGER, STRANGER)
-    refused = [verdict for verdict in site.check().values() if verdict != "there"]
+    refused = [verdict for verdict in site.check().values() if verdict != "ok"]
     assert len(refused) == len(HOOKS) and all(verdict.startswith(str(program)) for verdict in refused), refused
 
 
@@ -207,9 +207,9 @@ def test_a_hook_that_a_sites_own_calls_is_checked(site):
     configure_all(site)
     theirs = site.program("home", "alice", owner=STRANGER)
     ours = write(site.place / "ours" / "prolog", f"#!/bin/sh\nexec {PROGRAM} slurm begin\n")
-    assert check_prolog(site, f"{ours} || exit 1\n") == "there"
+    assert check_prolog(site, f"{ours} || exit 1\n") == "ok"
     write(ours, f"#!/bin/sh\nexec {theirs} slurm begin\n")
-    assert check_prolog(site, f"{ours} || exit 1\n").startswith(f"{theirs}: Slurm's hooks run it as root, and ")
+    assert check_prolog(site, f"{ours} || exit 1\n").startswith(f"{theirs}: Slurm's hooks run it as root, but ")
     write(ours, f"#!/bin/sh\nexec {PROGRAM} slurm begin\n")
     os.chown(ours, STRANGER, STRANGER)
     assert f"{ours} belongs to uid {STRANGER}" in check_prolog(site, f"{ours} || exit 1\n")
@@ -228,7 +228,7 @@ def test_a_call_in_a_comment_does_not_count(site):
     site.install(PROGRAM)
     configure_all(site)
     verdict = check_prolog(site, f"# exec {PROGRAM} slurm begin\n# /etc/gpuyard/slurm/prolog\nexit 0\n")
-    assert verdict.endswith("which does not run `gpuyard slurm begin`: let it")
+    assert verdict.endswith("which does not run `gpuyard slurm begin`: add it")
 
 
 class UsualSite(Site):

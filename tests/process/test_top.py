@@ -22,7 +22,7 @@ def test_each_pane_is_a_key_away(daemon, top):
     yard = daemon("--simulate", "2")
     screen = top("--socket", yard.socket)
     screen.wait_for("why")
-    for key, words in ((b"2", "COMMAND"), (b"3", "Nobody waits."), (b"4", "LEVEL    GPU RULE"),
+    for key, words in ((b"2", "COMMAND"), (b"3", "No claims are waiting."), (b"4", "LEVEL    GPU RULE"),
                        (b"5", "GPU-HOURS"), (b"?", "gpuyard top"), (b"\x1b", "SM% last 16 s"), (b"\r", "links")):
         screen.press(key)
         screen.wait_for(words)
@@ -102,12 +102,12 @@ def test_keys_are_answered_while_the_daemon_hangs(daemon, top):
     yard.process.send_signal(signal.SIGSTOP)
     try:
         time.sleep(1.5)  # so that a question is under way
-        for key, words in ((b"3", "Nobody waits."), (b"1", "SM% last 16 s")):
+        for key, words in ((b"3", "No claims are waiting."), (b"1", "SM% last 16 s")):
             began = time.monotonic()
             screen.press(key)
             screen.wait_for(words)
             assert time.monotonic() - began < 1, "an answer of the daemon takes at least 2 s now"
-        screen.wait_for("OLD")
+        screen.wait_for("STALE")
     finally:
         yard.process.send_signal(signal.SIGCONT)
     screen.wait_for("SIMULATED")
@@ -122,7 +122,7 @@ def test_a_daemon_that_goes_and_comes_back(daemon, top):
         screen.read(0.01)
     began = time.monotonic()
     yard.stop()
-    screen.wait_for("trying again")
+    screen.wait_for("retrying")
     assert time.monotonic() - began < 10
     daemon("--simulate", "2", directory=yard.directory)
     screen.wait_for("SIMULATED")

@@ -79,7 +79,7 @@ def test_readonly_changes_nothing(control, top):
         for key in b"pcasrAxu:":
             screen.press(bytes([pane, key]) + b"\r\r")
     screen.press(b"1p")
-    screen.wait_for("--readonly: nothing is changed from here")
+    screen.wait_for("changes are disabled by --read-only")
     assert yard.world.writes() == writes
     screen.press(b"q")
     assert screen.ended() == 0
@@ -99,10 +99,10 @@ def test_a_signal_reaches_the_chosen_process(daemon, world, top):
         screen.press(b"/pid==%d\r" % victim.pid)
         wait_until(lambda: str(other.pid) not in screen.text(), screen.text)
         screen.press(b"x")
-        screen.wait_for(f"A signal to process {victim.pid}")
+        screen.wait_for(f"Send a signal to process {victim.pid}")
         screen.press(b"\r")
         assert victim.wait(10) == -signal.SIGTERM
-        screen.wait_for("SIGTERM was sent")
+        screen.wait_for("SIGTERM sent to process")
         assert other.poll() is None
     finally:
         for process in (victim, other):
@@ -114,7 +114,7 @@ def test_a_verb_runs_on_the_users_own_screen(shared, top):
     screen = top("--socket", shared("--simulate", "2").socket)
     screen.wait_for("why")
     screen.press(b":version\r")
-    wait_until(lambda: b"Enter goes back" in screen.read(), lambda: screen.written[-300:])
+    wait_until(lambda: b"Press Enter to return" in screen.read(), lambda: screen.written[-300:])
     assert re.search(rb"gpuyard \d+\.\d+", screen.written)
     screen.press(b"\r")
     screen.wait_for("SM% last 16 s")
@@ -123,7 +123,7 @@ def test_a_verb_runs_on_the_users_own_screen(shared, top):
     screen.press(b":watch\r")
     wait_until(lambda: b"THROTTLED" in screen.read() or b"UTIL" in screen.read(), lambda: screen.written[-300:])
     screen.press(b"\x03")
-    wait_until(lambda: b"Enter goes back" in screen.read(), lambda: screen.written[-300:])
+    wait_until(lambda: b"Press Enter to return" in screen.read(), lambda: screen.written[-300:])
     screen.press(b"\r")
     screen.written = b""
     screen.press(b"2")
@@ -184,7 +184,7 @@ def test_a_recording_is_drawn_the_same_each_time_and_everywhere(run):
 def test_sentences_for_who_listens(shared, run, tmp_path):
     yard = shared("--simulate", "2")
     done = run("top", "--plain", "--once", "--socket", yard.socket)
-    assert re.match(r"GPU 0: busy \d+ %, power \d+ W, \d+ degrees, memory \d+\.\d GiB, nobody", done.stdout), done.stdout
+    assert re.match(r"GPU 0: utilisation \d+ %, power \d+ W, temperature \d+ C, memory \d+\.\d GiB, no user", done.stdout), done.stdout
     going = subprocess.Popen([PROGRAM, "top", "--plain", "--socket", yard.socket], stdout=subprocess.PIPE, text=True)
     assert going.stdout.readline().startswith("GPU 0: ")
     going.send_signal(signal.SIGTERM)

@@ -21,8 +21,8 @@ INTERVAL = 5  # seconds from one health check to the next
 RULES = "[rule.gpu-lost]\nclear_hold_s = 1\n[rule.squatter]\nhold_s = 1\n"
 COMMENT = (r"\{gpuyard: \{joules: ([\d.]+), gpus: (\d+), mean_utilization_percent: [\d.]+, "
            r"peak_memory_bytes: \d+\}\}")
-XID = ("gpuyard: GPU 1: Xid 79. The GPU has fallen off the bus. Work on it has failed or will: end it, reset "
-       "the GPU, and start again. (3 of 4 GPUs are well)")
+XID = ("gpuyard: GPU 1: Xid 79. The GPU has fallen off the bus. Work on it has failed or will fail: stop it, "
+       "reset the GPU, and start again. (3 of 4 GPUs are healthy)")
 
 
 @pytest.fixture(scope="module")
@@ -198,9 +198,9 @@ def test_a_node_is_resumed_when_its_gpu_is_well_again(cluster, record_property):
         node.world.lose(2)
     for node in cluster.nodes:
         check_until(node, lambda node=node: drained(node), f"{node.name} to be drained")
-        assert node.reason() == ("gpuyard: GPU 2 is lost: the driver says that it is gone. End what used it, then "
-                                 "reset the GPU or restart the machine; if it happens again, have it replaced. "
-                                 "(3 of 4 GPUs are well)")
+        assert node.reason() == ("gpuyard: GPU 2 is lost: the driver can no longer reach it. Stop the processes that "
+                                 "used it, then reset the GPU or reboot the machine; if it happens again, "
+                                 "replace it. (3 of 4 GPUs are healthy)")
     n2.drain("it is ours now")
     for node in cluster.nodes:
         node.world.heal(2)
@@ -239,11 +239,11 @@ def test_status_shows_gpus_and_jobs(cluster):
     make_sick(node, 3)
     with running(node, gpus=2, user="bob") as job:
         shown = node.must("slurm", "status")
-        assert re.search(r"^ +1 +/dev/nvidia1 +well$", shown, re.MULTILINE)
-        assert re.search(r"^ +3 +/dev/nvidia3 +sick +GPU 3: Xid 79\. The GPU has fallen off the bus\.$", shown,
+        assert re.search(r"^ +1 +/dev/nvidia1 +ok$", shown, re.MULTILINE)
+        assert re.search(r"^ +3 +/dev/nvidia3 +quarantined +GPU 3: Xid 79\. The GPU has fallen off the bus\.$", shown,
                          re.MULTILINE)
         assert re.search(rf"^{job} +bob +0,1 +held$", shown, re.MULTILINE)
-        assert "Slurm hands out the GPUs; leases only observe." in shown
+        assert "Slurm allocates the GPUs; gpuyard only observes." in shown
         said = json.loads(node.must("slurm", "status", "--json"))
         assert [(one["job"], one["user"], one["gpus"]) for one in said["jobs"]] == [(str(job), "bob", [0, 1])]
         assert [one["rule"] for one in said["gpus"]] == [None, None, None, "xid-fatal"]
@@ -256,7 +256,7 @@ def test_status_shows_gpus_and_jobs(cluster):
 
 
 def lines_of(done):
-    """What `gpuyard slurm install` says of each line of slurm.conf: "there", or why not."""
+    """What `gpuyard slurm install` says of each line of slurm.conf: "ok", or why not."""
     return dict(re.findall(r"^  (\w+)=\S+ +(.+)$", done.stdout, re.MULTILINE))
 
 
@@ -267,9 +267,9 @@ def test_install_writes_hooks_that_work_and_checks_slurms_lines(cluster):
     before = node.gpuyard("slurm", "install", "--into", site, user="root")
     assert before.returncode == 1, before
     said = lines_of(before)
-    assert said.pop("HealthCheckInterval") == said.pop("PrologFlags") == "there"
+    assert said.pop("HealthCheckInterval") == said.pop("PrologFlags") == "ok"
     # run-health calls a script that has our hook's name and runs gpuyard.
-    assert said.pop("HealthCheckProgram") == "there"
+    assert said.pop("HealthCheckProgram") == "ok"
     for name, what in said.items():
         assert what.startswith(f"is {usual[name]}, which does not run `gpuyard slurm {HOOKS[name]}`"), said
     folder = cluster.enclosure.outside(site)
@@ -286,10 +286,10 @@ def test_install_writes_hooks_that_work_and_checks_slurms_lines(cluster):
     try:
         cluster.configure(Prolog=None)
         missing = node.gpuyard("slurm", "install", user="root")
-        assert missing.returncode == 1 and lines_of(missing)["Prolog"] == "is missing", missing
+        assert missing.returncode == 1 and lines_of(missing)["Prolog"] == "missing", missing
         cluster.configure(**{name: f"{site}/{script}" for name, script in scripts.items()})
         fine = node.gpuyard("slurm", "install", user="root")
-        assert fine.returncode == 0 and set(lines_of(fine).values()) == {"there"}, fine
+        assert fine.returncode == 0 and set(lines_of(fine).values()) == {"ok"}, fine
         with running(node) as job:
             assert state_of(node, job) == "held"
         lease_is_over(node, job)

@@ -74,14 +74,14 @@ def test_a_daemon_that_does_not_answer_hurts_no_job(cluster, node, fault, record
         begin, health = begun(node, job), check(node)
         started(cluster, job)
         assert (begin.status, health.status) == (0, 0) and max(begin.seconds, health.seconds) < QUICK
-        assert f"job {job} is not counted yet: " in begin.err and "the node is not checked: " in health.err
+        assert f"job {job} not recorded yet: " in begin.err and "node not checked: " in health.err
         assert spooled(node) == [f"begin-{job}"] and node.state() == "MIXED"
     assert quiet(check(node))
     assert state_of(node, job) == "held" and gpus_of(node, job) == [0, 1] and lease_of(node, job)["uid"] == 1001
     with away():
         cluster.cancel(job)
         end = ended(node, job)
-        assert end.status == 0 and end.seconds < QUICK and f"the end of job {job} waits: " in end.err
+        assert end.status == 0 and end.seconds < QUICK and f"end of job {job} not delivered yet: " in end.err
         assert spooled(node) == [f"end-{job}"]
         cluster.wait_for_job(job)
     assert quiet(check(node))
@@ -98,7 +98,7 @@ def test_a_driver_that_hangs_hurts_no_job(cluster, node, record_property):
             assert quiet(begin) and begin.seconds < QUICK and state_of(node, job) == "held"
             health = check(node)
             assert health.status == 0 and health.seconds < QUICK and drained(node)
-            assert node.reason().startswith("gpuyard: GPU 0 does not answer: ")
+            assert node.reason().startswith("gpuyard: GPU 0 is not responding: ")
             assert cluster.job(job)["JobState"] == "RUNNING"
         end = ended(node, job)
         assert quiet(end) and end.seconds < QUICK and state_of(node, job) in ("draining", "ended")
@@ -122,7 +122,7 @@ def test_a_daemon_that_is_not_there_at_boot_hears_of_jobs_later(cluster, record_
     node.daemon.stop()
     cluster.enclosure.must("rm", "-r", node.spool, f"{node.place}/state")
     first = check(node)
-    assert first.status == 0 and "the node is not checked: nothing answers" in first.err
+    assert first.status == 0 and "node not checked: nothing is listening" in first.err
     job = cluster.submit(STAYS, gpus=2, on="n2")
     assert begun(node, job).status == 0
     started(cluster, job)
@@ -144,13 +144,13 @@ def test_a_job_on_a_gpu_that_somebody_leased_is_counted_once_that_is_over(cluste
     lease = json.loads(node.must("lease", "take", "--ttl", "1h", "--among", "0", "--json"))["lease"]["id"]
     with running(node, user="bob") as job:
         begin = begun(node, job)
-        assert begin.status == 0 and f"job {job} is not counted yet: lease {lease} of uid 1000" in begin.err
-        assert known_jobs(node) == {} and f"job {job} is not counted yet" in trouble(node)
+        assert begin.status == 0 and f"job {job} not recorded yet: lease {lease} of uid 1000" in begin.err
+        assert known_jobs(node) == {} and f"job {job} not recorded yet" in trouble(node)
         node.must("lease", "release", lease)
         check_until(node, lambda: known_jobs(node) == {job: [0]}, "the job to be counted")
         assert not trouble(node)
         owner = node.gpuyard("lease", "release", lease_of(node, job)["id"], user="bob")
-        assert owner.returncode != 0 and "`scancel` ends that" in owner.stderr and state_of(node, job) == "held"
+        assert owner.returncode != 0 and "end the job with `scancel`" in owner.stderr and state_of(node, job) == "held"
 
 
 # What one of the two does not hear of.
@@ -183,7 +183,7 @@ def test_a_beginning_without_an_end_is_taken_over(cluster, node, record_property
     with running(node, gpus=1, user="bob") as job:
         assert gpus_of(node, job) == [0] and known_jobs(node) == {job: [0]}
     lease = lease_of(node, first)
-    assert (lease["state"], lease["ending"], lease["why"]) == ("ended", "taken_over", f"slurm-{job} has its GPUs")
+    assert (lease["state"], lease["ending"], lease["why"]) == ("ended", "taken_over", f"slurm-{job} now belong to")
 
 
 def test_an_end_without_a_beginning_is_nothing(cluster, node, record_property):
@@ -269,7 +269,7 @@ def test_a_job_that_gets_a_sick_gpu_is_held_and_its_node_drained(cluster, node, 
         make_sick(node, 1)
         job = cluster.submit(STAYS, gpus=2, on="n1")
         begin = begun(node, job)
-        assert begin.status == 1 and f"job {job} is not begun: GPU 1: Xid 79." in begin.err
+        assert begin.status == 1 and f"job {job} not started: GPU 1: Xid 79." in begin.err
         wait_until(lambda: held_by_slurm(cluster, job), lambda: f"the job to be held: {cluster.job(job)}")
         assert drained(node) and node.reason().startswith("gpuyard: GPU 1: Xid 79.")
         assert quiet(ended(node, job))
@@ -292,7 +292,7 @@ def test_what_a_job_leaves_on_its_gpu_drains_the_node_until_it_is_gone(cluster, 
     end = ended(node, job)
     assert end.status == 0 and end.seconds < 5
     assert drained(node)
-    assert node.reason().startswith(f"gpuyard: job {job} of alice is over, and pid {pid} (sleep) still uses GPU-")
+    assert node.reason().startswith(f"gpuyard: job {job} of alice has ended, but pid {pid} (sleep) still uses GPU-")
     assert f"pid {pid} (sleep) still uses" in node.must("slurm", "status")
     assert cluster.wait_for_job(job) == "COMPLETED"
     assert quiet(check(node)) and drained(node)
@@ -341,10 +341,10 @@ def test_a_gpu_that_slurm_hands_out_and_the_driver_has_not_drains_the_node(odd, 
     other_gpus(node, 4)
     job = odd.submit(STAYS, "--gres=gpu:b:2")
     begin = begun(node, job)
-    assert begin.status == 0 and f"job {job} has /dev/nvidia4, for which the driver has no GPU" in begin.err
+    assert begin.status == 0 and f"job {job} has /dev/nvidia4, but the driver has no such GPU" in begin.err
     assert gpus_of(node, job) == [0]
     assert check(node).status == 0 and drained(node)
-    assert node.reason() == "gpuyard: Slurm hands out /dev/nvidia4, for which the driver has no GPU; it has 4"
+    assert node.reason() == "gpuyard: Slurm allocates /dev/nvidia4, which the driver does not have; it has 4 GPUs"
     assert odd.job(job)["JobState"] == "RUNNING"
     started(odd, job)
     cancel(odd, job)
@@ -390,7 +390,7 @@ def test_a_check_that_slurm_does_not_answer_is_an_alert(cluster, node, fault, sa
         began = time.monotonic()
         health = check(node)
         assert health.status == 0 and said in health.err and time.monotonic() - began < 20
-        assert said in trouble(node) and f"A hook has trouble: {said}" in node.must("slurm", "status")
+        assert said in trouble(node) and f"Hook error: {said}" in node.must("slurm", "status")
         wait_until(lambda: firing(node, "slurm-hook"), "the alert to fire")
     cluster.wait_for_nodes()
     assert not drained(node)
@@ -463,9 +463,9 @@ def by_hand(node, name, given):
 
 def test_hooks_by_hand_say_what_they_miss(node, record_property):
     record_property("contract", "S4")
-    assert by_hand(node, "health", {}) == (2, "gpuyard: SLURMD_NODENAME is not set: Slurm runs this as its "
+    assert by_hand(node, "health", {}) == (2, "gpuyard: SLURMD_NODENAME is not set; Slurm runs this command as its "
                                               "HealthCheckProgram, see docs/slurm.md\n")
-    unset = "gpuyard: SLURM_JOB_ID is not set: Slurm runs this"
+    unset = "gpuyard: SLURM_JOB_ID is not set; Slurm runs this command"
     for name in ("begin", "end"):
         assert by_hand(node, name, {}) == (0, f"{unset}, see docs/slurm.md\n")
     assert by_hand(node, "begin", environment(node, 4020)) == (0, "")  # a job without GPUs
@@ -478,11 +478,11 @@ def test_hooks_by_hand_say_what_they_miss(node, record_property):
 
 def test_nonsense_is_an_alert_and_no_job_is_hurt(node, record_property):
     record_property("contract", "S4")
-    for wrong, said in (({"SLURM_JOB_UID": "alice"}, 'SLURM_JOB_UID is "alice", and no number'),
-                        ({"SLURM_JOB_UID": ""}, 'SLURM_JOB_UID is "", and no number'),
-                        ({"SLURM_JOB_UID": "9" * 30}, "and no number"),
-                        ({"SLURM_JOB_UID": str(2**32)}, "and no number"),
-                        ({"SLURM_JOB_GPUS": "all"}, 'a GPU in SLURM_JOB_GPUS is "all", and no number'),
+    for wrong, said in (({"SLURM_JOB_UID": "alice"}, 'SLURM_JOB_UID is "alice", expected a number'),
+                        ({"SLURM_JOB_UID": ""}, 'SLURM_JOB_UID is "", expected a number'),
+                        ({"SLURM_JOB_UID": "9" * 30}, "expected a number"),
+                        ({"SLURM_JOB_UID": str(2**32)}, "expected a number"),
+                        ({"SLURM_JOB_GPUS": "all"}, 'a GPU in SLURM_JOB_GPUS is "all", expected a number'),
                         ({"SLURM_JOB_ID": "../4"}, "job ../4 is not counted")):
         status, text = by_hand(node, "begin", environment(node, 4021, "0") | wrong)
         assert status == 0 and said in text and said in trouble(node), (wrong, status, text, trouble(node))
@@ -493,8 +493,8 @@ def test_nonsense_is_an_alert_and_no_job_is_hurt(node, record_property):
 def test_a_gpu_that_is_not_in_slurms_list_may_come_yet(node, record_property):
     record_property("contract", "S4")
     status, text = by_hand(node, "begin", environment(node, 4022, "17"))
-    assert (status, text) == (0, "gpuyard: job 4022 is not counted yet: Slurm's list has no GPU 17\n")
+    assert (status, text) == (0, "gpuyard: job 4022 not recorded yet: GPU 17 is not in Slurm's list\n")
     assert check(node).status == 0 and spooled(node) == ["begin-4022"]
-    assert trouble(node) == "job 4022 is not counted: Slurm's list has no GPU 17"
+    assert trouble(node) == "job 4022 not recorded: GPU 17 is not in Slurm's list"
     assert by_hand(node, "end", environment(node, 4022)) == (0, "") and not spooled(node)
     assert check(node).status == 0 and not trouble(node)

@@ -21,9 +21,9 @@ yard_run() {
     probe_gpus || found=$?
     case $found in
       0) ;;
-      124) say "The NVIDIA driver did not answer within 10 s; serving what it gives." ;;
+      124) say "The NVIDIA driver did not respond within 10 s. Starting anyway." ;;
       *)
-        say "No NVIDIA GPU found: simulating four."
+        say "No NVIDIA GPU found. Starting with 4 simulated GPUs."
         simulate=(--simulate 4)
         ;;
     esac

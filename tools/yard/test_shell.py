@@ -256,9 +256,9 @@ GREETING = 'if [[ $1 == devices ]]; then {}; fi; echo "$*"'
 @pytest.mark.parametrize("devices, served, said", [
     ("""printf '{\\n "devices": [\\n {"id": 0}]}'; exit""", "serve --greet --port 1", ""),
     ("""printf '{"devices": []}'; exit""", "serve --greet --simulate 4 --port 1",
-     "No NVIDIA GPU found: simulating four."),
-    ("exit 5", "serve --greet --simulate 4 --port 1", "No NVIDIA GPU found: simulating four."),
-    ("exit 124", "serve --greet --port 1", "did not answer within 10 s"),
+     "No NVIDIA GPU found. Starting with 4 simulated GPUs."),
+    ("exit 5", "serve --greet --simulate 4 --port 1", "No NVIDIA GPU found. Starting with 4 simulated GPUs."),
+    ("exit 124", "serve --greet --port 1", "did not respond within 10 s"),
 ])
 def test_run_simulates_where_there_is_no_gpu(yard, devices, served, said):
     executable(yard.at / "build/release/gpuyard", GREETING.format(devices))
