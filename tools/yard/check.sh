@@ -111,7 +111,7 @@ check_everything() {
   shown_stage "check packages" check_packages
   stage "format" check_format
   stage "shell" check_shell
-  stage "words" python3 tools/check/house_words.py
+  stage "words" python3 tools/check/words.py
   stage "include direction" python3 tools/check/include_direction.py
   stage "public headers" check_public_headers
   stage "tools" check_tools
