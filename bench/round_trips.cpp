@@ -47,7 +47,8 @@ Connection::Connection(const std::string& path)
     : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   const auto address = http::to_socket_address(http::Endpoint::unix_socket(path));
   if (!address) fail(address.error().message);
-  if (::connect(fd_.get(), address->get(), address->length) != 0) fail("nothing is listening at " + path);
+  if (::connect(fd_.get(), address->get(), address->length) != 0)
+    fail("nothing is listening at " + path);
 }
 
 std::string Connection::ask(const std::string& request) const {
