@@ -152,7 +152,7 @@ def test_a_refusal_says_why_of_each_gpu(facade):
     client = client_of(yard)
     with pytest.raises(ZeusdError, match=r'"errors":\{"0":".*200 W to 700 W'):
         client.set_power_limit([0, 1], 50_000)
-    with pytest.raises(ZeusdError, match=r'"error":"there is no GPU 7"'):
+    with pytest.raises(ZeusdError, match=r'"error":"GPU 7 not found"'):
         client.set_power_limit([0, 7], 300_000)
     with pytest.raises(ZeusdError, match=r'"errors"'):
         client.set_gpu_locked_clocks([0], 1200, 900)

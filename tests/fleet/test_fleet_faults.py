@@ -76,7 +76,7 @@ def contract(record_property):
 
 
 def test_an_sshd_that_says_nothing(fleet):
-    in_trouble(fleet, fleet.nodes[0].silent_sshd(), "says nothing")
+    in_trouble(fleet, fleet.nodes[0].silent_sshd(), "does not respond")
 
 
 def test_a_host_key_that_has_changed(fleet):

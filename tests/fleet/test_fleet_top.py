@@ -84,7 +84,7 @@ def test_s_changes_the_order(fleet, top):
     screen.press(b"s")
     screen.wait_for("most free")
     wait_until(lambda: order(screen)[-1] == "n2", lambda: f"n2 to be last: {screen.text()}")
-    for words in ("power", "hottest", "alerts", "as named"):
+    for words in ("power", "hottest", "alerts", "as listed"):
         screen.press(b"s")
         screen.wait_for(words)
     screen.press(b"q")

@@ -219,7 +219,7 @@ def test_leases_only_observe(cluster, record_property):
     node = cluster.nodes[1]
     for words in (("run", "--", "true"), ("lease", "take", "--ttl", "1h", "--no-wait")):
         refused = node.gpuyard(*words)
-        assert refused.returncode == 7 and "Slurm hands out the GPUs" in refused.stderr, words
+        assert refused.returncode == 7 and "Slurm allocates the GPUs" in refused.stderr, words
         assert "srun" in refused.stderr
     # A process on a GPU that its job does not have is nobody's squatter.
     with running(node, gpus=0, command="echo $$; exec sleep 1000", user="bob") as job:

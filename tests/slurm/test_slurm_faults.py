@@ -183,7 +183,7 @@ def test_a_beginning_without_an_end_is_taken_over(cluster, node, record_property
     with running(node, gpus=1, user="bob") as job:
         assert gpus_of(node, job) == [0] and known_jobs(node) == {job: [0]}
     lease = lease_of(node, first)
-    assert (lease["state"], lease["ending"], lease["why"]) == ("ended", "taken_over", f"slurm-{job} now belong to")
+    assert (lease["state"], lease["ending"], lease["why"]) == ("ended", "taken_over", f"its GPUs now belong to slurm-{job}")
 
 
 def test_an_end_without_a_beginning_is_nothing(cluster, node, record_property):
@@ -483,7 +483,7 @@ def test_nonsense_is_an_alert_and_no_job_is_hurt(node, record_property):
                         ({"SLURM_JOB_UID": "9" * 30}, "expected a number"),
                         ({"SLURM_JOB_UID": str(2**32)}, "expected a number"),
                         ({"SLURM_JOB_GPUS": "all"}, 'a GPU in SLURM_JOB_GPUS is "all", expected a number'),
-                        ({"SLURM_JOB_ID": "../4"}, "job ../4 is not counted")):
+                        ({"SLURM_JOB_ID": "../4"}, "job ../4 not recorded")):
         status, text = by_hand(node, "begin", environment(node, 4021, "0") | wrong)
         assert status == 0 and said in text and said in trouble(node), (wrong, status, text, trouble(node))
         assert known_jobs(node) == {} and not spooled(node)
