@@ -74,7 +74,7 @@ class TlsFeed {
   std::optional<Known> known_;
   bool reading_ = false;
   bool again_ = false;  // something changed while it was read
-  // Of inotify. A read of the files on the worker shares it.
+  // The inotify descriptor. The worker shares it while it reads the files.
   std::shared_ptr<const UniqueFd> changes_;
   Subscription watch_;
   Subscription settled_;
