@@ -1,5 +1,6 @@
 #include "http/loop.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
@@ -71,9 +72,11 @@ class Watch final : public Repeating {
       : descriptor_(io, around.release()), readable_(std::move(readable)) {}
 
   void wait() override {
-    descriptor_.async_wait(
-        asio::posix::descriptor_base::wait_read,
-        [self = shared_from_this(), this](const error_code& error) { deliver(error, readable_); });
+    descriptor_.async_wait(asio::posix::descriptor_base::wait_read,
+                           [self = shared_from_this(), this](const error_code& error) {
+                             if (!error && !is_readable()) return wait();
+                             deliver(error, readable_);
+                           });
   }
   void cancel() override {
     error_code ignored;
@@ -81,6 +84,13 @@ class Watch final : public Repeating {
   }
 
  private:
+  // Asio can deliver the queued event of a descriptor that has been closed since to the descriptor
+  // that was opened after it. Without this check a running process counted as exited.
+  bool is_readable() {
+    pollfd polled{descriptor_.native_handle(), POLLIN, 0};
+    return ::poll(&polled, 1, 0) > 0;
+  }
+
   asio::posix::stream_descriptor descriptor_;
   std::function<void()> readable_;
 };
