@@ -12,7 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 
 int failed(const char* what, const gpuyard::Error& error) {
-  std::fprintf(stderr, "%s: %s (%s)\n", what, error.message.c_str(),
+  std::fprintf(stderr, "%s: %s (%s)\n", what, error.text().c_str(),
                std::string(name_of(error.code)).c_str());
   return 1;
 }

@@ -14,12 +14,12 @@ int main(int argc, char** argv) {
   }
   const auto monitor = gpuyard::Monitor::open();
   if (!monitor) {
-    std::cerr << monitor.error().message << '\n' << advice_on(monitor.error()) << '\n';
+    std::cerr << monitor.error().text() << '\n' << advice_on(monitor.error()) << '\n';
     return 5;
   }
   auto window = monitor->begin_energy_window();
   if (!window) {
-    std::cerr << window.error().message << '\n';
+    std::cerr << window.error().text() << '\n';
     return 5;
   }
   std::this_thread::sleep_for(std::chrono::seconds(seconds));  // your work

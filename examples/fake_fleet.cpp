@@ -29,7 +29,7 @@ int main() {
   auto fleet = gpuyard::FakeFleet::with_healthy_gpus(4, 80'000'000'000);
   auto monitor = gpuyard::Monitor::open(fleet);
   if (!monitor) {
-    std::cerr << monitor.error().message << '\n';
+    std::cerr << monitor.error().text() << '\n';
     return 1;
   }
   bool all = check("a healthy fleet can be used", usable(*monitor) == Indices{0, 1, 2, 3});

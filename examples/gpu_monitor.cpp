@@ -90,7 +90,7 @@ void look(const gpuyard::Monitor& monitor, gpuyard::Andon& andon) {
 }
 
 int fail(const gpuyard::Error& error, int status) {
-  std::cerr << error.message << '\n';
+  std::cerr << error.text() << '\n';
   const std::string advice = advice_on(error);
   if (!advice.empty()) std::cerr << advice << '\n';
   return status;

@@ -20,7 +20,7 @@ int status_of(std::optional<gpuyard::Health> verdict) {
 int main() {
   const auto monitor = gpuyard::Monitor::open();
   if (!monitor) {
-    std::cerr << monitor.error().message << '\n' << advice_on(monitor.error()) << '\n';
+    std::cerr << monitor.error().text() << '\n' << advice_on(monitor.error()) << '\n';
     return kNoGpu;
   }
   int status = monitor->gpu_count() > 0 ? 0 : kNoGpu;

@@ -20,7 +20,7 @@ std::string watts_of(const SettingState& state) {
 }
 
 int fail(const gpuyard::Error& error) {
-  std::cerr << error.message << '\n';
+  std::cerr << error.text() << '\n';
   return 1;
 }
 
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   }
   const auto control = gpuyard::Control::open();
   if (!control) {
-    std::cerr << control.error().message << '\n' << advice_on(control.error()) << '\n';
+    std::cerr << control.error().text() << '\n' << advice_on(control.error()) << '\n';
     return 5;
   }
   return hold(*control, static_cast<std::uint32_t>(gpu), watts, seconds);

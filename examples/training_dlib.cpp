@@ -196,7 +196,7 @@ int main(int argc, char** argv) {
         return hot ? action : TrainingAction::keep_going;
       });
   if (const auto begun = training.begin(); !begun) {
-    std::cerr << begun.error().message << '\n';
+    std::cerr << begun.error().text() << '\n';
     return 2;
   }
   return run(*arguments, training);

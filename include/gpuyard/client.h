@@ -48,8 +48,8 @@ struct ClientOptions {
 /// happen); unavailable, no daemon there; denied, the caller may not, or the token or the daemon's
 /// key is not right; busy, it has too much to do, ask again later; invalid, not_found, conflict,
 /// unsupported and device_lost as the message says, which is the daemon's own, with a '?' for each
-/// control character and each character that changes the text direction. Records are as the daemon
-/// sent them.
+/// control character and each character that changes the text direction. So is the hint; of a
+/// daemon that sends none, the message ends with it. Records are as the daemon sent them.
 ///
 /// Copies share a connection by ssh and cost what a std::shared_ptr costs. Any thread may call any
 /// member function at any time. GPUs are named as the daemon knows them: by index ("0"), UUID or

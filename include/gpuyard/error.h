@@ -14,8 +14,7 @@
 namespace gpuyard {
 inline namespace v0 {
 
-/// One enumerator for each distinct reaction of a caller, not for each cause: the message tells the
-/// cause.
+/// One enumerator for each distinct reaction of a caller, not for each cause: Error has the cause.
 enum class Errc {
   unsupported,  ///< this GPU, driver or platform cannot do it; asking again will not help
   not_found,    ///< the thing named is not there
@@ -32,10 +31,17 @@ enum class Errc {
 /// The enumerator's own name, "not_found". Lives as long as the library.
 GPUYARD_API std::string_view name_of(Errc);
 
-/// An error: how to react, and what happened, in words for people.
+/// An error: how to react, and what happened, why and what to do next, in words for people.
 struct Error {
   Errc code = Errc::internal;  ///< how to react
-  std::string message;         ///< what happened, why, and what to do next
+  std::string message = {};    ///< what happened
+  std::string cause = {};      ///< why; empty if it would say no more than the message
+  /// What to do next: a command per line, to paste as it is. A remark stands behind "  # ".
+  std::string hint = {};
+
+  /// All of it as one string: "WHAT: WHY; try `COMMAND`". Several steps are "try `A`, then `B`",
+  /// and a remark follows its command in parentheses.
+  GPUYARD_API std::string text() const;
 
   /// Says where it happened: "reading power limits: <message>".
   Error in(std::string_view where) && {
@@ -43,8 +49,10 @@ struct Error {
     return std::move(*this);
   }
 
-  /// Equal when code and message are.
-  friend bool operator==(const Error&, const Error&) = default;
+  /// Equal when code and message are; cause and hint may differ.
+  friend bool operator==(const Error& a, const Error& b) {
+    return a.code == b.code && a.message == b.message;
+  }
 };
 
 /// A value or an Error. The compiler warns if it is discarded.

@@ -65,10 +65,10 @@ def test_another_pod_leases_by_the_folder_of_the_lease_socket_and_sets_nothing(i
                              env=env_of(image[1]) | {"GPUYARD_SOCKET": "/run/gpuyard/lease.sock"}, **more)
 
         # `run` tells the number of the command's process, which means nothing outside its pod.
-        run_verb = ("gpuyard", "run", "--gpus", "1", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+        run_verb = ("gpuyard", "run", "-n", "1", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
         assert "not found" in neighbour().run(*run_verb, check=False).stderr
         assert neighbour(host_pid=True).run(*run_verb).stdout.startswith("GPU-")
-        neighbour().run("gpuyard", "lease", "take", "--gpus", "1", "--ttl", "1h")
+        neighbour().run("gpuyard", "lease", "take", "-n", "1", "--for", "1h")
         assert "root" in made.run("gpuyard", "leases").stdout
         assert neighbour().run("gpuyard", "power", "0", "300", "--yes", check=False).returncode == 4
 

@@ -20,7 +20,8 @@ def printable(text: str) -> str:
 
 
 class Error(Exception):
-    """Every error of this package. `message` says what happened and what to do next."""
+    """Every error of this package. `str()` is all of it: what happened, why and what to do next.
+    `message` is the same without the commands of `hint`."""
 
     code = "internal"
     # HTTP status of the response; None: there was none.
@@ -34,9 +35,19 @@ class Error(Exception):
     # Advice for errors of this kind, added to a message that lacks it.
     next_step = ""
 
-    def __init__(self, message: str) -> None:
-        self.message = printable(_with_next_step(message, self.next_step))
-        super().__init__(self.message)
+    # What to do next, if a daemon said so: a command per line, and a remark behind "  # ".
+    hint = ""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        end = _in_text(hint)
+        if hint and message.endswith(end):
+            whole = message
+            self.hint = "\n".join(printable(line) for line in hint.split("\n"))
+            message = message[:-len(end)]
+        else:
+            whole = message = _with_next_step(message, self.next_step)
+        self.message = printable(message)
+        super().__init__(printable(whole))
 
 
 class Unsupported(Error):
@@ -116,6 +127,15 @@ _BY_STATUS: Mapping[int, type[Error]] = {
 }
 
 
+def _in_text(hint: str) -> str:
+    """How the text of a daemon's error ends for this hint: "; try `A`, then `B` (remark)"."""
+    steps: list[str] = []
+    for line in hint.split("\n"):
+        command, mark, remark = line.partition("  # ")
+        steps.append(f"`{command}` ({remark})" if mark else f"`{command}`")
+    return "; try " + ", then ".join(steps)
+
+
 def _with_next_step(message: str, next_step: str) -> str:
     if not next_step or next_step in message:
         return message
@@ -149,8 +169,8 @@ def _redirected(status: int, to: str) -> Error:
 
 
 def error_of_answer(status: int, body: bytes, fields: Optional[Mapping[str, str]] = None) -> Error:
-    """Reads {"error": {"code", "message"}} or {"detail": message}; else the body is the message.
-    `fields`: the response's header fields, with lower-case names."""
+    """Reads {"error": {"code", "message", "hint"}} or {"detail": message}; else the body is the
+    message. `fields`: the response's header fields, with lower-case names."""
     fields = fields or {}
     error = (_redirected(status, fields.get("location", "")) if status // 100 == 3
              else _refused(status, body))
@@ -174,7 +194,8 @@ def _refused(status: int, body: bytes) -> Error:
         document = None
     answer: dict[str, Any] = (
         cast(Any, document) if isinstance(document, dict) else {})
-    text = text[:_MOST_OF_BODY]
+    text = (f"status {status} from a proxy or another server" if text.startswith("<")
+            else text[:_MOST_OF_BODY])
     if isinstance(answer.get("detail"), str):
         text = answer["detail"]
     inner: Any = answer.get("error")
@@ -183,7 +204,9 @@ def _refused(status: int, body: bytes) -> Error:
         text = said["message"]
     if isinstance(said.get("code"), str):
         kind = _BY_CODE.get(said["code"], kind)
-    return kind(in_words(text) or f"the daemon responded with status {status} and no message")
+    hint: Any = said.get("hint")
+    return kind(in_words(text) or f"the daemon responded with status {status} and no message",
+                hint if isinstance(hint, str) else "")
 
 
 def passes(error: Error) -> bool:

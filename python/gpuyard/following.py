@@ -77,7 +77,7 @@ class Follower:
         if self._away:
             return None
         self._away = True
-        return Event("away", id=self.last, why=error.message)
+        return Event("away", id=self.last, why=str(error))
 
     def ended(self) -> Error:
         return Unavailable(f"the daemon at {self._daemon} has stopped")

@@ -92,7 +92,11 @@ def _with_keys(found: Endpoint, token_file: str, env: Environment) -> Endpoint:
     token = "" if token_file else env.get("GPUYARD_TOKEN")
     source = "GPUYARD_TOKEN"
     if not token:
-        source = (token_file or env.get("GPUYARD_TOKEN_FILE").replace("{}", found.host)
+        of_environment = env.get("GPUYARD_TOKEN_FILE")
+        if of_environment and not token_file and not of_environment.startswith(("/", "~/")):
+            raise Invalid(f"GPUYARD_TOKEN_FILE: {of_environment!r} is not an absolute path; it "
+                          "begins with / or ~/")
+        source = (token_file or of_environment.replace("{}", found.host)
                   or _absolute(known.token_file, "token_file", env))
         if source.startswith("~/") and env.get("HOME"):
             source = env.get("HOME") + source[1:]

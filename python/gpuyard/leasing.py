@@ -90,7 +90,7 @@ class Holding:
         if culprit:
             raise Conflict(f"{culprit} has already initialised CUDA in this process, so it would "
                            "not use the GPUs of the lease: take the lease before you use CUDA, or "
-                           "start the program with `gpuyard run`")
+                           "start the program with `gpuyard run -- COMMAND`")
 
     def _begin(self) -> None:
         if self._record is not None:

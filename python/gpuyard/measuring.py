@@ -50,7 +50,7 @@ class Measurement:
         self._trouble = ""
 
     def _failed(self, error: Error) -> None:
-        self._trouble = error.message
+        self._trouble = str(error)
 
     def _co2(self, window: Optional[models.EnergyWindow], grid: float) -> Optional[float]:
         joules = joules_of(window)

@@ -27,6 +27,7 @@ __all__ = [
     "BriefModel",
     "CauseShare",
     "Change",
+    "ChangeError",
     "ChangeWish",
     "Changes",
     "Claim",
@@ -174,10 +175,13 @@ class ErrorAnswerError(Model):
 
     code: str
     message: str
+    # What to do next: a command per line, and a remark behind "  # ". The message ends with it.
+    hint: Optional[str] = None
 
     _shape: ClassVar[Shape] = (
         ("code", "s", "1", False),
         ("message", "s", "1", False),
+        ("hint", "s", "1", True),
     )
 
 
@@ -1448,6 +1452,19 @@ class Management(Model):
 
 
 @record
+class ChangeError(Model):
+    """ChangeError of the API."""
+
+    code: str
+    message: str
+
+    _shape: ClassVar[Shape] = (
+        ("code", "s", "1", False),
+        ("message", "s", "1", False),
+    )
+
+
+@record
 class Change(Model):
     """Change of the API."""
 
@@ -1460,7 +1477,7 @@ class Change(Model):
     after: Optional[Setting]
     owner: Optional[str]
     until: Optional[str]
-    error: Optional[ErrorAnswerError]
+    error: Optional[ChangeError]
 
     _shape: ClassVar[Shape] = (
         ("operation", "s", "1", False),
@@ -1472,7 +1489,7 @@ class Change(Model):
         ("after", "Setting", "1", True),
         ("owner", "s", "1", True),
         ("until", "s", "1", True),
-        ("error", "ErrorAnswerError", "1", True),
+        ("error", "ChangeError", "1", True),
     )
 
 
@@ -2523,6 +2540,8 @@ class Sink(Model):
     # Since when deliveries have failed; null: working.
     failing_since: Optional[str]
     last_error: Optional[str]
+    # True if the sink cannot be used until a file that it needs is fixed; last_error names it.
+    closed: Optional[bool]
 
     _shape: ClassVar[Shape] = (
         ("name", "s", "1", False),
@@ -2535,6 +2554,7 @@ class Sink(Model):
         ("dead_letters_total", "i", "1", False),
         ("failing_since", "s", "1", True),
         ("last_error", "s", "1", True),
+        ("closed", "b", "1", True),
     )
 
 

@@ -164,7 +164,7 @@ def _wait(body: dict[str, Any], wait: Optional[float]) -> Plan[models.Lease]:
             patient = heard or (there and time.monotonic() - began < FIRST_ANSWER)
             if wait == 0 or not passes(error) or not patient:
                 raise
-            why = error.message
+            why = str(error)
             yield Sleep(BETWEEN_CLAIMS)
         else:
             heard = True

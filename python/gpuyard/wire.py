@@ -32,7 +32,7 @@ def no_connection(endpoint: Endpoint, error: OSError) -> Error:
     verify = getattr(error, "verify_message", "")
     if verify:
         return Denied(f"{endpoint.name} is not trusted: {verify}; if its certificate is correct, "
-                      "pin its key with `gpuyard host add`, or set ca_file in hosts.toml")
+                      "pin its key with `gpuyard host add NAME URL`, or set ca_file in hosts.toml")
     what = error.strerror or str(error)
     if isinstance(error, PermissionError):
         return Denied(f"not allowed to connect to {endpoint.name}: {what}")

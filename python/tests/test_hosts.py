@@ -168,6 +168,8 @@ def test_a_token_comes_from_one_place(tmp_path):
     of_host.write_text(token_of("d"))
     of_host.chmod(0o600)
     assert token(GPUYARD_TOKEN_FILE=str(tmp_path / "{}.token"))[4] == "d"
+    with pytest.raises(Invalid, match="GPUYARD_TOKEN_FILE: 'token' is not an absolute path"):
+        token(GPUYARD_TOKEN_FILE="token")
     assert token(GPUYARD_TOKEN=token_of("c"))[4] == "c"
     assert token(str(other), GPUYARD_TOKEN=token_of("c"))[4] == "b"
     with pytest.raises(Invalid, match="both set"):

@@ -160,11 +160,29 @@ def test_nothing_may_follow_an_answer():
     (400, b"\xff\xfe", Invalid, ""),
     (500, b"[" * 100_000, Internal, ""),
     (418, b'{"error":{"code":"teapot","message":"short"}}', Internal, "short"),
+    (504, b"<html><h1>504 Gateway Time-out</h1></html>", TimedOut, "status 504 from a proxy"),
 ])
 def test_a_refusal_has_the_daemons_own_words_and_what_to_do_next(status, body, kind, words):
     error = error_of_answer(status, body)
     assert type(error) is kind and error.status == status
     assert words in str(error)
+
+
+HINT = "usermod x  # as root\nlogin"
+WHOLE = "no scope: no group; try `usermod x` (as root), then `login`"
+
+
+@pytest.mark.parametrize("fields, message, hint", [
+    ({"message": WHOLE, "hint": HINT}, "no scope: no group", HINT),
+    ({"message": WHOLE}, WHOLE, ""),
+    ({"message": WHOLE, "hint": "other"}, WHOLE, ""),
+    ({"message": WHOLE, "hint": 3}, WHOLE, ""),
+    ({"message": "no; try `a\x1b`", "hint": "a\x1b"}, "no", "a?"),
+])
+def test_a_hint_is_kept_apart_and_the_text_is_whole(fields, message, hint):
+    error = error_of_answer(403, json.dumps({"error": {"code": "denied", **fields}}).encode())
+    assert (error.message, error.hint) == (message, hint)
+    assert str(error) == fields["message"].replace("\x1b", "?")
 
 
 @pytest.mark.parametrize("body", [

@@ -46,7 +46,7 @@ Reply reply_of(const Result<void>& result) {
   if (result) return reply;
   reply.failed = 1;
   reply.errc = static_cast<std::uint32_t>(result.error().code);
-  result.error().message.copy(reply.message, sizeof reply.message - 1);
+  result.error().text().copy(reply.message, sizeof reply.message - 1);
   return reply;
 }
 

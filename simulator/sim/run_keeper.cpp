@@ -167,7 +167,7 @@ class ReadyPipe {
     fd_.reset();
   }
   int refuse(const Error& error) {
-    tell(fmt::format("{} {}", static_cast<int>(error.code), error.message));
+    tell(fmt::format("{} {}", static_cast<int>(error.code), error.text()));
     return exit_code_of(error.code);
   }
 

@@ -67,7 +67,7 @@ class ScenarioFile {
     if (fleet) {
       fleet_ = *std::move(fleet);
     } else {
-      world.wrong(world.has("model") ? "model" : "gpus", fleet.error().message);
+      world.wrong(world.has("model") ? "model" : "gpus", fleet.error().text());
     }
     scenario_.gpus = fleet_.size();
     return world.finish();
@@ -76,7 +76,7 @@ class ScenarioFile {
   static void read_driver(ScenarioTable& world, WorldOptions& options) {
     if (auto version = world.text("driver_version")) {
       const auto good = check_driver_version(*version);
-      if (!good) world.wrong("driver_version", good.error().message);
+      if (!good) world.wrong("driver_version", good.error().text());
       options.driver_version = *std::move(version);
     }
     if (const auto bytes = world.integer("process_entries", 16, 32)) {

@@ -78,7 +78,7 @@ void add_fault_command(ScenarioTable& entry, std::vector<Command>& out) {
   put_states(entry, command.fault);
   put_call(entry, command.fault.calls[0]);
   if (command.fault == Fault{}) return;
-  if (const auto good = check_fault(command.fault); !good) entry.wrong(good.error().message);
+  if (const auto good = check_fault(command.fault); !good) entry.wrong(good.error().text());
   out.push_back(command);
 }
 
@@ -137,7 +137,7 @@ void add_driver(ScenarioTable& entry, std::vector<Command>& out) {
   const auto version = entry.text("driver_version");
   if (version) {
     const auto good = check_driver_version(*version);
-    if (!good) entry.wrong("driver_version", good.error().message);
+    if (!good) entry.wrong("driver_version", good.error().text());
   }
   if (away && what != "reload") entry.wrong("away", "only allowed with driver = \"reload\"");
   if (version && (!what || what == "unload")) {
@@ -172,7 +172,7 @@ void check_models(ScenarioTable& entry, const Fleet& fleet, const std::vector<Co
     for (std::size_t index = 0; index < fleet.size(); ++index) {
       if (command.gpu != kEveryGpu && command.gpu != index) continue;
       const auto possible = check_fault_on(*fleet[index], command.fault);
-      if (!possible) entry.wrong(possible.error().message);
+      if (!possible) entry.wrong(possible.error().text());
     }
   }
 }

@@ -39,7 +39,7 @@ class ScenarioTable {
     if (!said) return std::optional<T>();
     auto value = parse(*said);
     if (!value) {
-      wrong(key, value.error().message);
+      wrong(key, value.error().text());
       return std::optional<T>();
     }
     return std::optional<T>(*std::move(value));

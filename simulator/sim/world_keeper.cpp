@@ -73,9 +73,8 @@ void WorldKeeper::do_what_is_due() {
 
 Result<void> WorldKeeper::take_steps(std::uint64_t count) {
   if (world_.time.mode != TimeMode::stepped) {
-    return Error{
-        Errc::conflict,
-        "this world's time runs by itself; for a stepped world, use `sim start --stepped`"};
+    return Error{Errc::conflict, "this world's time runs by itself", "",
+                 "gpuyard sim start --stepped"};
   }
   if (count > kMaxStepsAsked) return Error{Errc::invalid, "too many steps at once"};
   move_on(count);

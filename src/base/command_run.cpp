@@ -117,7 +117,7 @@ class CommandRun::Process : public std::enable_shared_from_this<Process> {
 
   void start(const CommandPlan& plan) {
     if (auto started = try_start(plan); !started) {
-      timer_ = loop_.call_after(Duration::zero(), [this, why = started.error().message] {
+      timer_ = loop_.call_after(Duration::zero(), [this, why = started.error().text()] {
         end({.end = CommandOutcome::End::not_started, .why = why});
       });
     }
@@ -214,11 +214,11 @@ void CommandRun::Process::on_started(Duration deadline, Duration grace) {
   if (!start) return;  // given up meanwhile
   starter_.reset();
   const auto child = start->take();
-  if (!child) return end({.end = CommandOutcome::End::not_started, .why = child.error().message});
+  if (!child) return end({.end = CommandOutcome::End::not_started, .why = child.error().text()});
   pid_ = *child;
   pidfd_ = open_pidfd(pid_);
   if (!pidfd_) {
-    const auto why = system_error("watching the command").message;
+    const auto why = system_error("watching the command").text();
     ::kill(-pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
     return end({.end = CommandOutcome::End::not_started, .why = why});

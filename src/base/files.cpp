@@ -189,7 +189,7 @@ std::string_view kind_of(mode_t mode) {
 
 struct Fault {
   std::string what;
-  std::string mend;
+  std::string hint;  // empty if there is no command for it
 };
 
 // Returns how another user could write to `place`. A command is suggested only for regular files:
@@ -200,20 +200,19 @@ std::optional<Fault> fault_of(const std::string& place, const struct stat& info)
   const std::string mode =
       fmt::format("{}mode {:04o}", file ? "" : fmt::format("a {}, ", kind_of(info.st_mode)),
                   info.st_mode & 07777U);
-  const auto mend = [&](std::string_view command) {
-    return file ? fmt::format("fix this with `{} {}`", command, shell_word(place))
-                : std::string("keep it in a directory that only root can write to");
+  const auto hint = [&](std::string_view command) {
+    return file ? fmt::format("{} {}", command, shell_word(place)) : "";
   };
   if (info.st_uid != 0) {
     return Fault{fmt::format("{} belongs to uid {} ({})", place, info.st_uid, mode),
-                 mend("chown root:root")};
+                 hint("chown root:root")};
   }
   const bool link = S_ISLNK(info.st_mode);
   const bool owners_alone = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0;
   const bool by_group = info.st_gid != 0 && (info.st_mode & S_IWGRP) != 0;
   if (link || owners_alone || !(by_group || (info.st_mode & S_IWOTH) != 0)) return std::nullopt;
   return Fault{fmt::format("other users can write to {}, which belongs to root ({})", place, mode),
-               mend("chmod go-w")};
+               hint("chmod go-w")};
 }
 
 std::string step_into(const std::string& place, const std::string& step) {
@@ -239,8 +238,15 @@ Result<void> check_trusted_by_root(const std::string& path, std::string_view why
     struct stat info{};
     if (::lstat(next.c_str(), &info) != 0) return {};  // the code that reads the file reports it
     if (const auto fault = fault_of(next, info)) {
-      return Error{Errc::invalid, fmt::format("{}: {}, but {}; {}", path, why, fault->what,
-                                              mend.empty() ? fault->mend : mend)};
+      Error error{Errc::invalid, fmt::format("{}: {}, but {}", path, why, fault->what)};
+      if (!mend.empty()) {
+        error.message.append("; ").append(mend);
+      } else if (fault->hint.empty()) {
+        error.message += "; keep it in a directory that only root can write to";
+      } else {
+        error.hint = fault->hint;
+      }
+      return error;
     }
     if (!S_ISLNK(info.st_mode)) {
       place = next;

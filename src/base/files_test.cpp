@@ -253,7 +253,7 @@ class TrustedFile : public testing::Test {
     const auto trusted = check_trusted_by_root(path);
     if (trusted) return "";
     EXPECT_EQ(trusted.error().code, Errc::invalid);
-    return trusted.error().message;
+    return trusted.error().text();
   }
 
   const ScratchDirectory directory_;
@@ -267,16 +267,14 @@ TEST_F(TrustedFile, IsRootsAndNobodyElseMayWriteToIt) {
   EXPECT_EQ(fault(directory_.in("etc/none.toml")), "");
   ::chmod(file_.c_str(), 0666);
   EXPECT_EQ(fault(file_), file_ + ": it controls what root runs, but other users can write to " +
-                              file_ +
-                              ", which belongs to root (mode 0666); fix this with "
-                              "`chmod go-w " +
+                              file_ + ", which belongs to root (mode 0666); try `chmod go-w " +
                               file_ + "`");
   ::chmod(file_.c_str(), 0664);
   EXPECT_EQ(fault(file_), "") << "in root's own group is nobody";
   ASSERT_EQ(::chown(file_.c_str(), 0, kStranger), 0);
   EXPECT_NE(fault(file_), "");
   ASSERT_EQ(::chown(file_.c_str(), kStranger, 0), 0);
-  EXPECT_NE(fault(file_).find("belongs to uid 65534 (mode 0664); fix this with `chown root:root"),
+  EXPECT_NE(fault(file_).find("belongs to uid 65534 (mode 0664); try `chown root:root"),
             std::string::npos);
 }
 

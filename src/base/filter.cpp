@@ -151,8 +151,9 @@ class Filter::Parser {
       return {};
     }
     if (found == fields_.end()) {
-      return wrong(word.column, fmt::format("unknown field \"{}\"; fields are {}", word.word,
-                                            fmt::join(fields_, ", ")));
+      return wrong(word.column,
+                   unknown_word("field", word.word, {fields_.begin(), fields_.end()},
+                                fmt::format("; fields are {}", fmt::join(fields_, ", "))));
     }
     const std::string_view sign = now().sign;
     ++next_;

@@ -1,6 +1,8 @@
 #include "base/result.h"
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 
 namespace gpuyard {
 namespace {
@@ -27,11 +29,28 @@ constexpr const Row& row_of(Errc code) {
   return kTable.back();
 }
 
+constexpr std::string_view kRemark = "  # ";
+
 }  // namespace
 
 std::string_view v0::name_of(Errc code) {
   return row_of(code).name;
 }
+
+std::string v0::Error::text() const {
+  std::string out = message;
+  if (!cause.empty()) out += ": " + cause;
+  std::string_view steps = hint;
+  for (std::string_view before = "; try `"; !steps.empty(); before = ", then `") {
+    const std::string_view line = steps.substr(0, steps.find('\n'));
+    steps.remove_prefix(std::min(line.size() + 1, steps.size()));
+    const std::size_t end = std::min(line.find(kRemark), line.size());
+    out.append(before).append(line.substr(0, end)) += '`';
+    if (end < line.size()) out.append(" (").append(line.substr(end + kRemark.size())) += ')';
+  }
+  return out;
+}
+
 Errc errc_from_number(std::uint32_t number) {
   return number <= static_cast<std::uint32_t>(Errc::internal) ? static_cast<Errc>(number)
                                                               : Errc::internal;

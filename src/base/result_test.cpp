@@ -54,6 +54,30 @@ TEST(Error, AScriptCanTellAWrongCommandLineFromAMissingDriver) {
   EXPECT_EQ(exit_code_of(Errc::unavailable), 5);
 }
 
+TEST(Error, TextOfAMessageAloneIsTheMessage) {
+  EXPECT_EQ((Error{Errc::denied, "no"}).text(), "no");
+}
+
+TEST(Error, TextIsWhatWhyAndNext) {
+  EXPECT_EQ(
+      (Error{Errc::denied, "permission denied", "alice is not in the group g",
+             "sudo usermod -aG g alice  # then log in again"})
+          .text(),
+      "permission denied: alice is not in the group g; try `sudo usermod -aG g alice` (then log "
+      "in again)");
+}
+
+TEST(Error, TextHasEachStepInItsOrder) {
+  EXPECT_EQ(
+      (Error{Errc::not_found, "no lease", "", "gpuyard leases  # held\ngpuyard queue"}).text(),
+      "no lease; try `gpuyard leases` (held), then `gpuyard queue`");
+}
+
+TEST(Error, CauseAndHintDoNotDistinguishErrors) {
+  EXPECT_EQ((Error{Errc::denied, "no", "why", "next"}), (Error{Errc::denied, "no"}));
+  EXPECT_NE((Error{Errc::denied, "no"}), (Error{Errc::conflict, "no"}));
+}
+
 TEST(Error, SaysWhereItHappenedAndKeepsItsCode) {
   const Error error = Error{Errc::denied, "Insufficient Permissions"}.in("reading power limits");
   EXPECT_EQ(error, (Error{Errc::denied, "reading power limits: Insufficient Permissions"}));

@@ -206,19 +206,20 @@ class AmbientCapabilities {
 
 }  // namespace
 
-std::vector<std::string> program_folders() {
+std::vector<std::string> absolute_folders(std::string_view path) {
   std::vector<std::string> folders;
-  const auto add = [&](std::string_view path) {
-    while (!path.empty()) {
-      const std::string folder(take_until(':', path));
-      if (folder.starts_with('/') && std::ranges::find(folders, folder) == folders.end()) {
-        folders.push_back(folder);
-      }
+  while (!path.empty()) {
+    const std::string folder(take_until(':', path));
+    if (folder.starts_with('/') && std::ranges::find(folders, folder) == folders.end()) {
+      folders.push_back(folder);
     }
-  };
-  add(environment_variable("PATH"));
-  if (folders.empty()) add("/usr/local/bin:/usr/bin:/bin");
+  }
   return folders;
+}
+
+std::vector<std::string> program_folders() {
+  auto folders = absolute_folders(environment_variable("PATH"));
+  return folders.empty() ? absolute_folders("/usr/local/bin:/usr/bin:/bin") : folders;
 }
 
 Result<std::string> find_program(const std::string& name) {

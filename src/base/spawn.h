@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,8 +35,11 @@ struct SpawnPlan {
   bool keeps_capabilities = false;
 };
 
-// The directories of PATH, or the usual ones if it has none. Empty and relative entries are
-// skipped, because they mean the working directory, where another user may have put a program.
+// The directories of a PATH. Empty and relative entries are skipped, because they mean the working
+// directory, where another user may have put a program.
+std::vector<std::string> absolute_folders(std::string_view path);
+
+// The same of PATH, or the usual ones if it has none.
 std::vector<std::string> program_folders();
 
 // Returns the path of a program by its name. A name with a slash is already a path. The error has

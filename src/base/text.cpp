@@ -53,8 +53,9 @@ std::string shell_word(std::string_view word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+=:,@%/";
   if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return std::string(word);
-  std::string quoted = "'";
-  for (const char c : word) c == '\'' ? quoted += "'\\''" : quoted += c;
+  const std::size_t value = word.starts_with("--") ? word.find('=') + 1 : 0;  // --reason='...'
+  std::string quoted = std::string(word.substr(0, value)) + "'";
+  for (const char c : word.substr(value)) c == '\'' ? quoted += "'\\''" : quoted += c;
   return quoted + "'";
 }
 
@@ -87,6 +88,15 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
     }
   }
   return best;
+}
+
+std::string unknown_word(std::string_view kind, std::string_view word,
+                         const std::vector<std::string_view>& known, std::string_view otherwise,
+                         std::string_view prefix) {
+  const std::string_view near = nearest(word, known);
+  return fmt::format("unknown {} \"{}{}\"{}", kind, prefix, word,
+                     near.empty() ? std::string(otherwise)
+                                  : fmt::format(" (did you mean \"{}{}\"?)", prefix, near));
 }
 
 namespace {

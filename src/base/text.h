@@ -116,4 +116,10 @@ std::string shell_word(std::string_view word);
 // Returns the candidate with the fewest letters to change, if they are few; otherwise empty.
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
 
+// Returns `unknown metric "powr" (did you mean "power"?)`; if no known word is near, `otherwise`
+// replaces the question. Both words are printed behind `prefix`, which is not compared.
+std::string unknown_word(std::string_view kind, std::string_view word,
+                         const std::vector<std::string_view>& known,
+                         std::string_view otherwise = {}, std::string_view prefix = {});
+
 }  // namespace gpuyard

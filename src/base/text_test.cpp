@@ -84,6 +84,19 @@ TEST(ShellWord, IsQuotedUnlessPlain) {
   EXPECT_EQ(shell_word(""), "''");
 }
 
+TEST(UnknownWord, SuggestsTheNearest) {
+  EXPECT_EQ(unknown_word("metric", "powr", {"temp", "power"}),
+            "unknown metric \"powr\" (did you mean \"power\"?)");
+  EXPECT_EQ(unknown_word("key", "listn", {"listen"}, "", "server."),
+            "unknown key \"server.listn\" (did you mean \"server.listen\"?)");
+}
+
+TEST(UnknownWord, WithoutANearOneHasTheOtherText) {
+  EXPECT_EQ(unknown_word("sink", "xyz", {"mail"}, "; known sinks: mail"),
+            "unknown sink \"xyz\"; known sinks: mail");
+  EXPECT_EQ(unknown_word("sink", "xyz", {}), "unknown sink \"xyz\"");
+}
+
 TEST(Sparkline, PercentagesHaveEightBands) {
   RecordProperty("contract", "C11");
   EXPECT_EQ(percent({45, 67, 82, 91, 88, 75, 60}), "▃▅▆█▇▅▄");

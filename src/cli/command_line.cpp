@@ -2,14 +2,16 @@
 #include "cli/command_line.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 
 #include <fmt/format.h>
 
-#include "base/json_writer.h"
+#include "cli/help.h"
 #include "cli/options.h"
 #include "cli/read/answers.h"
 #include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
 #include "cli/verbs.h"
 
 namespace gpuyard::cli {
@@ -40,14 +42,19 @@ class VerbList {
     Verb& verb = verbs_.emplace_back(std::in_place_type<AnyVerb>);
     options_.push_back(add_to(program_, std::get<AnyVerb>(verb)).group(heading));
     // Every verb knows -H, so that it can say why it has no use for it; only some show it.
-    add_host(options_.back(), reach_of(verb) == Reach::asks);
+    const bool asks = reach_of(verb) == Reach::asks;
+    for (const Options& below : options_.back().with_all_below()) add_host(below, asks);
   }
 
-  void add_host(Options verb, bool shown) {
-    verb.everywhere(
-        "-H,--host", hosts_,
-        "Connect to a remote daemon: ssh://[USER@]HOST, https://HOST or a name from hosts.toml",
-        shown);
+  void add_host(const Options& verb, bool shown) {
+    const Option host =
+        verb.heading(kGlobalOptions)
+            .appending(
+                "-H,--host", hosts_,
+                "Connect to a daemon: ssh://[USER@]HOST, https://HOST or a name from hosts.toml")
+            .metavar("HOST")
+            .environment("GPUYARD_HOST");
+    if (!shown) host.hidden();
   }
 
   Options program_;
@@ -59,11 +66,18 @@ class VerbList {
 }  // namespace
 
 std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
+  if (argc == 1) return parse_command_line(2, std::array{argv[0], "--help"}.data());
   Program program(
       "gpuyard",
       "Monitor, share and control the GPUs of a machine, and alert when something is wrong.",
       fmt::format("gpuyard {}", kVersion));
-  program.options().requires_verb();
+  program.options()
+      .requires_verb()
+      .usage({"gpuyard [OPTIONS] COMMAND [ARG...]"})
+      .example("gpuyard top --simulate 8", "Try the dashboard without a GPU")
+      .example("gpuyard run -n 2 -- ./train.sh", "Wait for two GPUs and run on them")
+      .example("gpuyard -H ssh://lab devices", "List the GPUs of another machine")
+      .exit_codes("On a terminal, gpuyard without a command is gpuyard top.");
   std::vector<std::string> hosts;
   VerbList verbs(program.options(), hosts);
   // Slurm runs its hooks for every job: those do not wait for the options of all other verbs.
@@ -78,7 +92,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   const auto aimed = aim(given, {hosts, {argv + 1, argv + argc}, Environment::of_process()});
   if (!aimed) return complain(aimed.error());
   if (auto* completion = std::get_if<CompletionVerb>(&given)) {
-    completion->program = program.words();
+    completion->program = program.text();
   }
   return std::move(given);
 }
@@ -87,7 +101,8 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
 
 Options add_version(Options program, VersionVerb& verb) {
   const Options version = program.verb("version", "Show the version of gpuyard");
-  version.flag("--json", verb.json, "Print JSON");
+  add_json(version, verb.json);
+  version.example("gpuyard version").example("gpuyard version --json");
   return version;
 }
 

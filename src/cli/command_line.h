@@ -12,7 +12,8 @@
 
 namespace gpuyard::cli {
 
-// Returns a verb to run, or the exit code after printing help or a usage error.
+// Returns a verb to run, or the exit code after printing help or an error. Without words, prints
+// the help.
 std::variant<Verb, int> parse_command_line(int argc, const char* const* argv);
 
 // Which daemon the user means, from the words of the command line.

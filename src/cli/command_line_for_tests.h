@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -42,6 +43,32 @@ inline Ended end_of(const Words& words) {
   ended.out = testing::internal::GetCapturedStdout();
   ended.err = testing::internal::GetCapturedStderr();
   return ended;
+}
+
+// Splits as a shell does, up to a remark or what the shell does with the command's output.
+inline std::vector<std::string> shell_words(std::string_view line) {
+  std::vector<std::string> words;
+  bool in_word = false;
+  char quote = 0;
+  for (const char c : line) {
+    const bool mark = quote == 0 && (c == '"' || c == '\'');
+    if (quote == 0 && std::string_view("|;&>#").find(c) != std::string_view::npos && !in_word)
+      break;
+    if (quote == 0 && c == ' ') {
+      in_word = false;
+    } else {
+      if (!in_word) words.emplace_back();
+      in_word = true;
+      if (mark) {
+        quote = c;
+      } else if (c == quote) {
+        quote = 0;
+      } else {
+        words.back() += c;
+      }
+    }
+  }
+  return words;
 }
 
 }  // namespace gpuyard::cli

@@ -11,17 +11,26 @@
 namespace gpuyard::cli {
 namespace {
 
+// The options that help shows, without arguments that have no name.
+std::vector<OptionText> named_options(const VerbText& verb) {
+  std::vector<OptionText> options;
+  for (const OptionText& option : verb.options) {
+    if (option.shown && !option.names.empty()) options.push_back(option);
+  }
+  return options;
+}
+
 // Returns the words that may follow, verbs first.
-std::string words_after(const CompletableVerb& verb) {
+std::string words_after(const VerbText& verb) {
   std::vector<std::string> words;
   for (const auto& below : verb.verbs) words.push_back(below.name);
-  for (const auto& option : verb.options) {
+  for (const auto& option : named_options(verb)) {
     words.insert(words.end(), option.names.begin(), option.names.end());
   }
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-void add_cases(std::string& out, const std::string& path, const CompletableVerb& verb) {
+void add_cases(std::string& out, const std::string& path, const VerbText& verb) {
   for (const auto& below : verb.verbs) {
     const std::string its_path = path.empty() ? below.name : path + " " + below.name;
     out += fmt::format("    \"{}\") words=\"{}\" ;;\n", its_path, words_after(below));
@@ -30,14 +39,15 @@ void add_cases(std::string& out, const std::string& path, const CompletableVerb&
 }
 
 // After an option that takes a value, the shell's own completion of files is the best guess.
-void add_valued_options(std::vector<std::string>& names, const CompletableVerb& verb) {
-  for (const auto& option : verb.options) {
-    if (!option.value.empty()) names.insert(names.end(), option.names.begin(), option.names.end());
+void add_valued_options(std::vector<std::string>& names, const VerbText& verb) {
+  for (const auto& option : named_options(verb)) {
+    if (!option.metavar.empty())
+      names.insert(names.end(), option.names.begin(), option.names.end());
   }
   for (const auto& below : verb.verbs) add_valued_options(names, below);
 }
 
-std::string bash_script(const CompletableVerb& root) {
+std::string bash_script(const VerbText& root) {
   std::string cases;
   add_cases(cases, "", root);
   std::vector<std::string> valued;
@@ -73,23 +83,23 @@ std::string quoted_for_fish(std::string_view text) {
 }
 
 void add_for_fish(std::string& out, const std::string& program, const std::string& condition,
-                  const CompletableVerb& verb) {
+                  const VerbText& verb) {
   const std::string start =
       fmt::format("complete -c {} -n {}", program, quoted_for_fish(condition));
-  for (const auto& option : verb.options) {
+  for (const auto& option : named_options(verb)) {
     out += start;
     for (const auto& name : option.names) {
       out += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
     }
-    out +=
-        fmt::format("{} -d {}\n", option.value.empty() ? "" : " -r", quoted_for_fish(option.help));
+    out += fmt::format("{} -d {}\n", option.metavar.empty() ? "" : " -r",
+                       quoted_for_fish(option.help));
   }
   for (const auto& below : verb.verbs) {
     out += fmt::format("{} -f -a {} -d {}\n", start, below.name, quoted_for_fish(below.help));
   }
 }
 
-std::string fish_script(const CompletableVerb& root) {
+std::string fish_script(const VerbText& root) {
   std::string out;
   add_for_fish(out, root.name, "__fish_use_subcommand", root);
   for (const auto& verb : root.verbs) {
@@ -107,7 +117,7 @@ std::string fish_script(const CompletableVerb& root) {
 
 }  // namespace
 
-std::string completion_script(Shell shell, const CompletableVerb& root) {
+std::string completion_script(Shell shell, const VerbText& root) {
   if (shell == Shell::fish) return fish_script(root);
   if (shell == Shell::bash) return bash_script(root);
   return "#compdef " + root.name + "\nautoload -U +X bashcompinit && bashcompinit\n" +
@@ -118,13 +128,21 @@ Options add_completion(Options program, CompletionVerb& verb) {
   const Options completion =
       program.verb("completion", "Print a shell completion script, or write the man pages");
   completion.requires_verb();
-  completion.verb("bash", "Print the completion script for bash").sets(verb.shell, Shell::bash);
-  completion.verb("zsh", "Print the completion script for zsh").sets(verb.shell, Shell::zsh);
-  completion.verb("fish", "Print the completion script for fish").sets(verb.shell, Shell::fish);
-  completion.verb("man", "Write the man pages to a directory")
-      .option("directory", verb.manual, "Existing directory to write to")
-      .type_name("DIRECTORY")
+  const auto shell = [&](const char* name, Shell value, const char* summary, const char* example) {
+    completion.verb(name, summary).sets(verb.shell, value).example(example);
+    completion.example(example);
+  };
+  shell("bash", Shell::bash, "Print the completion script for bash",
+        "gpuyard completion bash > ~/.local/share/bash-completion/completions/gpuyard");
+  shell("zsh", Shell::zsh, "Print the completion script for zsh",
+        "gpuyard completion zsh > ~/.zfunc/_gpuyard");
+  shell("fish", Shell::fish, "Print the completion script for fish",
+        "gpuyard completion fish > ~/.config/fish/completions/gpuyard.fish");
+  const Options manual = completion.verb("man", "Write the man pages to a directory");
+  manual.option("directory", verb.manual, "Existing directory to write to")
+      .metavar("DIR")
       .required();
+  manual.example("gpuyard completion man /usr/local/share/man/man1");
   return completion;
 }
 

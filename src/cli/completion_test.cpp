@@ -5,22 +5,24 @@
 namespace gpuyard::cli {
 namespace {
 
-CompletableVerb example_verb() {
-  const CompletableOption json{{"--json"}, "Print JSON"};
-  const CompletableOption id{{"--id", "-i"}, "GPU's index", "N"};
-  return {"gpuyard",
-          "",
-          {},
-          {{"devices", "List", {json, id}, {}},
-           {"sim", "Simulate", {}, {{"start", "Start", {json}, {}}}}}};
+VerbText example_verb() {
+  const OptionText json{.names = {"--json"}, .help = "Print JSON"};
+  const OptionText id{.names = {"-i", "--id"}, .help = "GPU's index", .metavar = "N"};
+  const OptionText argument{.help = "GPUs", .metavar = "GPU,...", .argument = true};
+  const OptionText unseen{.names = {"--unseen"}, .shown = false};
+  return {.name = "gpuyard",
+          .verbs = {{.name = "devices", .help = "List", .options = {json, id, argument, unseen}},
+                    {.name = "sim",
+                     .help = "Simulate",
+                     .verbs = {{.name = "start", .help = "Start", .options = {json}}}}}};
 }
 
 TEST(Completion, BashKnowsTheWordsOfEachVerb) {
   const std::string script = completion_script(Shell::bash, example_verb());
   EXPECT_NE(script.find("words=\"devices sim\""), std::string::npos) << script;
-  EXPECT_NE(script.find("\"devices\") words=\"--json --id -i\" ;;"), std::string::npos) << script;
+  EXPECT_NE(script.find("\"devices\") words=\"--json -i --id\" ;;"), std::string::npos) << script;
   EXPECT_NE(script.find("\"sim start\") words=\"--json\" ;;"), std::string::npos) << script;
-  EXPECT_NE(script.find("--id|-i) COMPREPLY=()"), std::string::npos) << script;
+  EXPECT_NE(script.find("-i|--id) COMPREPLY=()"), std::string::npos) << script;
 }
 
 TEST(Completion, ZshUsesTheSame) {
@@ -32,7 +34,7 @@ TEST(Completion, FishHasALineForEachWord) {
   EXPECT_NE(script.find("complete -c gpuyard -n '__fish_use_subcommand' -f -a devices -d 'List'\n"),
             std::string::npos)
       << script;
-  EXPECT_NE(script.find("-l id -s i -r -d 'GPU\\'s index'\n"), std::string::npos) << script;
+  EXPECT_NE(script.find("-s i -l id -r -d 'GPU\\'s index'\n"), std::string::npos) << script;
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ std::string text_line(std::string_view text) {
       out += word[at] == '\\' ? 'e' : word[at];
       if (dashes) out += "\\-", ++at;
     }
+    if (word == "e.g.") out += "\\&";  // no sentence ends here
   }
   return out + "\n";
 }
@@ -58,63 +59,117 @@ std::string head(std::string_view name, int section, const std::string& what) {
                      name, summary);
 }
 
-// "Fl -socket Ar PATH", "Ar gpus ..."
-std::string usage_of(const CompletableOption& option) {
-  std::string usage;
+// A line of a synopsis or of the program's own words: escaped, but never broken.
+std::string unbroken(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    line += c == '\\' ? "\\e" : c == '-' ? "\\-" : std::string(1, c);
+  }
+  return line.starts_with('.') || line.starts_with('\'') ? "\\&" + line : line;
+}
+
+// "Fl -socket Ar PATH", "Ar FIELD..."
+std::string macros_of(const OptionText& option) {
+  std::string macros;
+  if (option.argument) macros = "Ar " + unbroken(names_of(option));
   for (const std::string& name : option.names) {
-    if (!usage.empty()) usage += " , ";
-    usage += name.starts_with('-') ? "Fl " + name.substr(1) : "Ar " + name;
+    macros += fmt::format("{}Fl {}", macros.empty() ? "" : " , ", name.substr(1));
   }
-  if (option.names.front().starts_with('-')) {
-    if (!option.value.empty()) usage += " Ar " + option.value;
-  } else if (option.repeated) {
-    usage += " ...";
-  }
-  return usage;
+  const bool value = !option.names.empty() && !option.metavar.empty();
+  return macros + (value ? " Ar " + unbroken(option.metavar) : "");
 }
 
-std::string list_of(const std::vector<CompletableOption>& options) {
-  if (options.empty()) return "";
-  std::string list = ".Bl -tag -width Ds\n";
-  for (const CompletableOption& option : options) {
-    list += ".It " + usage_of(option) + "\n" + text_line(option.help);
+std::string list_of(const std::vector<OptionText>& options) {
+  std::string list;
+  for (const OptionText& option : options) {
+    if (!option.shown) continue;
+    list += ".It " + macros_of(option) + "\n" + text_line(text_of(option));
+    if (!option.details.empty()) list += text_line(option.details);
   }
-  return list + ".El\n";
+  return list.empty() ? "" : ".Bl -tag -width Ds\n" + list + ".El\n";
 }
 
-std::string synopsis_of(const std::string& path, const CompletableVerb& verb) {
-  std::string synopsis = ".Nm " + path + "\n";
-  if (!verb.options.empty()) synopsis += ".Op Ar options\n";
-  for (const CompletableOption& word : verb.positionals) {
-    synopsis += (word.required ? "." : ".Op ") + usage_of(word) + "\n";
+// Arguments come first.
+std::vector<OptionText> ordered(std::vector<OptionText> options) {
+  std::ranges::stable_partition(options, &OptionText::argument);
+  return options;
+}
+
+// Where a shell's line may be broken: before the last blank within the width that no quotes
+// enclose.
+std::size_t break_in(std::string_view line) {
+  constexpr std::size_t kWidth = 60;
+  if (line.size() <= kWidth) return line.npos;
+  std::size_t best = line.npos;
+  char quote = 0;
+  for (std::size_t at = 0; at < kWidth; ++at) {
+    const char c = line[at];
+    if (c == ' ' && quote == 0) best = at;
+    if (c == quote) {
+      quote = 0;
+    } else if (quote == 0 && (c == '"' || c == '\'')) {
+      quote = c;
+    }
   }
-  return synopsis;
+  return best;
 }
 
-// A verb with verbs below it is not called by itself.
-void add_synopses(std::string& out, const std::string& path, const CompletableVerb& verb) {
-  if (verb.verbs.empty()) out += synopsis_of(path, verb);
-  for (const CompletableVerb& below : verb.verbs) add_synopses(out, path + " " + below.name, below);
+// Commands that can be pasted.
+std::string display_of(const std::vector<std::string>& commands) {
+  std::string display = ".Bd -literal -offset indent\n";
+  for (const std::string& command : commands) {
+    std::string_view rest = command;
+    for (std::size_t at = break_in(rest); at != rest.npos; at = break_in(rest)) {
+      display += unbroken(rest.substr(0, at)) + " \\e\n    ";
+      rest.remove_prefix(at + 1);
+    }
+    display += unbroken(rest) + "\n";
+  }
+  return display + ".Ed\n";
 }
 
-void add_descriptions(std::string& out, const std::string& path, const CompletableVerb& verb) {
-  out += text_line(verb.help + ".") + list_of(verb.positionals) + list_of(verb.options);
-  for (const CompletableVerb& below : verb.verbs) {
+// A verb that needs another one below it is not called by itself.
+void add_synopses(std::string& out, const std::string& path, const VerbText& verb) {
+  if (!verb.needs_verb) {
+    for (const std::string& usage : usage_of(verb, path)) {
+      std::string_view rest = usage;
+      const std::string_view command = take_until('\t', rest);
+      const std::string_view name = command.starts_with(path) ? std::string_view(path) : command;
+      out += fmt::format(".Nm {}\n", name);
+      const std::string_view words = trimmed(command.substr(name.size()), " ");
+      if (!words.empty()) out += ".Li \"" + unbroken(words) + "\"\n";
+    }
+  }
+  for (const VerbText& below : verb.verbs) add_synopses(out, path + " " + below.name, below);
+}
+
+void add_descriptions(std::string& out, const std::string& path, const VerbText& verb) {
+  out += text_line(verb.help + (verb.help.ends_with('.') ? "" : "."));
+  if (!verb.explanation.empty()) out += ".Pp\n" + text_line(verb.explanation);
+  out += list_of(ordered(verb.options));
+  if (!verb.exit_codes.empty()) out += ".Pp\n" + text_line(verb.exit_codes);
+  std::vector<std::string> examples;
+  for (const auto& [command, remark] : verb.examples) {
+    if (!remark.empty()) examples.push_back("# " + remark);
+    examples.push_back(command);
+  }
+  if (!examples.empty())
+    out += fmt::format(".Pp\n{}:\n", examples.size() == 1 ? "Example" : "Examples") +
+           display_of(examples);
+  for (const VerbText& below : verb.verbs) {
     const std::string its_path = path + " " + below.name;
     out += ".Ss " + its_path + "\n";
     add_descriptions(out, its_path, below);
   }
 }
 
-ManualPage page_of(const std::string& program, const CompletableVerb& verb) {
+ManualPage page_of(const std::string& program, const VerbText& verb) {
   const std::string name = program + "-" + verb.name;
   std::string text = head(name, 1, verb.help) + ".Sh SYNOPSIS\n";
   add_synopses(text, program + " " + verb.name, verb);
   text += ".Sh DESCRIPTION\n";
   add_descriptions(text, program + " " + verb.name, verb);
-  const bool runs = std::ranges::any_of(verb.positionals, [](const CompletableOption& word) {
-    return word.names.front() == "command";
-  });
+  const bool runs = std::ranges::any_of(verb.options, &OptionText::command);
   text +=
       fmt::format(".Sh EXIT STATUS\n{1}.Xr {0} 1 .\n.Sh SEE ALSO\n.Xr {0} 1\n", program,
                   runs ? "That of the command or, if the command could not be started, that of\n"
@@ -172,12 +227,14 @@ A requested condition was not met.
 .El
 )";
 
-ManualPage page_of_program(const CompletableVerb& program) {
+ManualPage page_of_program(const VerbText& program) {
   std::string text = head(program.name, 1, program.help) + ".Sh SYNOPSIS\n.Nm " + program.name +
-                     "\n.Op Ar options\n.Ar verb ...\n.Sh DESCRIPTION\n" + text_line(program.help) +
-                     list_of(program.options);
+                     "\n.Op Ar OPTIONS\n.Ar COMMAND\n.Op Ar ARG...\n.Sh DESCRIPTION\n" +
+                     text_line(program.help) + ".Ss Global options\n" +
+                     text_line("Each command lists the ones it takes.") +
+                     list_of(global_options(program));
   std::string heading;
-  for (const CompletableVerb& verb : program.verbs) {
+  for (const VerbText& verb : program.verbs) {
     if (verb.heading != heading) {
       if (!heading.empty()) text += ".El\n";
       text += ".Ss " + (heading = verb.heading) + "\n.Bl -tag -width Ds\n";
@@ -213,9 +270,9 @@ ManualPage page_of_configuration() {
 
 }  // namespace
 
-std::vector<ManualPage> manual_of(const CompletableVerb& program) {
+std::vector<ManualPage> manual_of(const VerbText& program) {
   std::vector<ManualPage> pages = {page_of_program(program), page_of_configuration()};
-  for (const CompletableVerb& verb : program.verbs) pages.push_back(page_of(program.name, verb));
+  for (const VerbText& verb : program.verbs) pages.push_back(page_of(program.name, verb));
   return pages;
 }
 

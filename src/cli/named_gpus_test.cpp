@@ -10,6 +10,7 @@ struct GpusCase {
   bool as_argument = true;
   bool with_blanks = true;  // false: a value may follow
   Words after = {};
+  Words options = {"--gpu", "--gpus"};
 };
 
 std::string gpus_of(const Words& words) {
@@ -44,7 +45,7 @@ TEST(NamedGpus, AreNamedAlikeByEveryVerb) {
       {{"audit"}},
       {{"cordon"}, true, true, {"--reason", "x"}},
       {{"uncordon"}},
-      {{"clocks"}},
+      {{"clocks"}, true, true, {}, {"--gpus"}},  // --gpu was the clocks
       {{"restore"}},
       {{"reset"}},
       {{"power"}, true, false},
@@ -53,15 +54,17 @@ TEST(NamedGpus, AreNamedAlikeByEveryVerb) {
       {{"ecc"}, true, false},
       {{"alerts", "history"}},
       {{"alerts", "silence", "--for", "1h"}},
-      {{"watch"}, false},                           // its words are fields,
-      {{"smi", "--query-gpu", "name"}, false},      // nvidia-smi's,
-      {{"energy"}, false, false, {"--", "train"}},  // or a command's
+      {{"watch"}, false},  // its words are fields,
+      {{"smi", "--query-gpu", "name"}, false, true, {}, {"--id", "--gpus"}},  // nvidia-smi's,
+      {{"energy"}, false, false, {"--", "train"}},                            // or a command's
   };
-  for (const auto& [words, as_argument, with_blanks, after] : cases) {
+  for (const auto& [words, as_argument, with_blanks, after, options] : cases) {
     const std::string name = testing::PrintToString(words);
-    EXPECT_EQ(gpus_of(joined(words, {"--gpus", "0,GPU-1,0000:03:00.0"}, after)),
-              "0,GPU-1,0000:03:00.0")
-        << name;
+    for (const char* option : options) {
+      EXPECT_EQ(gpus_of(joined(words, {option, "0,GPU-1,0000:03:00.0"}, after)),
+                "0,GPU-1,0000:03:00.0")
+          << name << option;
+    }
     if (as_argument) {
       EXPECT_EQ(gpus_of(joined(words, {"0,GPU-1"}, after)), "0,GPU-1") << name;
     }
@@ -69,13 +72,13 @@ TEST(NamedGpus, AreNamedAlikeByEveryVerb) {
       EXPECT_EQ(gpus_of(joined(words, {"0", "GPU-1,2"}, after)), "0,GPU-1,2") << name;
     }
     if (!as_argument) {
-      EXPECT_EQ(gpus_of(joined(words, {"--gpus", "0", "--gpus", "1"}, after)), "0,1") << name;
+      EXPECT_EQ(gpus_of(joined(words, {options[0], "0", "--gpus", "1"}, after)), "0,1") << name;
     }
   }
   const auto power = verb_of<ControlVerb>({"power", "0", "1"});
   EXPECT_EQ(power.gpus, "0");
   EXPECT_EQ(power.value, "1");
-  const auto clocks = verb_of<ControlVerb>({"clocks", "0", "1", "--gpu", "1200,1500"});
+  const auto clocks = verb_of<ControlVerb>({"clocks", "0", "1", "--gpu-clocks", "1200,1500"});
   EXPECT_EQ(clocks.gpus, "0,1");
   EXPECT_EQ(clocks.gpu_clocks, "1200,1500");
 }
@@ -88,7 +91,7 @@ TEST(NamedGpus, ListOfNothingIsRefused) {
           Words{"cordon", list, "--reason", "x"}, Words{"energy", "--gpus", list, "--", "train"}}) {
       const Ended ended = end_of(words);
       EXPECT_EQ(ended.code, 2) << testing::PrintToString(words);
-      EXPECT_NE(ended.err.find("gpus: expected names with commas between them; got \""),
+      EXPECT_NE(ended.err.find(": expected names with commas between them; got \""),
                 std::string::npos)
           << ended.err;
     }

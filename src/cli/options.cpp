@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <span>
 
@@ -10,43 +11,103 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include "base/files.h"
 #include "base/places.h"
 #include "base/result.h"
 #include "base/text.h"
-#include "cli/completion.h"
+#include "cli/help.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 
 namespace gpuyard::cli {
 namespace {
 
-constexpr const char* kCommand = "command";
+std::string upper_case(std::string text) {
+  for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return text;
+}
+
+}  // namespace
+
+// An option: what help says of it, its rules, and what CLI11 reads of it.
+struct OptionRecord {
+  OptionText text;
+  std::vector<const OptionRecord*> needs = {};
+  std::vector<const OptionRecord*> excludes = {};
+  // -h and --version, which are answered before CLI11 reads the words, have none.
+  CLI::Option* parsed = nullptr;
+  std::string parsed_name = {};  // "--num-gpus", as CLI11 knows it
+  std::string argument = {};     // of an argument: its name in the source
+
+  bool is(const std::string& name) const {
+    return std::ranges::count(text.names, name) != 0 || std::ranges::count(text.former, name) != 0;
+  }
+  bool given() const { return parsed != nullptr && parsed->count() > 0; }
+};
+
+// A verb, or the program: as OptionRecord. Deques, because handles point to what they hold.
+class Command {
+ public:
+  Command(CLI::App* parser, VerbText words) : app(parser), text(std::move(words)) {
+    add("-h,--help", "Print help", kGlobalOptions);
+  }
+  // The program, which owns the CLI11 objects of all verbs.
+  Command(std::unique_ptr<CLI::App> parser, VerbText words)
+      : Command(parser.get(), std::move(words)) {
+    owned_ = std::move(parser);
+  }
+
+  // `names` are as those of Options::option().
+  OptionRecord& add(const std::string& names, const char* help, const std::string& heading) {
+    OptionRecord& record = options.emplace_back();
+    record.text.help = help;
+    record.text.heading = heading;
+    for (std::string& name : split(names, ',')) {
+      if (name.starts_with('-')) {
+        record.text.names.push_back(std::move(name));
+      } else {
+        record.text.argument = true;
+        record.text.metavar = upper_case(name);
+        record.argument = std::move(name);
+      }
+    }
+    return record;
+  }
+
+  const OptionRecord* find(const std::string& name) const {
+    const auto found =
+        std::ranges::find_if(options, [&](const OptionRecord& option) { return option.is(name); });
+    return found != options.end() ? &*found : nullptr;
+  }
+
+  const Command* verb_called(const std::string& name) const {
+    const auto found = std::ranges::find_if(verbs, [&](const Command& verb) {
+      return verb.text.name == name || std::ranges::count(verb.text.former, name) != 0;
+    });
+    return found != verbs.end() ? &*found : nullptr;
+  }
+
+  CLI::App* app;
+  VerbText text;  // without its options and verbs
+  std::deque<OptionRecord> options;
+  std::deque<Command> verbs;
+  std::vector<const OptionRecord*> alternatives;  // of which one must be given
+
+ private:
+  std::unique_ptr<CLI::App> owned_;
+};
+
+namespace {
 
 // CLI11 takes a word like [1,2] for two words, even in another program's command.
 constexpr char kProtected = '\x01';
 
-void protect(std::vector<std::string>& words) {
-  for (auto word = std::ranges::find(words, "--"); word != words.end(); ++word) {
-    if (word->starts_with('[')) word->insert(0, 1, kProtected);
-  }
-}
-
-// Options whose value is a path. A shell replaces ~ only at the beginning of a word, so that
-// --state=~/yard arrives as it was written, and would make a directory called ~.
-constexpr std::array<std::string_view, 13> kPaths = {
-    "--socket", "--state", "--config", "--nvml", "--report", "--summary",    "--scenario",
-    "--replay", "--world", "--spool",  "--into", "--out",    "--token-file",
-};
-
-void put_home(std::vector<std::string>& words) {
-  const std::string home(environment_variable("HOME"));
-  for (auto word = words.begin(); word != words.end() && *word != "--"; ++word) {
-    const std::size_t equals = std::min(word->find('='), word->size());
-    if (std::ranges::count(kPaths, word->substr(0, equals)) == 0) continue;
-    if (const auto path = path_at_home(word->substr(std::min(equals + 1, word->size())), home)) {
-      word->replace(equals + 1, word->npos, *path);
-    }
-  }
+// Values that are paths. A shell replaces ~ only at the beginning of a word, so that --state=~/yard
+// arrives as it was written, and would make a directory called ~.
+std::string with_home(const OptionText& option, const std::string& value) {
+  constexpr std::array<std::string_view, 4> kPaths = {"FILE", "DIR", "PATH", "ADDRESS"};
+  if (std::ranges::count(kPaths, option.metavar) == 0) return value;
+  return path_at_home(value, environment_variable("HOME")).value_or(value);
 }
 
 // Changes a value's text before it is read. CLI11's own transform adds a text to the help.
@@ -61,13 +122,12 @@ CLI::Option* transform(CLI::Option* option, Change&& change) {
 
 // Checks as CLI11's rule does, and says in our words what was expected.
 CLI::Validator saying(CLI::Validator rule, std::string expected) {
-  const std::string description = rule.get_description();
   const auto check = [rule = std::move(rule), expected = std::move(expected)](std::string& text) {
     const std::string given = text;
     if (rule(text).empty()) return std::string();
     return fmt::format("expected {}; got \"{}\"", expected, printable(given));
   };
-  return {check, description, ""};
+  return {check, "", ""};
 }
 
 // "a, b or c"
@@ -82,264 +142,330 @@ std::string any_of_words(const Words& words) {
   return text;
 }
 
-// An unset shell variable must not silently mean the default.
-void refuse_empty_values(const CLI::App& app) {
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->get_name() == kCommand) continue;  // its words belong to another program
-    for (const std::string& value : option->results()) {
-      if (value.empty()) throw CLI::ValidationError(option->get_name(), "the value is empty");
-    }
-  }
-  for (const CLI::App* verb : app.get_subcommands()) refuse_empty_values(*verb);
+// The name in a message: an option's longest, an argument's metavar.
+std::string name_of(const OptionRecord& option) {
+  return option.text.argument ? option.text.metavar : option.text.names.back();
 }
 
-// The last verb that was given, and the words that lead to it.
+// The verbs that were given, from the program on.
 struct Given {
-  const CLI::App* verb;
-  std::string above;  // "gpuyard lease"
-  std::string path() const {
-    return above.empty() ? verb->get_name() : above + " " + verb->get_name();
+  std::vector<const Command*> chain;
+
+  const Command& verb() const { return *chain.back(); }
+  std::vector<std::string> below_program() const {
+    std::vector<std::string> names;
+    for (const Command* verb : std::span(chain).subspan(1)) names.push_back(verb->text.name);
+    return names;
+  }
+  std::string path() const {  // "gpuyard lease take"
+    std::string path = chain.front()->text.name;
+    for (const std::string& name : below_program()) path += " " + name;
+    return path;
+  }
+  Error wrong(std::string message) const {
+    return {Errc::invalid, std::move(message), "", path() + " --help"};
   }
 };
 
-void add_options(const CLI::App& app, std::vector<std::string>& names) {
-  for (const CLI::Option* option : app.get_options()) {
-    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
-  }
-}
-
-// Returns the words that may stand in the place of an unknown word.
-std::vector<std::string> known_words(const CLI::App& verb, bool option) {
-  std::vector<std::string> names;
-  if (option) add_options(verb, names);
-  for (const CLI::App* below : verb.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!below->get_name().empty() && !option) names.push_back(below->get_name());
-    if (below->get_name().empty() && option) add_options(*below, names);
-  }
-  return names;
-}
-
-// Says why a word is not known, and which one may be meant.
-std::string said_of(const Given& given, std::string word) {
-  const bool option = word.starts_with('-');
-  if (option) word.erase(std::min(word.find('='), word.size()));
-  const auto known = known_words(*given.verb, option);
-  std::string text;
-  if (option) {
-    text = fmt::format("`{}`: unknown option {}", given.path(), word);
-  } else if (!known.empty()) {
-    text = fmt::format("`{}`: unknown command {}", given.path(), word);
-  } else {
-    text = fmt::format("`{}`: unexpected argument \"{}\"", given.path(), word);
-  }
-  const auto meant = nearest(word, {known.begin(), known.end()});
-  return meant.empty() ? text : fmt::format("{}; did you mean {}?", text, meant);
-}
-
-// Returns CLI11's usage line for the last verb that was given.
-std::string usage_of(const Given& given) {
-  const std::string help = given.verb->help(given.above);
-  const std::size_t begin = std::min(help.find("Usage:"), help.size());
-  const std::string line = help.substr(begin, help.find('\n', begin) - begin);
-  return fmt::format("  {}\n  For more information, run `{} --help`.", line, given.path());
-}
-
 // Reads the words up to a lone -- as CLI11 will, and finds the first that is wrong. CLI11 takes the
 // next word for the value of `--note=`, and goes on after a word that it does not know; what it
-// complains of in the end need not be what was wrong.
+// complains of in the end need not be what was wrong. Puts today's names for those of earlier
+// versions, which CLI11 does not know.
 class WordReader {
  public:
-  explicit WordReader(const CLI::App& program) : given_{&program, ""} {}
+  WordReader(const Command& program, const std::vector<std::string>& words)
+      : words_(words),
+        ours_(static_cast<std::size_t>(std::ranges::find(words, "--") - words.begin())),
+        given_{{&program}} {}
 
-  Result<void> read(const std::vector<std::string>& words) {
-    const auto dashes = std::ranges::find(words, "--");
-    const std::vector<std::string> ours(words.begin(), dashes);
-    rest_ = ours;
-    while (!rest_.empty()) {
-      const std::string word(rest_.front());
-      rest_ = rest_.subspan(1);
-      if (auto good = read_word(word); !good && !wrong_) wrong_ = good.error();
+  // Returns the words for CLI11.
+  Result<std::vector<std::string>> read() {
+    while (at_ < ours_) read_word(words_[at_++]);
+    if (!wrong_ && ours_ < words_.size() && command_at_) {
+      wrong_ = given_.wrong(
+          fmt::format("unexpected argument \"{}\" before --", printable(words_[*command_at_])));
     }
-    if (!wrong_ && dashes != words.end() && !command_.empty()) {
-      wrong_ = wrong(fmt::format("\"{}\" stands before --; the command is what follows --",
-                                 printable(command_)));
+    if (wrong_) return *wrong_;
+    for (std::size_t i = ours_; i < words_.size(); ++i) {
+      read_.push_back(words_[i].starts_with('[') ? kProtected + words_[i] : words_[i]);
     }
-    rest_ = {};
-    // Help is an answer, whatever else was said.
-    return wrong_ && !help_ ? Result<void>(*wrong_) : Result<void>();
+    return read_;
   }
 
   const Given& given() const { return given_; }
+  // -h or --version, if it was given: it is an answer, whatever else was said.
+  const OptionRecord* answer() const { return answer_; }
 
-  // The option's name as the user wrote it: "-n", not "--gpus".
-  std::string name_of(const CLI::Option& option) const {
-    const auto written = names_.find(&option);
-    return written != names_.end() ? written->second : option.get_name();
+  // The option's name as the user wrote it: "-n", not "--num-gpus".
+  std::string written(const OptionRecord& option) const {
+    const auto name = names_.find(&option);
+    return name != names_.end() ? name->second : name_of(option);
   }
 
   // Says what CLI11 says, in our words.
   std::string in_our_words(const CLI::ParseError& error) const {
-    std::string said = error.what();
-    for (const auto& [option, written] : names_) {
-      const std::string name = option->get_name();
-      constexpr std::string_view kNotRead = "Could not convert: ";
-      if (const std::string begin = std::string(kNotRead) + name + " = "; said.starts_with(begin)) {
-        return fmt::format("{}: expected a number; got \"{}\"", written,
-                           printable(said.substr(begin.size())));
+    const std::string said = error.what();
+    for (const Command* verb : given_.chain) {
+      for (const OptionRecord& option : verb->options) {
+        if (option.parsed == nullptr) continue;
+        const std::string name = option.parsed->get_name();
+        constexpr std::string_view kNotRead = "Could not convert: ";
+        if (const auto begin = fmt::format("{}{} = ", kNotRead, name); said.starts_with(begin)) {
+          return fmt::format("{}: expected a number; got \"{}\"", written(option),
+                             printable(said.substr(begin.size())));
+        }
+        if (said.starts_with(name + ": ")) return written(option) + said.substr(name.size());
       }
-      if (said.starts_with(name + ": ") || said.starts_with(name + " ")) {
-        return written + said.substr(name.size());
-      }
-    }
-    if (said == "A subcommand is required") {
-      return fmt::format("`{0}` needs a verb; `{0} --help` lists them", given_.path());
-    }
-    if (said == std::string(kCommand) + " is required") {
-      return fmt::format("`{0}` needs a command, after --: {0} -- COMMAND", given_.path());
     }
     return said;
   }
 
- private:
-  static Error wrong(std::string why) { return {Errc::invalid, std::move(why)}; }
-
-  Result<void> read_word(const std::string& word) {
-    const bool number = word.size() > 1 && word[1] >= '0' && word[1] <= '9';
-    if (word.starts_with("--") || (word.starts_with('-') && word.size() > 1 && !number)) {
-      return read_option(word);
+  // Checks what CLI11 does not.
+  Result<void> check_rules() const {
+    for (const Command* verb : given_.chain) {
+      if (auto good = check_rules_of(*verb); !good) return good;
     }
-    if (const CLI::App* const below = verb_called(word)) {
-      given_ = {below, given_.path()};
-      return {};
-    }
-    return read_argument(word);
-  }
-
-  const CLI::App* verb_called(const std::string& word) const {
-    const auto below = given_.verb->get_subcommands(
-        [&](const CLI::App* verb) { return !word.empty() && verb->get_name() == word; });
-    return below.empty() ? nullptr : below.front();
-  }
-
-  // A word that is no option: another program's command has the rest of the line.
-  Result<void> read_argument(const std::string& word) {
-    const auto options = given_.verb->get_options(
-        [](const CLI::Option* option) { return option->get_positional(); });
-    const bool takes_command = std::ranges::any_of(
-        options, [](const CLI::Option* option) { return option->get_name() == kCommand; });
-    if (takes_command) {
-      if (command_.empty()) command_ = word;
-      return {};
-    }
-    if (options.empty() && !takes_arguments(*given_.verb)) return wrong(said_of(given_, word));
-    if (word.empty()) {
-      return wrong(fmt::format("`{}`: an argument is empty; is a variable unset?", given_.path()));
-    }
+    if (given_.verb().text.needs_verb) return needs("a command");
     return {};
   }
 
-  static bool takes_arguments(const CLI::App& verb) {
-    const auto groups =
-        verb.get_subcommands([](const CLI::App* group) { return group->get_name().empty(); });
-    return std::ranges::any_of(groups, [](const CLI::App* group) {
-      return !group->get_options([](const CLI::Option* option) { return option->get_positional(); })
-                  .empty();
-    });
+  // For a word that CLI11 has left over.
+  Error unexpected(const std::string& word) const {
+    return given_.wrong(fmt::format("unexpected argument \"{}\"", printable(word)));
   }
 
-  Result<void> read_option(const std::string& word) {
-    if (!command_.empty()) {
-      return wrong(
-          fmt::format("{} follows the command {}: put -- before the command, as in `{} -- "
-                      "{} {} ...`",
-                      printable(word), printable(command_), given_.path(), printable(command_),
-                      printable(word)));
+ private:
+  void found_wrong(Error error) {
+    if (!wrong_) wrong_ = std::move(error);
+  }
+  void found_wrong(std::string message) { found_wrong(given_.wrong(std::move(message))); }
+
+  static Error empty_argument() {
+    return {Errc::invalid, "an argument is empty", "probably a variable that is not set"};
+  }
+
+  Error needs(std::string_view what) const {
+    return given_.wrong(fmt::format("{} needs {}", given_.path(), what));
+  }
+
+  Result<void> check_rules_of(const Command& verb) const {
+    for (const OptionRecord& option : verb.options) {
+      if (!option.given()) {
+        if (option.text.required) return needs(required_text(option.text));
+        continue;
+      }
+      if (!option.text.command && std::ranges::count(option.parsed->results(), "") != 0) {
+        return empty_argument();  // an unset shell variable must not silently mean the default
+      }
+      for (const OptionRecord* other : option.excludes) {
+        if (other->given()) return exclude_each_other(option, *other);
+      }
+      for (const OptionRecord* other : option.needs) {
+        if (!other->given()) {
+          return given_.wrong(fmt::format("{} needs {}", written(option), name_of(*other)));
+        }
+      }
+    }
+    return check_alternatives(verb.alternatives);
+  }
+
+  static std::string required_text(const OptionText& option) {
+    if (option.command) return "a command after --";
+    return option.argument ? option.metavar : option.names.back() + " " + option.metavar;
+  }
+
+  Error exclude_each_other(const OptionRecord& one, const OptionRecord& other) const {
+    return given_.wrong(fmt::format("{} cannot be used with {}", written(one), written(other)));
+  }
+
+  Result<void> check_alternatives(std::span<const OptionRecord* const> alternatives) const {
+    const OptionRecord* chosen = nullptr;
+    std::vector<std::string> names;
+    for (const OptionRecord* option : alternatives) {
+      names.push_back(name_of(*option));
+      if (!option->given()) continue;
+      if (chosen != nullptr) return exclude_each_other(*chosen, *option);
+      chosen = option;
+    }
+    if (chosen == nullptr && !names.empty()) return needs(any_of_words(names));
+    return {};
+  }
+
+  void read_word(const std::string& word) {
+    const bool number = word.size() > 1 && word[1] >= '0' && word[1] <= '9';
+    if (word.size() > 1 && word.starts_with('-') && !number) return read_option(word);
+    if (const Command* const below = given_.verb().verb_called(word)) {
+      given_.chain.push_back(below);
+      read_.push_back(below->text.name);
+    } else {
+      read_argument(word);
+    }
+  }
+
+  // A word that is no option: another program's command has the rest of the line.
+  void read_argument(const std::string& word) {
+    read_.push_back(word);
+    const auto& options = given_.verb().options;
+    const auto text = &OptionRecord::text;
+    if (std::ranges::any_of(options, &OptionText::command, text)) {
+      if (!command_at_) command_at_ = at_ - 1;
+    } else if (!given_.verb().verbs.empty() &&
+               std::ranges::none_of(options, &OptionText::argument, text)) {
+      found_wrong(unknown("command", word));
+    } else if (std::ranges::none_of(options, &OptionText::argument, text)) {
+      found_wrong(unexpected(word));
+    } else if (word.empty()) {
+      found_wrong(empty_argument());
+    }
+  }
+
+  void read_option(const std::string& word) {
+    if (command_at_) {
+      return found_wrong(Error{Errc::invalid,
+                               fmt::format("{} follows the command {}", printable(word),
+                                           printable(words_[*command_at_])),
+                               "options of the command stand after --", line_with_dashes()});
     }
     const bool is_long = word.starts_with("--");
-    const std::size_t equals = is_long ? std::min(word.find('='), word.size()) : 2;
-    const std::string name = word.substr(0, equals);
-    const CLI::Option* const option = given_.verb->get_option_no_throw(name);
-    if (option == nullptr) return wrong(said_of(given_, is_long ? word : name));
-    help_ =
-        help_ || option == given_.verb->get_help_ptr() || option == given_.verb->get_version_ptr();
-    names_.try_emplace(option, name);
-    const bool flag = option->get_items_expected_max() == 0;
-    if (is_long && equals + 1 == word.size()) return empty_value(name);
-    if (flag && !is_long && word.size() > 2) return read_option("-" + word.substr(2));
-    if (flag || equals < word.size()) return {};
-    if (rest_.empty()) return wrong(name + ": a value must follow");
-    const bool empty = rest_.front().empty();
-    rest_ = rest_.subspan(1);
-    return empty ? empty_value(name) : Result<void>();
+    const std::size_t name_end = is_long ? std::min(word.find('='), word.size()) : 2;
+    const std::string name = word.substr(0, name_end);
+    const OptionRecord* const option = given_.verb().find(name);
+    if (option == nullptr) return found_wrong(unknown("option", name));
+    const bool again = !names_.try_emplace(option, name).second;
+    std::string value = word.substr(std::min(name_end + (is_long ? 1 : 0), word.size()));
+    if (option->text.metavar.empty()) return read_flag(*option, word, value, again);
+    if (again && option->parsed != nullptr && option->parsed->get_items_expected_max() == 1) {
+      return found_wrong(name + ": given more than once");
+    }
+    if (name_end == word.size()) {
+      if (at_ == ours_) return found_wrong(name + ": a value is missing");
+      value = words_[at_++];
+    }
+    if (value.empty()) return found_wrong(name + ": the value is empty");
+    // In one word, because the value may begin with a dash.
+    const bool assigned = option->parsed_name.starts_with("--");
+    read_.push_back(option->parsed_name + (assigned ? "=" : "") + with_home(option->text, value));
   }
 
-  static Result<void> empty_value(const std::string& name) {
-    return wrong(name + ": the value is empty");
+  void read_flag(const OptionRecord& flag, const std::string& word, const std::string& value,
+                 bool again) {
+    if (flag.parsed == nullptr && answer_ == nullptr) answer_ = &flag;
+    const bool is_long = word.starts_with("--");
+    if (is_long && word.ends_with('=')) return found_wrong(names_[&flag] + ": the value is empty");
+    if (is_long && !value.empty()) return found_wrong(names_[&flag] + ": takes no value");
+    if (flag.parsed != nullptr && !again) read_.push_back(flag.parsed_name);
+    if (!is_long && !value.empty()) read_option("-" + value);
   }
 
+  // Says that a word is not known, and writes the line with the word that may be meant.
+  Error unknown(std::string_view what, const std::string& word) const {
+    std::vector<std::string_view> known;
+    if (what == "option") {
+      for (const OptionRecord& option : given_.verb().options) {
+        const auto& names = option.text.names;
+        if (option.text.shown) known.insert(known.end(), names.begin(), names.end());
+      }
+      std::erase_if(known, [](std::string_view name) { return !name.starts_with("--"); });
+    } else {
+      for (const Command& verb : given_.verb().verbs) known.push_back(verb.text.name);
+    }
+    Error error = given_.wrong(fmt::format("unknown {} \"{}\"", what, printable(word)));
+    const bool is_short = word.starts_with('-') && !word.starts_with("--");
+    const std::string_view meant = is_short ? "" : nearest(word, known);
+    if (meant.empty()) return error;
+    std::vector<std::string> line = words_;
+    line[at_ - 1].replace(0, word.size(), meant);
+    error.hint = line_of(line);
+    return error;
+  }
+
+  std::string line_with_dashes() const {
+    std::vector<std::string> line = words_;
+    line.insert(line.begin() + static_cast<std::ptrdiff_t>(*command_at_), "--");
+    return line_of(line);
+  }
+
+  std::string line_of(const std::vector<std::string>& words) const {
+    std::string line = given_.chain.front()->text.name;
+    for (const std::string& word : words) line += " " + shell_word(word);
+    return line;
+  }
+
+  const std::vector<std::string>& words_;
+  const std::size_t ours_;  // how many stand before a lone --
+  std::size_t at_ = 0;      // of the next word
   Given given_;
-  std::span<const std::string> rest_;
-  std::string command_;  // the first word of another program's command, before any --
-  bool help_ = false;
+  std::vector<std::string> read_;
+  std::optional<std::size_t> command_at_;  // of another program's command that has no --
+  const OptionRecord* answer_ = nullptr;
   std::optional<Error> wrong_;
-  std::map<const CLI::Option*, std::string> names_;
+  std::map<const OptionRecord*, std::string> names_;
 };
 
-CompletableOption completable(const CLI::Option& option) {
-  CompletableOption words{{}, option.get_description()};
-  for (const auto& name : option.get_lnames()) words.names.push_back("--" + name);
-  for (const auto& name : option.get_snames()) words.names.push_back("-" + name);
-  if (words.names.empty()) words.names.push_back(option.get_name());
-  if (option.get_items_expected_max() > 0) {
-    // Behind the colon CLI11 says what the value is checked for.
-    const std::string type = option.get_type_name();
-    words.value = type.substr(0, type.find(':'));
-    if (words.value.empty()) words.value = "VALUE";
-  }
-  words.required = option.get_required();
-  words.repeated = option.get_items_expected_max() > 1;
-  return words;
+VerbText text_of(const Command& command) {
+  VerbText text = command.text;
+  for (const OptionRecord& option : command.options) text.options.push_back(option.text);
+  for (const Command& verb : command.verbs) text.verbs.push_back(text_of(verb));
+  return text;
 }
 
-void add_words(const CLI::App& app, CompletableVerb& verb) {
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->get_group().empty()) continue;
-    auto& words = option->nonpositional() ? verb.options : verb.positionals;
-    words.push_back(completable(*option));
-  }
-  for (const CLI::App* below : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (below->get_name().empty()) {  // a group of options
-      add_words(*below, verb);
-      continue;
-    }
-    CompletableVerb next{below->get_name(), below->get_description(), {}, {}};
-    next.heading = below->get_group();
-    add_words(*below, next);
-    verb.verbs.push_back(std::move(next));
-  }
+std::size_t help_width() {
+  constexpr std::size_t kWidest = 100;  // longer lines are hard to read
+  const std::size_t columns = Screen::of_stdout().columns;
+  return columns == 0 ? kWidest : std::min(columns, kWidest);
 }
 
 }  // namespace
 
 Option Option::required() const {
-  return Option(option_->required());
+  record_->text.required = true;
+  return *this;
 }
 
-Option Option::type_name(const char* name) const {
-  return Option(option_->type_name(name));
+Option Option::metavar(const char* name) const {
+  record_->text.metavar = name;
+  return *this;
+}
+
+Option Option::default_is(const char* text) const {
+  record_->text.default_value = text;
+  return *this;
+}
+
+Option Option::environment(const char* name) const {
+  record_->text.environment = name;
+  return *this;
+}
+
+Option Option::details(const char* text) const {
+  record_->text.details = text;
+  return *this;
+}
+
+Option Option::formerly(const char* names) const {
+  record_->text.former = split(names, ' ');
+  return *this;
+}
+
+Option Option::hidden() const {
+  record_->text.shown = false;
+  return *this;
 }
 
 Option Option::needs(Option other) const {
-  return Option(option_->needs(other.option_));
+  record_->needs.push_back(other.record_);
+  return *this;
 }
 
 Option Option::excludes(Option other) const {
-  return Option(option_->excludes(other.option_));
+  record_->excludes.push_back(other.record_);
+  return *this;
 }
 
 Option Option::range(int least, int most) const {
-  return Option(option_->check(
-      saying(CLI::Range(least, most), fmt::format("a whole number from {} to {}", least, most))));
+  record_->parsed->check(
+      saying(CLI::Range(least, most), fmt::format("a whole number from {} to {}", least, most)));
+  return *this;
 }
 
 Option Option::range(double least, double most) const {
@@ -348,77 +474,136 @@ Option Option::range(double least, double most) const {
   const auto within = [range](std::string& text) {
     return text.find_first_of("nN") == text.npos ? range(text) : std::string("not a number");
   };
-  return Option(option_->check(saying({within, range.get_description(), ""},
-                                      fmt::format("a number from {} to {}", least, most))));
+  record_->parsed->check(
+      saying({within, "", ""}, fmt::format("a number from {} to {}", least, most)));
+  return *this;
 }
 
 Option Option::positive() const {
-  return Option(option_->check(saying(CLI::PositiveNumber, "a number above 0")));
+  record_->parsed->check(saying(CLI::PositiveNumber, "a number above 0"));
+  return *this;
 }
 
 Option Option::one_of(std::vector<std::string> words) const {
   const std::string expected = any_of_words(words);
-  return Option(option_->check(saying(CLI::IsMember(std::move(words)), expected)));
+  record_->parsed->check(saying(CLI::IsMember(std::move(words)), expected));
+  return *this;
 }
 
 Option Option::one_of(std::initializer_list<int> numbers) const {
-  return Option(option_->check(saying(CLI::IsMember(numbers), any_of_words(numbers))));
+  record_->parsed->check(saying(CLI::IsMember(numbers), any_of_words(numbers)));
+  return *this;
 }
 
 Option Option::moment() const {
   const auto read = [](std::string& text) {
-    if (text.empty()) return std::string();  // refused later
     const auto moment = parse_moment(text, wall_now());
-    if (!moment) return moment.error().message;
+    if (!moment) return moment.error().text();
     text = moment->for_daemon();
     return std::string();
   };
-  return Option(option_->transform(CLI::Validator(read, "", "")));
+  record_->parsed->transform(CLI::Validator(read, "", ""));
+  return *this;
 }
 
 Option Option::word(const char* word, int means) const {
-  return Option(transform(option_, [word, means](std::string& text) {
+  transform(record_->parsed, [word, means](std::string& text) {
     if (text == word) text = std::to_string(means);
-  }));
+  });
+  return *this;
 }
 
 Option Option::unit(const char* unit) const {
-  return Option(transform(option_, [unit](std::string& text) {
-    if (!text.empty()) text += unit;  // an empty value is refused later
-  }));
+  transform(record_->parsed, [unit](std::string& text) { text += unit; });
+  return *this;
 }
 
 Option Option::calls(std::function<void()> then) const {
-  return Option(option_->each([then = std::move(then)](const std::string&) { then(); }));
+  record_->parsed->each([then = std::move(then)](const std::string&) { then(); });
+  return *this;
 }
 
 Options Options::verb(const std::string& name, const char* help) const {
-  return Options(app_->add_subcommand(name, help));
+  CLI::App* app = command_->app->add_subcommand(name);
+  return Options(&command_->verbs.emplace_back(app, VerbText{name, help}));
 }
 
 Options Options::group(const char* heading) const {
-  return Options(app_->group(heading));
+  command_->text.heading = heading;
+  return *this;
+}
+
+Options Options::explain(const char* text) const {
+  command_->text.explanation = text;
+  return *this;
+}
+
+Options Options::usage(std::initializer_list<const char*> lines) const {
+  command_->text.usage.assign(lines.begin(), lines.end());
+  return *this;
+}
+
+Options Options::example(const char* command, const char* remark) const {
+  command_->text.examples.push_back({command, remark});
+  return *this;
+}
+
+Options Options::exit_codes(const char* text) const {
+  command_->text.exit_codes = text;
+  return *this;
+}
+
+Options Options::formerly(const char* name) const {
+  command_->text.former.emplace_back(name);
+  return *this;
+}
+
+Options Options::heading(const char* name) const {
+  Options options = *this;
+  options.heading_ = name;
+  return options;
 }
 
 Options Options::requires_verb() const {
-  return Options(app_->require_subcommand(1));
+  command_->text.needs_verb = true;
+  return *this;
 }
 
-Options Options::alternatives(const char* name) const {
-  return Options(app_->add_option_group(name)->require_option(1));
+Options Options::alternatives() const {
+  Options options = *this;
+  options.alternative_ = true;
+  return options;
 }
 
 bool Options::given() const {
-  return app_->count() > 0;
+  return command_->app->count() > 0;
+}
+
+template <class Add>
+OptionRecord* Options::add(const std::string& names, const char* help, Add&& add) const {
+  OptionRecord& record = command_->add(names, help, heading_);
+  if (alternative_) command_->alternatives.push_back(&record);
+  if (record.text.names.empty()) {
+    // For names of earlier versions, which WordReader replaces. Users cannot write it.
+    record.parsed_name = "--argument-" + record.argument;
+    record.parsed = add(names + "," + record.parsed_name);
+  } else {
+    record.parsed_name = record.text.names.back();
+    record.parsed = add(names);
+  }
+  return &record;
 }
 
 template <class T>
 Option Options::option(const char* names, T& field, const char* help) const {
-  CLI::Option* option = app_->add_option(names, field, help);
+  OptionRecord* record = add(names, help, [&](const std::string& parsed) {
+    return command_->app->add_option(parsed, field);
+  });
   if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-    if (!option->get_positional()) option->allow_extra_args(false);
+    record->text.repeated = record->text.argument;
+    record->parsed->allow_extra_args(record->text.argument);
   }
-  return Option(option);
+  return with_value(record);
 }
 
 template Option Options::option(const char*, std::string&, const char*) const;
@@ -436,9 +621,11 @@ Option Options::list(const char* names, std::string& field, const char* help) co
   const auto join = [&field](const std::vector<std::string>& words) {
     field = fmt::format("{}", fmt::join(words, ","));
   };
-  CLI::Option* option = app_->add_option_function<std::vector<std::string>>(names, join, help);
+  OptionRecord* record = add(names, help, [&](const std::string& parsed) {
+    return command_->app->add_option_function<std::vector<std::string>>(parsed, join);
+  });
   // A list of nothing, as "," is one, must not mean everything.
-  option->check(CLI::Validator(
+  record->parsed->check(CLI::Validator(
       [](std::string& text) {
         const auto parts = split(text, ',');
         const bool whole =
@@ -448,18 +635,33 @@ Option Options::list(const char* names, std::string& field, const char* help) co
                                    printable(text));
       },
       "", ""));
-  if (!option->get_positional()) option->allow_extra_args(false);
-  return Option(option);
+  record->parsed->allow_extra_args(record->text.argument);
+  return with_value(record);
 }
 
 Option Options::command(std::vector<std::string>& words, const char* help) const {
-  return Option(transform(app_->add_option(kCommand, words, help), [](std::string& word) {
-    if (word.starts_with(kProtected)) word.erase(0, 1);
+  OptionRecord* record = add("command", help, [&](const std::string& parsed) {
+    return transform(command_->app->add_option(parsed, words), [](std::string& word) {
+      if (word.starts_with(kProtected)) word.erase(0, 1);
+    });
+  });
+  record->text.command = true;
+  record->text.metavar = "COMMAND [ARG...]";
+  return Option(record);
+}
+
+Option Options::appending(const char* names, std::vector<std::string>& values,
+                          const char* help) const {
+  return with_value(add(names, help, [&](const std::string& parsed) {
+    const auto take = [&values](const std::string& value) { values.push_back(value); };
+    return command_->app->add_option_function<std::string>(parsed, take);
   }));
 }
 
 Option Options::flag(const char* names, bool& field, const char* help) const {
-  return Option(app_->add_flag(names, field, help));
+  return Option(add(names, help, [&](const std::string& parsed) {
+    return command_->app->add_flag(parsed, field);
+  }));
 }
 
 Option Options::number_option(const char* names, const std::function<void(int)>& set,
@@ -468,74 +670,85 @@ Option Options::number_option(const char* names, const std::function<void(int)>&
   const std::map<std::string, int> numbers(words.begin(), words.end());
   std::vector<std::string> expected;
   for (const auto& [word, number] : words) expected.push_back(word);
-  return Option(app_->add_option_function<int>(names, set, help)
-                    ->transform(saying(CLI::CheckedTransformer(numbers), any_of_words(expected))));
+  return with_value(add(names, help, [&](const std::string& parsed) {
+    return command_->app->add_option_function<int>(parsed, set)
+        ->transform(saying(CLI::CheckedTransformer(numbers), any_of_words(expected)));
+  }));
 }
 
 Option Options::calling_flag(const char* names, std::function<void()> then,
                              const char* help) const {
-  return Option(app_->add_flag_callback(names, std::move(then), help));
+  return Option(add(names, help, [&](const std::string& parsed) {
+    return command_->app->add_flag_callback(parsed, std::move(then));
+  }));
+}
+
+Option Options::with_value(OptionRecord* record) {
+  // Until metavar() names it better.
+  if (record->text.metavar.empty()) record->text.metavar = "VALUE";
+  return Option(record);
 }
 
 Option Options::find(const char* name) const {
-  return Option(app_->get_option(name));
+  return Option(&*std::ranges::find_if(command_->options, [name](const OptionRecord& option) {
+    return option.is(name) || option.argument == name;
+  }));
 }
 
-void Options::everywhere(const char* names, std::vector<std::string>& values, const char* help,
-                         bool shown) const {
-  const auto take = [&values](const std::string& value) { values.push_back(value); };
-  CLI::Option* option = app_->add_option_function<std::string>(names, take, help);
-  option->type_name("HOST");
-  if (!shown) option->group("");
-  for (CLI::App* below : app_->get_subcommands([](CLI::App*) { return true; })) {
-    if (!below->get_name().empty()) Options(below).everywhere(names, values, help, shown);
+std::vector<Options> Options::with_all_below() const {
+  std::vector<Options> verbs = {*this};
+  for (Command& below : command_->verbs) {
+    std::ranges::move(Options(&below).with_all_below(), std::back_inserter(verbs));
   }
+  return verbs;
 }
 
 Options Options::calls(std::function<void()> then) const {
-  return Options(app_->callback(std::move(then)));
+  command_->app->callback(std::move(then));
+  return *this;
 }
 
-Program::Program(const char* name, const char* help, const std::string& version)
-    : app_(std::make_unique<CLI::App>(help, name)) {
-  app_->set_version_flag("--version", version, "Print the version and exit");
+Program::Program(const char* name, const char* help, std::string version)
+    : version_(std::move(version)) {
+  auto app = std::make_unique<CLI::App>("", name);
+  app->set_help_flag();           // the verbs below get none, either
+  app->require_subcommand(0, 1);  // an argument may be called as another verb is
+  root_ = std::make_unique<Command>(std::move(app), VerbText{name, help});
+  root_->add("--version", "Print the version", kGlobalOptions);
 }
 
 Program::~Program() = default;
 
 Options Program::options() const {
-  return Options(app_.get());
+  return Options(root_.get());
 }
 
 std::optional<int> Program::parse(int argc, const char* const* argv) {
-  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  put_home(words);
-  WordReader reader(*app_);
-  if (auto read = reader.read(words); !read) {
-    return complain(read.error(), usage_of(reader.given()));
+  const std::vector<std::string> given(argv + std::min(argc, 1), argv + argc);
+  WordReader reader(*root_, given);
+  auto words = reader.read();
+  if (const OptionRecord* answer = reader.answer()) {
+    print(answer->is("--version") ? formatted("{}\n", version_)
+                                  : help_of(text(), reader.given().below_program(), help_width()));
+    return 0;
   }
-  protect(words);
-  std::ranges::reverse(words);
+  if (!words) return complain(words.error());
+  std::ranges::reverse(*words);
   try {
-    app_->parse(std::move(words));
-    refuse_empty_values(*app_);
+    root_->app->parse(*std::move(words));
   } catch (const CLI::ExtrasError&) {
-    auto surplus = app_->remaining(true);
+    auto surplus = root_->app->remaining(true);
     std::erase(surplus, "--");
-    const std::string first = surplus.empty() ? "--" : surplus.front();
-    return complain({Errc::invalid, said_of(reader.given(), first)}, usage_of(reader.given()));
+    return complain(reader.unexpected(surplus.empty() ? "--" : surplus.front()));
   } catch (const CLI::ParseError& error) {
-    // Help is an answer (stdout, 0). Everything else is the user's mistake (stderr, 2).
-    if (error.get_exit_code() == 0) return app_->exit(error);
-    return complain({Errc::invalid, reader.in_our_words(error)}, usage_of(reader.given()));
+    return complain({Errc::invalid, reader.in_our_words(error)});
   }
+  if (const auto good = reader.check_rules(); !good) return complain(good.error());
   return std::nullopt;
 }
 
-CompletableVerb Program::words() const {
-  CompletableVerb program{app_->get_name(), app_->get_description(), {}, {}};
-  add_words(*app_, program);
-  return program;
+VerbText Program::text() const {
+  return text_of(*root_);
 }
 
 }  // namespace gpuyard::cli

@@ -11,14 +11,11 @@
 #include <utility>
 #include <vector>
 
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
-
 namespace gpuyard::cli {
 
-struct CompletableVerb;
+struct VerbText;
+class Command;
+struct OptionRecord;
 
 template <class Enum>
 struct EnumWord {
@@ -30,10 +27,21 @@ struct EnumWord {
 // as its Program lives.
 class Option {
  public:
-  explicit Option(CLI::Option* option) : option_(option) {}
+  explicit Option(OptionRecord* record) : record_(record) {}
 
   Option required() const;
-  Option type_name(const char* name) const;  // the help's name for its value
+  // The name of its value: N, WATTS, SIZE, DURATION (a length), TIME (a moment), FILE, DIR, PATH,
+  // ADDRESS:PORT, HOST, URL, NAME, TEXT, USER, ID, GPU,..., FILTER, WHEN.
+  Option metavar(const char* name) const;
+  // The help's text ends in "[default: TEXT]" and "[env: NAME]".
+  Option default_is(const char* text) const;
+  Option environment(const char* name) const;
+  // A longer text, for the manual only.
+  Option details(const char* text) const;
+  // Names of earlier versions, with blanks between them: "--gpus". They are accepted, but neither
+  // help nor completion nor the manual has them.
+  Option formerly(const char* names) const;
+  Option hidden() const;  // is accepted, but never shown
   Option needs(Option other) const;
   Option excludes(Option other) const;  // works both ways
 
@@ -57,19 +65,34 @@ class Option {
  private:
   Option calls(std::function<void()> then) const;
 
-  CLI::Option* option_;
+  OptionRecord* record_;
 };
 
 // The options and verbs that may follow a verb. A handle, as Option. Every field, and its record,
 // outlives the parsing. The help shows all in the order in which they were added.
 class Options {
  public:
-  explicit Options(CLI::App* app) : app_(app) {}
+  explicit Options(Command* command) : command_(command) {}
 
+  // Adds a verb. Its help is the summary of everything: an imperative without a period, of at most
+  // 75 characters.
   Options verb(const std::string& name, const char* help) const;
-  Options group(const char* heading) const;      // the help's heading for this verb
-  Options requires_verb() const;                 // one of the verbs below must follow
-  Options alternatives(const char* name) const;  // options of which one must be given
+  Options group(const char* heading) const;  // the heading for this verb in its parent's help
+  // These say more of this verb in its help, and return it again.
+  Options explain(const char* text) const;  // at most five lines, below the summary
+  // What stands behind "Usage: " if the derived line will not do. A remark stands behind a tab:
+  // "gpuyard power [GPU,...]\tShow limits, ranges and settings".
+  Options usage(std::initializer_list<const char*> lines) const;
+  // The verb's help shows examples in the order of the calls.
+  Options example(const char* command, const char* remark = "") const;
+  Options exit_codes(const char* text) const;  // only those that mean something special
+  Options formerly(const char* name) const;    // as that of an option, for this verb
+  // The same verb; options that are added to what is returned stand under this heading in its help.
+  // "GPUs", "Queue", "Output"; options without one stand under "Options".
+  Options heading(const char* name) const;
+  Options requires_verb() const;  // one of the verbs below must follow
+  // The same verb; of the options that are added to what is returned, one must be given.
+  Options alternatives() const;
   bool given() const;
 
   // Sets the field if this verb is given.
@@ -103,12 +126,13 @@ class Options {
     return calling_flag(names, [&field, value = std::move(value)] { field = value; }, help);
   }
 
-  Option find(const char* name) const;  // an option that was added
+  // Each value that is given goes to the end of `values`, which several options may share.
+  Option appending(const char* names, std::vector<std::string>& values, const char* help) const;
 
-  // Adds an option with a value to this verb and to all that are below it by now. Each value that
-  // is given goes to the end of `values`. The help and completion show it if `shown`.
-  void everywhere(const char* names, std::vector<std::string>& values, const char* help,
-                  bool shown) const;
+  Option find(const char* name) const;  // an option that was added, or an argument
+
+  // Returns this verb and all that are below it by now.
+  std::vector<Options> with_all_below() const;
 
  private:
   Options calls(std::function<void()> then) const;
@@ -116,15 +140,20 @@ class Options {
                        const std::vector<std::pair<std::string, int>>& words,
                        const char* help) const;
   Option calling_flag(const char* names, std::function<void()> then, const char* help) const;
+  template <class Add>
+  OptionRecord* add(const std::string& names, const char* help, Add&& add) const;
+  static Option with_value(OptionRecord*);
 
-  CLI::App* app_;
+  Command* command_;
+  std::string heading_ = {};
+  bool alternative_ = false;  // its options are among those of which one must be given
 };
 
 // The program and all verbs and options that may follow it.
 class Program {
  public:
   // `version` is what --version prints.
-  Program(const char* name, const char* help, const std::string& version);
+  Program(const char* name, const char* help, std::string version);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -135,10 +164,11 @@ class Program {
   // an error.
   std::optional<int> parse(int argc, const char* const* argv);
 
-  CompletableVerb words() const;
+  VerbText text() const;
 
  private:
-  std::unique_ptr<CLI::App> app_;
+  std::unique_ptr<Command> root_;
+  std::string version_;
 };
 
 }  // namespace gpuyard::cli

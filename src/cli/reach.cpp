@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <boost/mp11/algorithm.hpp>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "cli/command_line.h"
 #include "client/local.h"
@@ -121,21 +122,24 @@ Error no_use_for_host(const std::string& verb, std::string_view address,
           : fmt::format("`gpuyard {}` does not contact a daemon, so it takes no -H", verb);
   const auto host = ssh_host_of(address);
   if (!host) return {Errc::invalid, what + "; omit -H"};
-  return {Errc::invalid,
-          fmt::format("{}; to run it on that machine: {}", what, line_there(*host, words))};
+  return {Errc::invalid, what, "", line_there(*host, words) + "  # runs it on that machine"};
 }
 
 Error starts_here(const std::string& verb, std::string_view by, std::string_view address,
                   const std::vector<std::string>& words) {
   const auto host = ssh_host_of(address);
   if (!host) return host.error();
-  return {Errc::invalid,
-          fmt::format("`gpuyard {}` runs its command on this machine, but {} selects the GPUs of "
-                      "another. To run it there: `{}`{}",
-                      verb, by, line_there(*host, words),
-                      verb == "run"
-                          ? ". To lease remote GPUs for a fixed time, use `gpuyard lease take`"
-                          : "")};
+  Error error{
+      Errc::invalid,
+      fmt::format("`gpuyard {}` runs its command on this machine, but {} selects the GPUs of "
+                  "another",
+                  verb, by),
+      "", line_there(*host, words) + "  # runs it there"};
+  if (verb == "run") {
+    error.hint += fmt::format("\ngpuyard -H {} lease take --for 1h  # leases its GPUs for an hour",
+                              shell_word(address));
+  }
+  return error;
 }
 
 // -H, else GPUYARD_HOST unless an option says whom to ask; nothing if neither names a host.

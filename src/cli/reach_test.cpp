@@ -222,9 +222,9 @@ TEST(Reach, TheLineForThereHasTheUsersOwnWords) {
 }
 
 TEST(Reach, OnlyVerbsThatHaveAUseForAHostShowIt) {
-  EXPECT_NE(end_of({"--help"}).out.find("--host"), std::string::npos);
-  EXPECT_NE(end_of({"lease", "show", "--help"}).out.find("--host"), std::string::npos);
-  EXPECT_EQ(end_of({"serve", "--help"}).out.find("--host"), std::string::npos);
+  EXPECT_NE(end_of({"--help"}).out.find("-H, --host HOST"), std::string::npos);
+  EXPECT_NE(end_of({"lease", "show", "--help"}).out.find("Global options: -H,"), std::string::npos);
+  EXPECT_EQ(end_of({"serve", "--help"}).out.find("-H"), std::string::npos);
 }
 
 // What the environment says.

@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 
 #include "base/json_writer.h"
+#include "base/text.h"
 #include "cli/options.h"
 #include "cli/read/answers.h"
 #include "cli/read/history_table.h"
@@ -83,7 +84,7 @@ constexpr std::array kSchemas = {
     Schema{"bottlenecks", "gpuyard why --since ... --json", &json::shape_of<protocol::Bottlenecks>},
     Schema{"changes", "gpuyard power, clocks, ... --json, when changing settings",
            &json::shape_of<protocol::Changes>},
-    Schema{"config", "gpuyard config print --json", nullptr},
+    Schema{"config", "gpuyard config show --json", nullptr},
     Schema{"cordon", "gpuyard cordon, uncordon --json", &json::shape_of<protocol::Cordoned>},
     Schema{"devices", "gpuyard devices --json; each line of gpuyard watch --json",
            &json::shape_of<protocol::Snapshot>},
@@ -100,7 +101,7 @@ constexpr std::array kSchemas = {
     Schema{"fleet-gpus", "gpuyard fleet gpus --json", &json::shape_of<fleet::FleetGpus>},
     Schema{"fleet-queue", "gpuyard fleet queue --json", &json::shape_of<fleet::FleetQueue>},
     Schema{"fleet-usage", "gpuyard fleet usage --json", &json::shape_of<fleet::FleetUsage>},
-    Schema{"fleet-users", "gpuyard fleet who --json", &json::shape_of<fleet::FleetUsers>},
+    Schema{"fleet-users", "gpuyard fleet users --json", &json::shape_of<fleet::FleetUsers>},
     Schema{"free", "gpuyard free --json", &json::shape_of<protocol::FreeGpus>},
     Schema{"history", "gpuyard history --json", &json::shape_of<HistoryAnswer>},
     Schema{"lease", "gpuyard lease ... --json", &json::shape_of<protocol::LeaseAnswer>},
@@ -145,7 +146,9 @@ std::string text_of(const Schema& schema) {
 
 Options add_schema(Options program, SchemaVerb& verb) {
   const Options schema = program.verb("schema", "Print the JSON Schema of the --json output");
-  schema.option("name", verb.name, "Schema to print; without a name, list all schemas");
+  schema.option("name", verb.name, "Schema to print; without a name, list all schemas")
+      .metavar("NAME");
+  schema.example("gpuyard schema").example("gpuyard schema devices");
   return schema;
 }
 
@@ -157,9 +160,10 @@ int run(const SchemaVerb& verb) {
   }
   const auto schema = std::ranges::find(kSchemas, verb.name, &Schema::name);
   if (schema == kSchemas.end()) {
+    std::vector<std::string_view> known;
+    for (const Schema& one : kSchemas) known.push_back(one.name);
     return complain(
-        {Errc::not_found,
-         fmt::format("unknown schema \"{}\"; list all schemas with `gpuyard schema`", verb.name)});
+        {Errc::not_found, unknown_word("schema", verb.name, known), "", "gpuyard schema"});
   }
   print(Printable::lines(text_of(*schema)));
   return 0;

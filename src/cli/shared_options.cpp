@@ -9,6 +9,7 @@
 
 #include "base/local_time.h"
 #include "base/text.h"
+#include "cli/help.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -18,95 +19,118 @@ constexpr int kMostGpusOfLease = 256;
 }  // namespace
 
 Option add_color(Options verb, ColorWish& wish) {
-  return verb
+  return verb.heading(kGlobalOptions)
       .option("--color", wish,
               {{"auto", ColorWish::automatic},
                {"always", ColorWish::always},
                {"never", ColorWish::never}},
-              "Coloured output: auto, always or never; auto honours NO_COLOR [default: auto]")
-      .type_name("WHEN");
+              "Coloured output: auto, always or never; auto honours NO_COLOR")
+      .metavar("WHEN")
+      .default_is("auto");
+}
+
+Option add_json(Options verb, bool& json) {
+  return verb.heading(kGlobalOptions).flag("--json", json, "Print JSON; formats: gpuyard schema");
 }
 
 Option add_socket(Options verb, std::string& socket) {
-  return verb.option("--socket", socket,
-                     "Connect only to the daemon at PATH or ADDRESS:PORT [env: GPUYARD_SOCKET]");
+  return verb.heading(kGlobalOptions)
+      .option("--socket", socket, "Connect only to the daemon at PATH or ADDRESS:PORT")
+      .metavar("ADDRESS")
+      .environment("GPUYARD_SOCKET");
 }
 
 Option add_simulate(Options verb, std::optional<int>& gpus) {
   return verb.option("--simulate", gpus, "Use N simulated GPUs, 1 to 64")
-      .type_name("N")
+      .metavar("N")
       .range(1, kMostGpus);
 }
 
 Option add_model(Options verb, std::string& model) {
-  return verb.option(
-      "--model", model,
-      "Models to simulate, each with an optional count, e.g. a100:2,h100:4,t4 [default: h100]");
+  return verb
+      .option("--model", model,
+              "Models to simulate, each with an optional count, e.g. a100:2,h100:4,t4")
+      .metavar("NAME[:N],...")
+      .default_is("h100");
 }
 
 void add_showing(Options verb, std::string& socket, bool& json, ColorWish& wish) {
   add_socket(verb, socket);
-  verb.flag("--json", json, "Print JSON");
+  add_json(verb, json);
   add_color(verb, wish);
 }
 
 void add_source(Options verb, SourceFlags& flags) {
+  const Options globals = verb.heading(kGlobalOptions);
   const Option socket = add_socket(verb, flags.socket);
   const Option local =
-      verb.flag("--local", flags.local, "Read from the driver instead of a daemon");
+      globals.flag("--local", flags.local, "Read from the driver instead of a daemon");
   const Option nvml =
-      verb.option("--nvml", flags.nvml, "Path of libnvidia-ml.so.1; implies --local");
-  const Option simulate = add_simulate(verb, flags.simulate);
+      globals.option("--nvml", flags.nvml, "Path of libnvidia-ml.so.1; implies --local")
+          .metavar("PATH");
+  const Option simulate = add_simulate(globals, flags.simulate);
   socket.excludes(local).excludes(nvml).excludes(simulate);
   nvml.excludes(simulate);
 }
 
 void add_position(Options verb, const char* from_name, std::string& from, const char* speed_name,
                   double& speed, Option file) {
-  verb.option(from_name, from, "Start this far into the recording, e.g. 90s or 10m [default: 0s]")
-      .type_name("TIME")
+  verb.option(from_name, from, "Start this far into the recording, e.g. 90s or 10m")
+      .metavar("DURATION")
+      .default_is("0s")
       .needs(file);
-  verb.option(speed_name, speed, "Playback speed factor, 0.01 to 1000 [default: 1]")
+  verb.option(speed_name, speed, "Playback speed factor, 0.01 to 1000")
+      .metavar("FACTOR")
+      .default_is("1")
       .range(recording::kSlowest, recording::kFastest)
       .needs(file);
 }
 
 void add_wanted(Options verb, LeaseFilters& wanted) {
-  verb.option("-n,--gpus", wanted.gpus, "Number of GPUs, 1 to 256 [default: 1]")
-      .type_name("N")
+  const Options gpus = verb.heading("GPUs");
+  gpus.option("-n,--num-gpus", wanted.gpus, "Number of GPUs, 1 to 256")
+      .metavar("N")
+      .default_is("1")
+      .formerly("--gpus")
       .range(1, kMostGpusOfLease);
-  verb.option("--min-free", wanted.min_free, "Require this much free memory on each GPU, e.g. 20G")
-      .type_name("SIZE");
-  verb.option("--model", wanted.model, "Require this text in the GPU name, e.g. H100")
-      .type_name("NAME");
+  gpus.option("--min-free", wanted.min_free, "Require this much free memory on each GPU, e.g. 20G")
+      .metavar("SIZE");
+  gpus.option("--model", wanted.model, "Require this text in the GPU name, e.g. H100")
+      .metavar("TEXT");
 }
 
 void add_filters(Options verb, LeaseFilters& wanted) {
   add_wanted(verb, wanted);
-  verb.option("--among", wanted.among,
+  verb.heading("GPUs")
+      .option("--among", wanted.among,
               "Choose only from these GPUs: indexes, UUIDs or PCI addresses")
-      .type_name("GPU,...");
-  verb.option("--max-time", wanted.max_time,
+      .metavar("GPU,...");
+  const Options queue = verb.heading("Queue");
+  const Option wait = queue.option("--wait", wanted.wait, "Stop waiting after this time, e.g. 10m")
+                          .metavar("DURATION")
+                          .default_is("no limit");
+  queue.flag("--no-wait", wanted.no_wait, "Fail if the GPUs are not available now").excludes(wait);
+  queue
+      .option("--max-time", wanted.max_time,
               "Longest time you expect to hold the GPUs, e.g. 2h; short claims may start early")
-      .type_name("TIME");
-  const Option wait = verb.option("--wait", wanted.wait,
-                                  "Stop waiting after this time, e.g. 10m [default: no limit]")
-                          .type_name("TIME");
-  verb.flag("--no-wait", wanted.no_wait, "Fail if the GPUs are not available now").excludes(wait);
-  add_note(verb, wanted.note);
+      .metavar("DURATION");
 }
 
 Option add_gpus(Options verb, std::string& gpus, const char* help) {
-  return verb.list("gpus,--gpus,--gpu", gpus, help).type_name("GPU ...");
+  return verb.list("gpus,--gpu", gpus, help).metavar("GPU,...").formerly("--gpus");
 }
 
 Option add_gpus_option(Options verb, std::string& gpus, const char* help) {
-  return verb.list("--gpus,--gpu", gpus, help).type_name("GPU,...");
+  return verb.list("--gpu", gpus, help).metavar("GPU,...").formerly("--gpus");
 }
 
 Option add_note(Options verb, std::string& note) {
   return verb.option("--note", note, "Purpose of the lease; only you and administrators see it")
-      .type_name("TEXT");
+      .metavar("TEXT");
+}
+
+Option add_quiet(Options verb, bool& quiet) {
+  return verb.flag("-q,--quiet", quiet, "Print only warnings and errors");
 }
 
 namespace {

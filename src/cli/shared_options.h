@@ -15,13 +15,16 @@ namespace gpuyard::cli {
 
 inline constexpr int kMostGpus = 64;
 
+// The global options: those that many verbs have, and the program's help describes.
 Option add_color(Options verb, ColorWish& wish);
+Option add_json(Options verb, bool& json);
 Option add_socket(Options verb, std::string& socket);
-Option add_simulate(Options verb, std::optional<int>& gpus);
-Option add_model(Options verb, std::string& model);
 // Adds what verbs have that show the daemon's answer: --socket, --json and --color.
 void add_showing(Options verb, std::string& socket, bool& json, ColorWish& wish);
 void add_source(Options verb, SourceFlags& flags);
+
+Option add_simulate(Options verb, std::optional<int>& gpus);
+Option add_model(Options verb, std::string& model);
 
 // Adds options for where in the recording `file` to begin, and how fast to play it.
 void add_position(Options verb, const char* from_name, std::string& from, const char* speed_name,
@@ -34,11 +37,12 @@ Result<recording::Replay> replay_from(const std::string& file, const std::string
 // Adds the options for the GPUs of a lease: how many and of which kind, or all that a claim has.
 void add_wanted(Options verb, LeaseFilters& wanted);
 void add_filters(Options verb, LeaseFilters& wanted);
-// Adds the GPUs as arguments and as --gpus, or as --gpus alone: indexes, UUIDs or PCI addresses
-// with commas or blanks.
+// Adds the GPUs as arguments and as --gpu, or as --gpu alone: indexes, UUIDs or PCI addresses with
+// commas or blanks.
 Option add_gpus(Options verb, std::string& gpus, const char* help);
 Option add_gpus_option(Options verb, std::string& gpus, const char* help);
 Option add_note(Options verb, std::string& note);
+Option add_quiet(Options verb, bool& quiet);
 
 // Helpers for text that the user gave.
 

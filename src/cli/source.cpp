@@ -25,7 +25,7 @@ class DaemonMeasuring final : public Measuring {
   DaemonMeasuring& operator=(const DaemonMeasuring&) = delete;
 
   Result<protocol::EnergyWindow> end() override {
-    return client::call(daemon_, protocol::kEndEnergyWindow, {std::exchange(id_, "")});
+    return client::insist(daemon_, protocol::kEndEnergyWindow, {std::exchange(id_, "")});
   }
 
  private:
@@ -79,10 +79,10 @@ class DaemonSource final : public Source {
     return Error{Errc::unavailable, ready->reason};
   }
   Result<protocol::EnergyReport> energy() override {
-    return client::call(daemon_, protocol::kEnergy);
+    return client::insist(daemon_, protocol::kEnergy);
   }
   Result<std::unique_ptr<Measuring>> measure(const protocol::EnergyWindowWish& wish) override {
-    auto window = client::call(daemon_, protocol::kBeginEnergyWindow, {}, wish);
+    auto window = client::insist(daemon_, protocol::kBeginEnergyWindow, {}, wish);
     if (!window) return std::move(window).error();
     return std::unique_ptr<Measuring>(std::make_unique<DaemonMeasuring>(daemon_, window->id));
   }
@@ -94,6 +94,11 @@ class DaemonSource final : public Source {
 
   http::Endpoint daemon_;
 };
+
+Error in_words(Error error) {
+  error.message = client::in_words(error.message);
+  return error;
+}
 
 class LocalSource final : public Source {
  public:
@@ -121,15 +126,15 @@ class LocalSource final : public Source {
   Result<bool> simulated() override { return monitor_.driver().simulated; }
   Result<protocol::EnergyReport> energy() override {
     return Error{Errc::unavailable,
-                 "energy accounting needs a daemon, and none is running. Start one with `gpuyard "
-                 "serve`, measure a command without one with `gpuyard energy -- COMMAND`, or read "
-                 "the GPU counters with `gpuyard query --fields index,energy_total_j`"};
+                 "energy accounting needs a daemon, and none is running on this machine", "",
+                 client::start_command() +
+                     "\ngpuyard query --fields index,energy_total_j  # the counters of the GPUs"};
   }
   Result<std::unique_ptr<Measuring>> measure(const protocol::EnergyWindowWish& wish) override {
     const auto plain = protocol::window_wish_of(wish, ::geteuid());
-    if (!plain) return Error{plain.error().code, client::in_words(plain.error().message)};
+    if (!plain) return in_words(plain.error());
     auto window = library::EnergyWindow::begin(monitor_, *plain);
-    if (!window) return Error{window.error().code, client::in_words(window.error().message)};
+    if (!window) return in_words(window.error());
     return std::unique_ptr<Measuring>(std::make_unique<LocalMeasuring>(*std::move(window)));
   }
   std::string name() const override { return "the driver"; }

@@ -30,7 +30,8 @@ TEST(ErrorOf, ARefusalHasTheDaemonsOwnCodeAndMessage) {
 }
 
 TEST(ErrorOf, OfWhoSpeaksOtherwiseTheStatusCounts) {
-  EXPECT_EQ(client::error_of({403, {}, "<html>"}), (Error{Errc::denied, "<html>"}));
+  EXPECT_EQ(client::error_of({403, {}, "<html>"}),
+            (Error{Errc::denied, "status 403 from a proxy or another server"}));
   EXPECT_EQ(client::error_of({409, {}, R"({"error":{"code":"of tomorrow","message":"x"}})"}),
             (Error{Errc::conflict, "x"}));
   EXPECT_EQ(client::error_of({502, {}, R"({"error":"x"})"}),

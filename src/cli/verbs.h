@@ -177,7 +177,7 @@ struct ControlVerb {
   bool force = false;
   bool dry_run = false;
   bool yes = false;
-  bool no_wait = false;
+  bool detach = false;  // returns before the change has finished
   bool json = false;
   ColorWish color = ColorWish::automatic;
 };
@@ -213,13 +213,13 @@ struct RunVerb {
   std::string socket;
   LeaseFilters wanted;
   std::string power_limit;  // watts; empty: as it is
-  std::string summary;      // a file for JSON; empty: none
+  std::string report;       // a file for JSON; empty: none
   bool quiet = false;
   std::vector<std::string> command;
 };
 
 struct LeaseVerb {
-  enum class Action { take, renew, release, adopt, show };
+  enum class Action { take, renew, release, adopt, show, list };
   Action action = Action::show;
   std::string socket;
   std::string id;       // empty: GPUYARD_LEASE
@@ -232,6 +232,7 @@ struct LeaseVerb {
   std::string signal;
   std::uint32_t pid = 0;  // adopt
   bool json = false;
+  ColorWish color = ColorWish::automatic;  // list
 };
 
 struct LeasesVerb {
@@ -317,14 +318,14 @@ struct FleetVerb {
   enum class Action : std::uint8_t {
     nodes,
     gpus,
-    who,
+    users,
     free,
     queue,
     alerts,
     usage,
     doctor,
     top,
-    hang_up,
+    disconnect,
   };
   Action action = Action::nodes;
   std::vector<std::string> hosts;
@@ -339,7 +340,7 @@ struct FleetVerb {
 
 // The hooks of Slurm on a node, and what belongs to them.
 struct SlurmVerb {
-  enum class Action : std::uint8_t { status, health, begin, end, epilog_ctld, install, forget };
+  enum class Action : std::uint8_t { status, health, prolog, epilog, epilog_ctld, install, forget };
   Action action = Action::status;
   std::string socket;                        // empty: this machine's
   std::string spool = "/run/gpuyard-slurm";  // what hooks leave for the next one
@@ -359,8 +360,8 @@ struct SchemaVerb {
 
 struct CompletionVerb {
   Shell shell = Shell::none;
-  std::string manual;       // the directory for its pages
-  CompletableVerb program;  // known when all verbs are
+  std::string manual;  // the directory for its pages
+  VerbText program;    // known when all verbs are
 };
 
 struct DriverVerb {
@@ -374,7 +375,7 @@ struct DialStdioVerb {
 };
 
 struct ConfigVerb {
-  enum class Action { init, print, validate, path } action = Action::print;
+  enum class Action { init, show, validate, path } action = Action::show;
   std::string file;
   bool json = false;
 };
@@ -388,8 +389,9 @@ struct TlsVerb {
   bool json = false;
 };
 
-// A daemon elsewhere, by a name of the user's own.
+// The names of remote daemons in hosts.toml.
 struct HostVerb {
+  enum class Action : std::uint8_t { list, add, remove } action = Action::list;
   std::string name;
   std::string url;
   std::string pin;         // empty: the user is asked

@@ -80,7 +80,7 @@ void AlertCaps::ask(const Key& key, const Cap& cap) {
     again.until = loop_.now() + again.next;
     again.next = std::min(2 * again.next, kLongest);
     log::warning("{} {} for {} failed and will be retried: {}",
-                 cap ? "capping" : "removing the cap of", key.first, key.second, why->message);
+                 cap ? "capping" : "removing the cap of", key.first, key.second, why->text());
   }));
 }
 

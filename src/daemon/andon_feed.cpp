@@ -11,6 +11,7 @@
 #include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "base/log.h"
+#include "base/text.h"
 
 namespace gpuyard::daemon {
 namespace {
@@ -52,7 +53,7 @@ AndonFeed::AndonFeed(Loop& loop, Worker& query, store::StateStore& state, contro
                 }}),
       tests_(loop, outlets_),
       caps_(loop, control, board_) {
-  if (auto done = outlets_.replace(file_.sinks); !done) log::error("{}", done.error().message);
+  if (auto done = outlets_.replace(file_.sinks); !done) log::error("{}", done.error().text());
   for (const notify::SinkConfig& sink : file_.sinks) {
     if (!sink.trouble.empty()) log::error("{}; its alerts wait until this is fixed", sink.trouble);
   }
@@ -119,7 +120,7 @@ void AndonFeed::on_sinks_read(const std::string& text,
     }
   }
   if (changed) {
-    if (auto done = outlets_.replace(file_.sinks); !done) log::error("{}", done.error().message);
+    if (auto done = outlets_.replace(file_.sinks); !done) log::error("{}", done.error().text());
   }
   watch_closed_sinks();
 }
@@ -261,7 +262,7 @@ void AndonFeed::send(const andon::Outgoing& words) {
   auto notice = json::from_json<notify::Notice>(words.body, json::UnknownFields::ignore);
   if (!notice) {
     log::error("a stored notification for sink {} cannot be read: {}", words.sink,
-               notice.error().message);
+               notice.error().text());
     return loop_.post(here_.guard([this, id = words.id] { board_.delivered(id); }));
   }
   outlets_.send(words.sink, *std::move(notice));
@@ -299,6 +300,7 @@ std::vector<protocol::Sink> AndonFeed::sinks() const {
     sink.dead_letters_total = one.dead_letters_total;
     if (one.failing_since) sink.failing_since = to_rfc3339(*one.failing_since);
     sink.last_error = one.last_error;
+    if (one.closed) sink.closed = true;
     all.push_back(std::move(sink));
   }
   return all;
@@ -309,9 +311,9 @@ void AndonFeed::test(const std::string& sink, const std::string& by, Tested test
   if (sink.empty()) std::erase_if(sinks, is_sink_of_command);  // a command would act, not tell
   if (!sink.empty()) {
     if (std::ranges::find(sinks, sink) == sinks.end()) {
-      return loop_.post([sink, tested = std::move(tested)] {
-        tested(Error{Errc::not_found,
-                     "unknown sink \"" + sink + "\"; list sinks with `gpuyard alerts sinks`"});
+      const std::string what = unknown_word("sink", sink, {sinks.begin(), sinks.end()});
+      return loop_.post([what, tested = std::move(tested)] {
+        tested(Error{Errc::not_found, what, "", "gpuyard alerts sinks"});
       });
     }
     sinks = {sink};

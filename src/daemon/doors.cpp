@@ -17,7 +17,7 @@ void Doors::try_one(const std::string& name, const Open& open) {
   const auto place = open();
   if (!place) {
     std::string& why = closed_[name];
-    if (std::exchange(why, place.error().message) == place.error().message) return;
+    if (std::exchange(why, place.error().text()) == place.error().text()) return;
     return log::error("{} is closed; retrying every {} s: {}", name, to_milliseconds(kAgain) / 1000,
                       why);
   }

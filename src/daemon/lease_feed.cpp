@@ -255,7 +255,7 @@ void LeaseSettings::put_back(const DeviceId& gpu, const std::string& owner) {
     const auto why = error_of(changes);
     if (!why) return;
     not_before_ = loop_.now() + kAgain;
-    log::warning("settings of {} by {} have not been restored yet: {}", gpu, owner, why->message);
+    log::warning("settings of {} by {} have not been restored yet: {}", gpu, owner, why->text());
   }));
 }
 

@@ -27,7 +27,7 @@ std::vector<std::string> send(const std::vector<lease::Process>& to, int number,
   std::vector<std::string> failures;
   for (const auto& [pid, started] : to) {
     const auto sent = processes::send_signal({pid, started}, number, may_be_of);
-    if (!sent && sent.error().code != Errc::not_found) failures.push_back(sent.error().message);
+    if (!sent && sent.error().code != Errc::not_found) failures.push_back(sent.error().text());
   }
   return failures;
 }

@@ -68,7 +68,7 @@ void MachineMemory::load() {
 
 void MachineMemory::on_loaded(Result<std::vector<KnownBoard>> boards) {
   if (!boards) {
-    log::error("the records of this machine's GPUs cannot be read: {}", boards.error().message);
+    log::error("the records of this machine's GPUs cannot be read: {}", boards.error().text());
     load_timer_ = loop_.call_after(kAgain, [this] { load(); });
     return be_ready();
   }

@@ -7,6 +7,7 @@
 
 #include "andon/rule_reader.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "daemon/serve.h"
 
 namespace gpuyard::daemon {
@@ -86,9 +87,10 @@ std::string fault_of(const andon::Rule& rule, const AlertsFile& alerts,
   }
   for (const std::string& sink : rule.sinks) {
     if (has(alerts.sinks, sink)) continue;
-    std::string known;
-    for (const auto& one : alerts.sinks) known += " " + one.name;
-    return fmt::format("unknown sink \"{}\"; known sinks:{}", sink, known);
+    std::vector<std::string_view> known;
+    for (const auto& one : alerts.sinks) known.push_back(one.name);
+    return unknown_word("sink", sink, known,
+                        fmt::format("; known sinks: {}", fmt::join(known, " ")));
   }
   return {};
 }
@@ -111,7 +113,7 @@ Result<AlertsFile> read_alerts(const config::Config& config) {
       return std::move(trusted).error().in("alerts.file");
     }
     auto text = read_file(alerts.file, kMostBytes);
-    if (!text) return Error{Errc::invalid, "alerts.file: " + text.error().message};
+    if (!text) return Error{Errc::invalid, "alerts.file: " + text.error().text()};
     alerts.text = *text;
     auto rules = with_rules(std::move(alerts.rules), *text, alerts.file);
     if (!rules) return std::move(rules).error();

@@ -69,8 +69,8 @@ Result<Identity> load(const http::IdentityFiles& files, const TlsFeed::Dating& d
   auto identity = http::load_identity(files, dating.now, former);
   if (renewed) return identity;
   const std::string why =
-      fmt::format("could not renew {}: {}", files.certificate, renewed.error().message);
-  if (!identity) return Error{Errc::invalid, identity.error().message + "; " + why};
+      fmt::format("could not renew {}: {}", files.certificate, renewed.error().text());
+  if (!identity) return Error{Errc::invalid, identity.error().text() + "; " + why};
   log::warning("{}", why);
   return identity;
 }
@@ -170,9 +170,9 @@ void TlsFeed::refuse(const Error& why) {
   std::string trouble;
   if (shown != nullptr) {
     trouble = fmt::format("the certificate valid until {} stays in use: {}",
-                          to_rfc3339(shown->facts.not_after), why.message);
+                          to_rfc3339(shown->facts.not_after), why.text());
   } else {
-    trouble = fmt::format("tls.listen is closed until this is fixed: {}", why.message);
+    trouble = fmt::format("tls.listen is closed until this is fixed: {}", why.text());
   }
   if (std::exchange(figures_.trouble, trouble) == trouble) return;
   ++figures_.reload_failures;

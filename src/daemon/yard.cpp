@@ -87,7 +87,7 @@ api::Authority authority_of(const config::Config& config) {
   const auto gid = processes::look_up_group(config.control.group);
   if (gid) authority.control_gid = *gid;
   if (config.control.enabled && !gid) {
-    log::warning("{}: only root and gpuyard's own user can change GPUs", gid.error().message);
+    log::warning("{}: only root and gpuyard's own user can change GPUs", gid.error().text());
   }
   return authority;
 }
@@ -346,7 +346,7 @@ void Yard::follow_kernel_log(bool simulated) {
   auto fd = events::open_kernel_log(path);
   if (!fd) {
     return log::info("no Xids from the kernel log, only the driver's own events: {}",
-                     fd.error().message);
+                     fd.error().text());
   }
   kernel_log_.emplace(
       loop_, *std::move(fd),
@@ -467,12 +467,12 @@ void Yard::on_added(const events::Event& event) {
 }
 
 void Yard::on_reread(Result<Reload::Fresh> fresh) {
-  if (!fresh) return log::error("configuration not reloaded: {}", fresh.error().message);
+  if (!fresh) return log::error("configuration not reloaded: {}", fresh.error().text());
   const std::string what =
       fmt::format("{} rules, {} sinks{}{}", fresh->alerts.rules.size(), fresh->alerts.sinks.size(),
                   fresh->alerts.file.empty() ? "" : " from ", fresh->alerts.file);
   if (auto done = andon_.replace(std::move(fresh->alerts)); !done) {
-    return log::error("configuration not reloaded: {}", done.error().message);
+    return log::error("configuration not reloaded: {}", done.error().text());
   }
   for (const std::string& key : config::restart_keys_that_differ(options_.config, fresh->config)) {
     log::warning("{} has changed; it takes effect when the daemon restarts", key);

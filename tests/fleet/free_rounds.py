@@ -31,7 +31,7 @@ class Rounds:
 
     def take(self, node):
         user = self.random.choice(("alice", "root"))
-        done = node.run_here("gpuyard", "lease", "take", "--no-wait", "--ttl", "1h", "--quiet", "-n",
+        done = node.run_here("gpuyard", "lease", "take", "--no-wait", "--for", "1h", "--quiet", "-n",
                              str(self.random.randint(1, 3)), user=user)
         if done.returncode == 0:
             self.leases[node].append((done.stdout.split()[0], user))

@@ -9,7 +9,7 @@ from asking import answered, names, view
 from program import PATIENCE, wait_until
 from schemas import validate
 
-VIEWS = (("fleet",), ("fleet-gpus", "gpus"), ("fleet-users", "who"), ("fleet-free", "free"),
+VIEWS = (("fleet",), ("fleet-gpus", "gpus"), ("fleet-users", "users"), ("fleet-free", "free"),
          ("fleet-queue", "queue"), ("fleet-alerts", "alerts"), ("fleet-usage", "usage"),
          ("fleet-usage", "usage", "--by", "host"), ("fleet-doctor", "doctor"))
 
@@ -18,15 +18,15 @@ VIEWS = (("fleet",), ("fleet-gpus", "gpus"), ("fleet-users", "who"), ("fleet-fre
 def busy(fleet):
     """People have GPUs and wait for some; one GPU is cordoned, one is broken, one is used on the quiet."""
     n1, n2, n3, n4, n5 = fleet.nodes[:5]
-    n1.must_here("gpuyard", "lease", "take", "-n", "2", "--ttl", "1h", "--quiet")
-    n2.must_here("gpuyard", "lease", "take", "-n", "4", "--ttl", "1h", "--quiet", user="root")
-    n2.popen("gpuyard", "lease", "take", "-n", "1", "--ttl", "1h", "--quiet")
+    n1.must_here("gpuyard", "lease", "take", "-n", "2", "--for", "1h", "--quiet")
+    n2.must_here("gpuyard", "lease", "take", "-n", "4", "--for", "1h", "--quiet", user="root")
+    n2.popen("gpuyard", "lease", "take", "-n", "1", "--for", "1h", "--quiet")
     n3.must_here("gpuyard", "cordon", "0", "--reason", "a loud fan", user="root")
     n4.world.xid(1, 79)
     command = n5.popen("gpuyard", "run", "--quiet", "--", "sleep", "600")
     stranger = n5.popen("sh", "-c", "gpuyard sim attach --gpu 3 --pid $$ --vram 2G && exec sleep 600", user="root")
     wait_until(lambda: view(fleet, "alerts")["alerts"] and view(fleet, "queue")["waiting"] and
-               {user["user"]: user["gpus"] for user in view(fleet, "who")["users"]} ==
+               {user["user"]: user["gpus"] for user in view(fleet, "users")["users"]} ==
                {"alice": 3, "root": 5}, "all of it to be seen")
     yield fleet
     stranger.kill()
@@ -85,7 +85,7 @@ def test_every_gpu_is_shown_with_who_has_it(busy):
 
 def test_who_has_gpus_is_told_with_where(busy):
     users = {user["user"]: {(place["host"], index) for place in user["places"]
-                            for index in place["indexes"]} for user in view(busy, "who")["users"]}
+                            for index in place["indexes"]} for user in view(busy, "users")["users"]}
     own = {"root": {("n5", 3)}}
     for node in busy.nodes:
         for lease in said(node, "leases")["leases"]:

@@ -37,7 +37,7 @@ def test_a_machine_is_logged_in_to_once_and_the_next_time_not_at_all(fleet, reco
 def test_all_views_share_the_connections(fleet):
     view(fleet)
     before = logins(fleet)
-    for words in (("gpus",), ("who",), ("free",), ("queue",), ("alerts",), ("usage",), ("doctor",)):
+    for words in (("gpus",), ("users",), ("free",), ("queue",), ("alerts",), ("usage",), ("doctor",)):
         view(fleet, *words)
     assert logins(fleet) == before
 

@@ -38,17 +38,17 @@ def fleet():
 
 def test_the_recipe_names_the_machines_and_has_commands():
     assert re.findall(r"(?m)^\[(\w+)\]$", block("toml")) == list(NAMES)
-    assert {tuple(words[:2]) for words in commands()} >= {("fleet",), ("fleet", "free"), ("fleet", "who")}
+    assert {tuple(words[:2]) for words in commands()} >= {("fleet",), ("fleet", "free"), ("fleet", "users")}
 
 
 def test_it_works_as_it_stands_in_a_minute(fleet, record_property):
     record_property("contract", "F5")
     began = time.monotonic()
-    fleet.nodes[1].must_here("gpuyard", "lease", "take", "--ttl", "1h", "--quiet")
+    fleet.nodes[1].must_here("gpuyard", "lease", "take", "--for", "1h", "--quiet")
     for words in commands():
         done = fleet.go(*words)
         assert done.returncode == 0 and done.stdout, f"gpuyard {' '.join(words)}: {done}"
     assert time.monotonic() - began < 60
     table = fleet.must("fleet")
     assert all(re.search(rf"(?m)^{name} +2 ", table) for name in NAMES), table
-    assert "3 machines, 6 GPUs, 5 free" in table and "lab2:" in fleet.must("fleet", "who")
+    assert "3 machines, 6 GPUs, 5 free" in table and "lab2:" in fleet.must("fleet", "users")

@@ -26,7 +26,7 @@ from program import UnixConnection, wait_until  # noqa: E402
 from rig import QUICK, SHARED, Fleet  # noqa: E402
 
 GPUS = 8  # of each machine, where speed is measured
-VIEWS = ((), ("gpus",), ("who",), ("free",), ("free", "-n", "4"), ("queue",), ("alerts",), ("usage",),
+VIEWS = ((), ("gpus",), ("users",), ("free",), ("free", "-n", "4"), ("queue",), ("alerts",), ("usage",),
          ("usage", "--by", "host"), ("doctor",))
 PATIENCE = 120
 

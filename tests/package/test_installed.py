@@ -157,7 +157,7 @@ class Absence(threading.Thread):
 def test_an_upgrade_keeps_what_is_held(machine, newer, figure, record_property):
     record_property("contract", "P1")
     for _ in range(3):
-        machine.must("gpuyard", "lease", "take", "--ttl", "4h", user="alice")
+        machine.must("gpuyard", "lease", "take", "--for", "4h", user="alice")
     held = leases(machine)
     assert len(held) == 3
     watch = Absence(machine)
@@ -182,7 +182,7 @@ def test_an_upgrade_on_a_full_disk_keeps_them_as_well(machine, deb):
     machine.must("dpkg", "-i", "--force-downgrade", f"/mnt/packages/{deb.name}")
     machine.wait_until(lambda: answers(machine), "a daemon")
     assert leases(machine) == held
-    refused = machine.go("gpuyard", "lease", "take", "--ttl", "1h", "--no-wait", user="alice")
+    refused = machine.go("gpuyard", "lease", "take", "--for", "1h", "--no-wait", user="alice")
     assert refused.returncode != 0 and refused.stderr, "nothing is granted that is not on the disk"
     machine.must("sh", "-ec", "systemctl stop gpuyard; umount -R /var/lib/gpuyard /srv/state; systemctl start gpuyard")
     ready(machine)

@@ -176,7 +176,7 @@ def test_slurm_is_forgotten_at_roots_request(yard):
     assert busy.returncode == 7 and "of a Slurm job holds GPUs" in busy.stderr, busy
     assert yard.root.ask("DELETE", "/api/gpu/slurm/jobs/7").status == 200
     forgotten = wait_until(lambda: (done := gpuyard("slurm", "forget")).returncode == 0 and done, "the job's end")
-    assert "until a hook of Slurm runs" in forgotten.stdout
+    assert "until a Slurm hook runs" in forgotten.stdout
     got = alice.ask("POST", "/api/gpu/leases", claim)
     assert got.json()["lease"]["state"] == "held", got.text
     yard.stop()

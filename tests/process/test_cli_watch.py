@@ -181,6 +181,7 @@ def test_a_daemon_that_goes_and_comes_back_is_told_of_once_each(daemon, tmp_path
         yard.stop()
         gone = watch.stderr.readline()
         assert yard.socket in gone and "retrying" in gone
+        assert "try:   gpuyard serve" in watch.stderr.readline()
         again = daemon("--simulate", "1", directory=yard.directory)
         assert again.socket == yard.socket
         assert watch.stderr.readline() == f"gpuyard: the daemon at {yard.socket} is reachable again\n"

@@ -68,7 +68,7 @@ class Yard(Caller):
         self.must("lease", "release", lease)
 
     def claimed(self):
-        done = self.go("lease", "take", "--ttl", "1m", "--json")
+        done = self.go("lease", "take", "--for", "1m", "--json")
         return json.loads(done.stdout)["lease"]["id"] if done.returncode == 0 else None
 
     def is_shut(self, rule, words):
@@ -260,6 +260,8 @@ def test_a_sink_with_a_bad_file_waits_alone(alerts_yard, opened, tmp_path):
     wait_until(lambda: {one.json()["rule"] for one in desk.taken()} == {"brake", "sink-failing"},
                "both alerts at the open sink")
     assert "routing_key_file" in yard.sink("pager")["last_error"] and not pager.told
+    for words, closed in ((("alerts", "sinks"), "pager is closed: "), (("doctor",), "alert sink pager is closed: ")):
+        assert closed + f"{yard.file}:" in yard.go(*words).stdout
     checked = yard.go("config", "validate", "--config", str(yard.config))
     assert checked.returncode == 2 and str(key) in checked.stderr
     # A reload changes the rest of the file.

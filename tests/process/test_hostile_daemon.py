@@ -48,8 +48,8 @@ CHANGES = [
     ["power", "0", "300", "--yes"], ["power", "0", "300", "--dry-run"], ["ecc", "0", "on", "--yes"], ["restore", "0", "--yes"],
     ["reset", "0", "--yes"], ["cordon", "0", "--reason", "x"], ["uncordon", "0"], ["alerts", "ack", "1"],
     ["alerts", "silence", "--for", "1h"], ["alerts", "unsilence", "x"], ["alerts", "test"], ["token", "create", "x"],
-    ["token", "revoke", "x"], ["lease", "renew", "77335b25eb082acc", "--ttl", "1h"],
-    ["lease", "release", "77335b25eb082acc"], ["lease", "take", "-n", "1", "--ttl", "1h"],
+    ["token", "revoke", "x"], ["lease", "renew", "77335b25eb082acc", "--for", "1h"],
+    ["lease", "release", "77335b25eb082acc"], ["lease", "take", "-n", "1", "--for", "1h"],
     ["energy", "--", "true"], ["run", "--", "true"],
 ]
 
@@ -91,7 +91,8 @@ class Answers:
 
     def answer(self, method, path, body):
         if self.manner == "errors":
-            message = {"error": {"code": "conflict", "message": HOSTILE}}
+            steps = HOSTILE.replace("\n", "`, then `")
+            message = {"error": {"code": "conflict", "message": f"{HOSTILE}; try `{steps}`", "hint": HOSTILE}}
             return 409, "application/json", json.dumps(message)
         if self.manner == "bytes":
             return 500, "text/html", HOSTILE

@@ -41,12 +41,12 @@ def test_the_queue_says_why_somebody_waits(lease_yard):
 
 def test_a_detached_lease_is_taken_renewed_shown_and_released(lease_yard):
     yard = lease_yard()
-    name, variables = taken(yard, "--ttl", "1h")
+    name, variables = taken(yard, "--for", "1h")
     assert variables["CUDA_VISIBLE_DEVICES"] == yard.world.uuid(0)
     assert variables["GPUYARD_LEASE"] == name
     before = yard.json("lease", "lease", "show", name)["lease"]
     assert before["binding"] == "detached" and before["state"] == "held"
-    after = yard.json("lease", "lease", "renew", name, "--ttl", "3h")["lease"]
+    after = yard.json("lease", "lease", "renew", name, "--for", "3h")["lease"]
     assert after["until"] > before["until"] and after["fence"] == before["fence"]
     assert yard.go("run", "--no-wait", "--", "true").returncode == 7
     assert yard.json("lease", "lease", "release", name)["lease"]["state"] in ("ended", "draining")
@@ -65,9 +65,9 @@ def test_what_is_exported_is_what_a_shell_evaluates(lease_yard):
 
 def test_an_old_fence_is_refused(lease_yard):
     yard = lease_yard()
-    name, variables = taken(yard, "--ttl", "1h")
+    name, variables = taken(yard, "--for", "1h")
     stale = str(int(variables["GPUYARD_FENCE"]) - 1)
-    for words in (("renew", "--ttl", "2h"), ("release",)):
+    for words in (("renew", "--for", "2h"), ("release",)):
         done = yard.go("lease", *words, GPUYARD_LEASE=name, GPUYARD_FENCE=stale)
         assert done.returncode == 7 and done.stderr, words
     assert yard.leases()[0]["state"] == "held"
@@ -76,7 +76,7 @@ def test_an_old_fence_is_refused(lease_yard):
 
 def test_a_lease_that_is_not_there_is_exit_code_6(lease_yard):
     yard = lease_yard()
-    for words in (("show", "nonsense"), ("release", "nonsense"), ("renew", "nonsense", "--ttl", "1h")):
+    for words in (("show", "nonsense"), ("release", "nonsense"), ("renew", "nonsense", "--for", "1h")):
         done = yard.go("lease", *words)
         assert done.returncode == 6 and done.stdout == "" and "nonsense" in done.stderr
     assert yard.go("lease", "show").returncode == 2
@@ -120,10 +120,10 @@ def test_free_gpus_are_named_and_too_few_are_exit_code_7(lease_yard):
     (leased,) = yard.leases()[0]["gpus"]
     (free,) = {0, 2} - {leased["index"]}
     assert yard.must("free") == f"{free}\n"
-    few = yard.go("free", "--gpus", "2")
+    few = yard.go("free", "-n", "2")
     assert few.returncode == 7 and few.stdout == f"{free}\n"
     assert "1 of 3 GPUs are free" in few.stderr and "gpuyard run -n 2" in few.stderr
-    assert yard.go("free", "--gpus", "0").returncode == 2
+    assert yard.go("free", "-n", "0").returncode == 2
     assert held.poll() is None
 
 
@@ -154,7 +154,7 @@ def test_nobody_else_ends_a_lease(lease_yard, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
     yard = lease_yard()
-    name, _ = taken(yard, "--ttl", "1h")
+    name, _ = taken(yard, "--for", "1h")
     answer = yard.daemon.get(f"/api/gpu/leases/{name}", method="DELETE")
     assert answer.status == 403, "TCP leases nothing"
     assert yard.leases()[0]["state"] == "held"

@@ -255,7 +255,7 @@ def test_no_free_gpu_and_no_patience_is_exit_code_7(launch, leasing):
     leasing.tell("ended", ending="none_free", gpus=[])
     code, out, err = end_of(one)
     assert (code, out) == (7, "")
-    assert "cannot be leased now" in err and "gpuyard queue" in err
+    assert "cannot be leased now" in err and "  try:   gpuyard run -n 1 --wait 1h -- echo ran\n" in err
 
 
 def test_patience_that_ends_is_exit_code_7_and_says_why(shell, leasing):
@@ -334,7 +334,7 @@ def test_the_name_of_the_command_is_cut_between_characters(launch, leasing, tmp_
 
 def test_without_a_daemon_is_exit_code_5_that_says_how_to_start_one(run):
     for words in (("run", "--", "true"), ("leases",), ("queue",), ("usage",), ("lease", "show", "x"),
-                  ("cordon", "0", "--reason", "x"), ("lease", "take", "--ttl", "1h")):
+                  ("cordon", "0", "--reason", "x"), ("lease", "take", "--for", "1h")):
         done = run(*words)
         assert done.returncode == 5 and done.stdout == "", words
         assert "gpuyard serve" in done.stderr, words

@@ -95,7 +95,7 @@ def test_a_board_that_is_missing_after_a_restart_is_an_alert(alerts_yard, record
     record_property("contract", "A10")
     yard = alerts_yard("", gpus=4)
     wait_until(lambda: may_run(yard, 2), "the daemon to lease GPUs")
-    yard.must("lease", "take", "--among", "2", "--ttl", "1h")
+    yard.must("lease", "take", "--among", "2", "--for", "1h")
     boards = [gpu(yard, index)["uuid"] for index in range(4)]
     gone = boards[2]
     wait_until(lambda: gpu(yard, 2)["health"] == "healthy", "a verdict")

@@ -371,7 +371,7 @@ def test_a_busy_port_is_named_with_the_way_out(run, tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [
-    [], ["nonsense"], ["devices", "--nonsense"], ["serve", "--simulate", "0"],
+    ["nonsense"], ["devices", "--nonsense"], ["serve", "--simulate", "0"],
     ["serve", "--simulate", "65"], ["serve", "--simulate", "many"], ["serve", "--listen", "nowhere"],
     ["serve", "--metrics-prefix", "9"], ["serve", "--log-level", "loud"], ["sim", "start", "--load", "heavy"],
     ["devices", "--socket", "localhost"], ["serve", "--state", ""], ["serve", "--socket", ""], ["sim", "inject", "--gpu", "0"],
@@ -409,8 +409,8 @@ def test_root_believes_no_file_that_others_may_change(run, tmp_path):
         untrusted.chmod(0o646)
         result = run("serve", "--simulate", "1", "--config", str(file))
         assert result.returncode == 2
-        assert f"other users can write to {untrusted}, which belongs to root (mode 0646); " in result.stderr
-        assert f"`chmod go-w {untrusted}`" in result.stderr
+        assert f"other users can write to {untrusted}, which belongs to root (mode 0646)\n" in result.stderr
+        assert f"  try:   chmod go-w {untrusted}\n" in result.stderr
 
 
 def test_a_configuration_file_that_is_named_must_exist(run):

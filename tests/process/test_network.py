@@ -84,9 +84,9 @@ def test_a_lease_is_taken_renewed_and_released_over_https(net):
     yard = net()
     yard.make_token("laptop", "--scope", "lease")
     yard.know_host(token="laptop")
-    taken = json.loads(yard.must("-H", "dgx1", "lease", "take", "--ttl", "10m", "--json"))["lease"]
+    taken = json.loads(yard.must("-H", "dgx1", "lease", "take", "--for", "10m", "--json"))["lease"]
     assert taken["state"] == "held" and taken["binding"] == "detached" and taken["uid"] == os.getuid()
-    yard.must("-H", "dgx1", "lease", "renew", taken["id"], "--ttl", "20m")
+    yard.must("-H", "dgx1", "lease", "renew", taken["id"], "--for", "20m")
     yard.must("-H", "dgx1", "lease", "release", taken["id"])
 
 
@@ -117,16 +117,17 @@ def test_a_host_is_added_with_its_pin_and_asked_by_its_name(net):
     yard = net()
     yard.make_token("laptop", "--scope", "read")
     add = ("host", "add", "dgx1", yard.host)
+    token = ("--token-file", str(yard.place / "laptop.token"))
     alone = yard.go(*add)
     assert alone.returncode != 0 and yard.pin in alone.stderr and "--pin" in alone.stderr, alone.stderr
     wrong = yard.go(*add, "--pin", "sha256//" + "A" * 43 + "=")
     assert wrong.returncode != 0 and "the connection may be intercepted" in wrong.stderr, wrong.stderr
     assert not (yard.place / "gpuyard" / "hosts.toml").exists()
-    yard.must(*add, "--pin", yard.pin, "--token-file", str(yard.place / "laptop.token"))
+    yard.must(*add, "--pin", yard.pin, *token)
     assert "GPU" in yard.must("-H", "dgx1", "devices")
     again = yard.go(*add, "--pin", yard.pin)
     assert again.returncode != 0 and "already" in again.stderr, again.stderr
-    answered = answer_at_terminal(yard, ("host", "add", "dgx2", yard.host), "y\n")
+    answered = answer_at_terminal(yard, ("host", "add", "dgx2", yard.host, *token), "y\n")
     assert yard.pin in answered and "Do the pins match?" in answered, answered
     assert "dgx2" in (yard.place / "gpuyard" / "hosts.toml").read_text()
 
@@ -280,7 +281,7 @@ def test_recipe_a_prometheus_elsewhere_scrapes_with_a_token(net, tmp_path):
 
 def test_recipe_a_ci_system_takes_a_gpu_with_its_teams_token(net):
     yard = net()
-    token = yard.make_token("ci", "--scope", "lease", "--gpus", "1", "--expires", "30d")
+    token = yard.make_token("ci", "--scope", "lease", "--gpu", "1", "--expires", "30d")
     status, body = yard.curl("/api/gpu/leases", "--json",
                              json.dumps({"gpus": 1, "binding": "detached", "ttl_s": 3600, "note": "build 17"}),
                              token=token)

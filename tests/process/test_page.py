@@ -558,8 +558,8 @@ def test_a_hidden_tab_tells_once_when_a_claim_gets_its_gpus(daemon, run, open_pa
         assert done.returncode == 0, done.stderr
         return done.stdout
     yard.sim("load", "--gpu", "0", "idle")
-    first = json.loads(lease("take", "--ttl", "1h", "--json"))["lease"]["id"]
-    waiting = subprocess.Popen([PROGRAM, "lease", "take", "--ttl", "1h"], env={**os.environ, "GPUYARD_SOCKET": yard.socket},
+    first = json.loads(lease("take", "--for", "1h", "--json"))["lease"]["id"]
+    waiting = subprocess.Popen([PROGRAM, "lease", "take", "--for", "1h"], env={**os.environ, "GPUYARD_SOCKET": yard.socket},
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         page = open_page(yard, "/queue")

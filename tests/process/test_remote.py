@@ -63,7 +63,7 @@ def test_every_verb_that_reads_is_answered_as_it_is_there(lab):
 
 
 def test_the_far_kernel_says_who_asks(lab):
-    taken = json.loads(lab.must("lease", "take", "--ttl", "1h", "--json", "-H", "lab"))["lease"]
+    taken = json.loads(lab.must("lease", "take", "--for", "1h", "--json", "-H", "lab"))["lease"]
     assert taken["uid"] == UID and taken["binding"] == "detached" and taken["state"] == "held"
     seen = json.loads(lab.must("leases", "--json", GPUYARD_HOST="lab"))["leases"]
     assert [lease["id"] for lease in seen] == [taken["id"]]
@@ -75,7 +75,7 @@ def test_the_far_kernel_says_who_asks(lab):
 
 
 def test_what_a_lease_exports_leads_back_to_its_daemon(lab):
-    text = lab.must("lease", "take", "--ttl", "1h", "--export", "--quiet", "-H", "lab")
+    text = lab.must("lease", "take", "--for", "1h", "--export", "--quiet", "-H", "lab")
     assert "export GPUYARD_HOST='ssh://lab'" in text and "export GPUYARD_SOCKET" not in text
     script = f'eval "$EXPORTED"; "{PROGRAM}" lease release >/dev/null'
     subprocess.run(["sh", "-c", script], env=lab.environment | {"EXPORTED": text}, check=True,
@@ -141,7 +141,7 @@ def test_a_program_with_the_library_comes_the_same_way(lab):
 
 def test_a_key_that_may_only_lease_leads_to_the_socket_for_that(lab):
     lab.must("leases", "-H", "lease")
-    taken = lab.must("lease", "take", "--ttl", "1h", "--quiet", "-H", "lease").splitlines()[0]
+    taken = lab.must("lease", "take", "--for", "1h", "--quiet", "-H", "lease").splitlines()[0]
     lab.must("lease", "release", taken, "-H", "lease")
     refused = lab.go("cordon", "0", "--reason", "x", "-H", "ssh://root@lease")
     assert refused.returncode == 4, "not even root may do more there"

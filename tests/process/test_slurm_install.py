@@ -159,12 +159,13 @@ def test_slurm_of_another_user_is_refused(site):
 
 
 CALLS = {  # a prolog's text that runs {0}
-    "unquoted": "exec {0} slurm begin\n",
-    "single quotes": "exec '{0}' slurm begin\n",
-    "double quotes": '"{0}" slurm begin || exit 1\n',
-    "a comment before": "# was: exec /usr/bin/gpuyard slurm begin\n  {0} slurm begin # ours\n",
-    "another call after": "{0} slurm begin;/usr/bin/env true slurm begin\n",
-    "in a condition": "if ! ({0} slurm begin>/dev/null); then exit 1; fi\n",
+    "unquoted": "exec {0} slurm prolog\n",
+    "single quotes": "exec '{0}' slurm prolog\n",
+    "double quotes": '"{0}" slurm prolog || exit 1\n',
+    "a comment before": "# was: exec /usr/bin/gpuyard slurm prolog\n  {0} slurm prolog # ours\n",
+    "another call after": "{0} slurm prolog;/usr/bin/env true slurm prolog\n",
+    "in a condition": "if ! ({0} slurm prolog>/dev/null); then exit 1; fi\n",
+    "today's verb": "exec {0} slurm prolog\n",
 }
 
 
@@ -206,11 +207,11 @@ def test_a_hook_that_a_sites_own_calls_is_checked(site):
     site.install(PROGRAM)
     configure_all(site)
     theirs = site.program("home", "alice", owner=STRANGER)
-    ours = write(site.place / "ours" / "prolog", f"#!/bin/sh\nexec {PROGRAM} slurm begin\n")
+    ours = write(site.place / "ours" / "prolog", f"#!/bin/sh\nexec {PROGRAM} slurm prolog\n")
     assert check_prolog(site, f"{ours} || exit 1\n") == "ok"
-    write(ours, f"#!/bin/sh\nexec {theirs} slurm begin\n")
+    write(ours, f"#!/bin/sh\nexec {theirs} slurm prolog\n")
     assert check_prolog(site, f"{ours} || exit 1\n").startswith(f"{theirs}: Slurm's hooks run it as root, but ")
-    write(ours, f"#!/bin/sh\nexec {PROGRAM} slurm begin\n")
+    write(ours, f"#!/bin/sh\nexec {PROGRAM} slurm prolog\n")
     os.chown(ours, STRANGER, STRANGER)
     assert f"{ours} belongs to uid {STRANGER}" in check_prolog(site, f"{ours} || exit 1\n")
 
@@ -227,8 +228,17 @@ def test_a_call_of_a_missing_hook_is_named(site):
 def test_a_call_in_a_comment_does_not_count(site):
     site.install(PROGRAM)
     configure_all(site)
-    verdict = check_prolog(site, f"# exec {PROGRAM} slurm begin\n# /etc/gpuyard/slurm/prolog\nexit 0\n")
-    assert verdict.endswith("which does not run `gpuyard slurm begin`: add it")
+    verdict = check_prolog(site, f"# exec {PROGRAM} slurm prolog\n# /etc/gpuyard/slurm/prolog\nexit 0\n")
+    assert verdict.endswith("which does not run `gpuyard slurm prolog`: add it")
+
+
+def test_the_controllers_hook_is_not_the_epilog(site):
+    site.install(PROGRAM)
+    configure_all(site)
+    write(site.hooks / "epilog", f"#!/bin/sh\nexec {PROGRAM} slurm epilog-ctld\n")
+    assert site.check()["Epilog"].endswith("which does not run `gpuyard slurm epilog`: add it")
+    write(site.hooks / "epilog", f"#!/bin/sh\nexec {PROGRAM} slurm epilog\n")
+    assert site.check()["Epilog"] == "ok"
 
 
 class UsualSite(Site):

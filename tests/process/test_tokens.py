@@ -51,7 +51,9 @@ def test_a_token_is_made_shown_once_listed_and_revoked(yard):
     listed = yard.must("token", "list")
     assert "ci" in listed and "good" in listed and token[12:55] not in listed
     assert yard.tokens()["ci"]["last_from"] == f"uid {os.getuid()}"
-    assert "revoked" in yard.must("token", "revoke", "ci")
+    number = yard.tokens()["ci"]["id"]
+    assert yard.must("token", "revoke", "ci") == f"Revoked token {number} (ci) of root.\n"
+    assert yard.must("token", "revoke", "ci") == "Nothing changed: no such token was still valid.\n"
     refused = yard.ask("/api/gpu/leases", token)
     assert refused.status == 401 and "was revoked at" in refused.text
     assert refused.headers["www-authenticate"].startswith("Bearer")
@@ -117,7 +119,7 @@ def test_a_revocation_ends_its_streams_within_a_second(yard):
 
 
 def test_a_token_of_one_gpu_sees_one(yard):
-    token = yard.make("gpu1", "--gpus", "1")
+    token = yard.make("gpu1", "--gpu", "1")
     devices = yard.ask("/api/gpu/devices", token).json()["devices"]
     assert [one["index"] for one in devices] == [1]
     assert yard.ask("/api/gpu/devices/0", token).status == 404
@@ -198,11 +200,11 @@ def test_tokens_of_a_removed_user_are_named(yard):
     named = "No user of this machine has UID 61805, but 2 good tokens have"
     wait_until(lambda: named in yard.must("token", "list"), "the name service", every=0.2)
     assert yard.tokens()["ci"]["user_gone"] is True and yard.tokens()["own"]["user_gone"] is None
-    assert "gpuyard token revoke --all-of 61805" in yard.must("token", "list")
+    assert "gpuyard token revoke --user 61805" in yard.must("token", "list")
     assert "61806" not in yard.must("token", "list").replace("uid 61806", "")
     assert named in yard.must("doctor")
     assert any(named in line for line in json.loads(yard.must("doctor", "--json"))["advice"])
-    yard.must("token", "revoke", "--all-of", "61805")
+    yard.must("token", "revoke", "--user", "61805")
     assert named not in yard.must("doctor") + yard.must("token", "list")
 
 
@@ -215,12 +217,12 @@ def test_bad_input_is_told_with_what_to_do(yard):
             (("create", "x", "--expires", "1e18"), "from 1s to 365d"),
             (("create", "x", "--expires", "1e308"), "from 1s to 365d"),
             (("create", "x", "--expires", "9.2e9"), "from 1s to 365d"),
-            (("create", "x", "--gpus", "7"), "7"),
+            (("create", "x", "--gpu", "7"), "7"),
             (("create", "x" * 65), "from 1 to 64 bytes"),
             (("revoke",), "--user USER"),
             (("revoke", "nobody"), "gpuyard token list"),
-            (("revoke", "--all-of", "no-such-user"), "unknown user no-such-user"),
-            ((), "needs a verb")]:
+            (("revoke", "--user", "no-such-user"), "unknown user no-such-user"),
+            ((), "needs a command")]:
         done = yard.go("token", *arguments)
         assert done.returncode != 0 and words in done.stderr + done.stdout, (arguments, done.stderr)
     for shown in ("gpy_", "gpy_" + "a" * 57, "x" * 61, "Basic"):

@@ -168,12 +168,13 @@ def test_when_nothing_changes_little_is_sent(daemon, world, top):
     assert len(screen.written) < 6 * 100, screen.written
 
 
-def test_the_program_alone_is_top_on_a_terminal_and_an_error_elsewhere(shared, top, run):
+def test_the_program_alone_is_top_on_a_terminal_and_help_elsewhere(shared, top, run):
     screen = top(verb=(), GPUYARD_SOCKET=shared("--simulate", "2").socket)
     screen.wait_for("SM% last 16 s")
     screen.press(b"q")
     assert screen.ended() == 0
-    assert run().returncode == 2
+    alone = run()
+    assert (alone.returncode, alone.stdout) == (0, run("--help").stdout)
 
 
 def test_once_prints_one_screen_of_any_size(shared, run):

@@ -217,7 +217,7 @@ def test_a_node_is_resumed_when_its_gpu_is_well_again(cluster, record_property):
 def test_leases_only_observe(cluster, record_property):
     record_property("contract", "S4")
     node = cluster.nodes[1]
-    for words in (("run", "--", "true"), ("lease", "take", "--ttl", "1h", "--no-wait")):
+    for words in (("run", "--", "true"), ("lease", "take", "--for", "1h", "--no-wait")):
         refused = node.gpuyard(*words)
         assert refused.returncode == 7 and "Slurm allocates the GPUs" in refused.stderr, words
         assert "srun" in refused.stderr
@@ -271,7 +271,8 @@ def test_install_writes_hooks_that_work_and_checks_slurms_lines(cluster):
     # run-health calls a script that has our hook's name and runs gpuyard.
     assert said.pop("HealthCheckProgram") == "ok"
     for name, what in said.items():
-        assert what.startswith(f"is {usual[name]}, which does not run `gpuyard slurm {HOOKS[name]}`"), said
+        hook = {"begin": "prolog", "end": "epilog"}.get(HOOKS[name], HOOKS[name])
+        assert what.startswith(f"is {usual[name]}, which does not run `gpuyard slurm {hook}`"), said
     folder = cluster.enclosure.outside(site)
     assert sorted(file.name for file in folder.iterdir()) == sorted(scripts.values())
     assert all(file.stat().st_mode & 0o777 == 0o755 for file in folder.iterdir())

@@ -141,7 +141,7 @@ def test_a_job_on_a_gpu_that_somebody_leased_is_counted_once_that_is_over(cluste
     node.daemon.stop()
     cluster.enclosure.must("rm", "-r", node.spool, f"{node.place}/state")
     node.daemon.start()
-    lease = json.loads(node.must("lease", "take", "--ttl", "1h", "--among", "0", "--json"))["lease"]["id"]
+    lease = json.loads(node.must("lease", "take", "--for", "1h", "--among", "0", "--json"))["lease"]["id"]
     with running(node, user="bob") as job:
         begin = begun(node, job)
         assert begin.status == 0 and f"job {job} not recorded yet: lease {lease} of uid 1000" in begin.err

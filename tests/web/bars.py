@@ -185,7 +185,7 @@ def pictures(program, into):
     # The demo, as the README's first commands show it.
     with Yard(program, "--simulate", "8") as yard, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         time.sleep(70)
-        yard.run("lease", "take", "-n", "2", "--ttl", "1h")
+        yard.run("lease", "take", "-n", "2", "--for", "1h")
         yard.run("cordon", "6", "--reason", "its fan is replaced")
         with Chromium(Path(place)) as browser:
             show(browser, yard.url, "/", "8_gpus", into, both=True)

@@ -130,7 +130,7 @@ export const claim = () => ({
     { name: "gpus", label: "GPUs", value: "1", pattern: "[1-9]\\d*" },
     { ...kFor, value: "1h" },
   ],
-  line: (values) => `gpuyard lease take -n ${values.gpus} --ttl ${values.for}`,
+  line: (values) => `gpuyard lease take -n ${values.gpus} --for ${values.for}`,
   act: (values) =>
     send("POST", "/api/gpu/leases", {
       gpus: Number(values.gpus), binding: "detached", ttl_s: seconds_of(values.for), answer_within_s: 0,

@@ -69,7 +69,7 @@ export function Alerts() {
           ["Queued", (one) => one.queued, "figure"],
           ["Delivered", (one) => one.delivered_total, "figure"],
           ["Dropped", (one) => one.dead_letters_total, "figure"],
-          ["State", (one) => one.failing_since ? h`<strong class="bad">failing for ${since(one.failing_since)}: ${one.last_error}</strong>` : "ok"],
+          ["State", (one) => one.closed ? h`<strong class="bad">closed: ${one.last_error}</strong>` : one.failing_since ? h`<strong class="bad">failing for ${since(one.failing_since)}: ${one.last_error}</strong>` : "ok"],
           ["Test", (one) => h`<${Do} action=${test_sink(one)} />`],
         ]} />`}<//></section>
     <section><h2>History</h2>

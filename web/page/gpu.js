@@ -167,5 +167,5 @@ export function Gpu({ id }) {
         ]} />`}<//></section>
     ${gpu ? h`<${Settings} gpu=${gpu} />` : null}
     <p>${gpu ? h`<${Do} action=${cap(gpu)} /> <${Do} action=${cordon(gpu)} /> <${Do} action=${reset(gpu)} />` : null}
-      <${Command} line=${`gpuyard history ${id} power_draw`} /></p>`;
+      <${Command} line=${`gpuyard history ${id} --metric power`} /></p>`;
 }

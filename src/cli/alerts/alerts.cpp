@@ -3,7 +3,6 @@
 #include <set>
 
 #include "andon/rule_reader.h"
-#include "base/json_writer.h"
 #include "cli/alerts/alerts_table.h"
 #include "cli/lease/lease_text.h"
 #include "cli/read/reading.h"
@@ -23,7 +22,7 @@ constexpr int kUnmet = 7;  // exit code: a sink's test failed
 // Prints the answer as JSON, or as `text` has it.
 template <class Answer, class Text>
 int show(const AlertsVerb& verb, const Result<Answer>& answer, Text&& text) {
-  if (!answer) return complain_about_daemon(answer.error());
+  if (!answer) return complain_about_source(answer.error());
   print(verb.json
             ? json_line(*answer)
             : place_text(verb.socket) + text(*answer, wall_now(), Screen::of_stdout(verb.color)));
@@ -35,7 +34,7 @@ int history(const AlertsVerb& verb, const http::Endpoint& daemon) {
   query.rule = if_given(verb.rule);
   query.gpu = if_given(verb.gpus);
   query.limit = verb.limit;
-  return show(verb, client::call(daemon, protocol::kAlertHistory, query), history_text);
+  return show(verb, client::insist(daemon, protocol::kAlertHistory, query), history_text);
 }
 
 // Makes one silence for each GPU, because a silence is of one GPU or of all; shows them together.
@@ -45,7 +44,7 @@ int silence_each(const AlertsVerb& verb, const http::Endpoint& daemon, protocol:
   std::optional<Error> failed;
   for (const std::string& gpu : gpus) {
     wish.gpu = gpu;
-    const auto one = client::call(daemon, protocol::kSilence, {}, wish);
+    const auto one = client::insist(daemon, protocol::kSilence, {}, wish);
     if (!one) {
       failed = one.error();
       break;
@@ -53,15 +52,16 @@ int silence_each(const AlertsVerb& verb, const http::Endpoint& daemon, protocol:
     made.insert(one->id);
   }
   if (!made.empty()) {
-    auto all = client::call(daemon, protocol::kSilencesNow);
+    auto all = client::insist(daemon, protocol::kSilencesNow);
     if (all) std::erase_if(all->silences, [&](const auto& one) { return !made.contains(one.id); });
     if (const int told = show(verb, all, silences_text); told != 0) return told;
   }
-  return failed ? complain_about_daemon(*failed) : 0;
+  return failed ? complain_about_source(*failed) : 0;
 }
 
 int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
-  const auto length = seconds_of(verb.length, "--for");
+  const auto length =
+      seconds_of(verb.length, "--for", kShortestLifetime, gpuyard::andon::SilenceBook::kLongest);
   if (!length) return complain(length.error());
   protocol::SilenceWish wish;
   wish.for_s = *length;
@@ -73,15 +73,15 @@ int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
   }
   if (gpus.size() > 1) return silence_each(verb, daemon, std::move(wish), gpus);
   wish.gpu = if_given(verb.gpus);
-  return show(verb, client::call(daemon, protocol::kSilence, {}, wish),
+  return show(verb, client::insist(daemon, protocol::kSilence, {}, wish),
               [](const protocol::Silence& one, WallTime now, const Screen& screen) {
                 return silences_text({1, false, {one}}, now, screen);
               });
 }
 
 int test(const AlertsVerb& verb, const http::Endpoint& daemon) {
-  const auto answer = client::call(daemon, protocol::kTestSinks, {}, {if_given(verb.sink)},
-                                   protocol::kSinkTestPatience + client::kAnswerDeadline);
+  const auto answer = client::insist(daemon, protocol::kTestSinks, {}, {if_given(verb.sink)},
+                                     protocol::kSinkTestPatience + client::kAnswerDeadline);
   const int shown =
       show(verb, answer, [](const auto& tests, auto&&...) { return sink_tests_text(tests); });
   if (shown != 0) return shown;
@@ -90,14 +90,21 @@ int test(const AlertsVerb& verb, const http::Endpoint& daemon) {
 }
 
 void add_subject(Options sub, AlertsVerb& verb) {
-  sub.option("--rule", verb.rule, "Only this rule [default: all]").type_name("NAME");
-  add_gpus(sub, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses [default: all]");
+  sub.option("--rule", verb.rule, "Only this rule").metavar("NAME").default_is("all");
+  add_gpus(sub, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses").default_is("all");
 }
 
 }  // namespace
 
 Options add_alerts(Options program, AlertsVerb& verb) {
   const Options alerts = program.verb("alerts", "List and manage alerts");
+  alerts
+      .explain(
+          "Without a command, lists firing and pending alerts with advice. Acknowledging, "
+          "silencing and testing need permission to change GPUs.")
+      .example("gpuyard alerts ack 17 --note \"fan ordered\"")
+      .example("gpuyard alerts silence --gpu 3 --for 2h")
+      .example("gpuyard alerts rules --toml > alerts.toml");
   add_showing(alerts, verb.socket, verb.json, verb.color);
   const auto action = [&](AlertsAction what, const char* name, const char* summary) {
     const Options sub = alerts.verb(name, summary).sets(verb.action, what);
@@ -107,31 +114,41 @@ Options add_alerts(Options program, AlertsVerb& verb) {
   const Options history =
       action(AlertsAction::history, "history", "List alerts that have fired, newest first");
   add_subject(history, verb);
-  history.option("--limit", verb.limit, "List at most N alerts, 1 to 1000 [default: 100]")
-      .type_name("N")
+  history.option("-n,--limit", verb.limit, "List at most N alerts, 1 to 1000")
+      .metavar("N")
+      .default_is("100")
       .range(1, 1000);
+  history.example("gpuyard alerts history").example("gpuyard alerts history --gpu 3 -n 20");
   const Options ack = action(AlertsAction::acknowledge, "ack", "Acknowledge an alert");
-  ack.option("number", verb.number, "Number of the alert").type_name("NUMBER").required();
-  ack.option("--note", verb.note, "Note on what is being done").type_name("TEXT");
+  ack.option("number", verb.number, "Number of the alert").metavar("N").required();
+  ack.option("--note", verb.note, "Note on what is being done").metavar("TEXT");
+  ack.example("gpuyard alerts ack 17 --note \"fan ordered\"");
   const Options silence =
       action(AlertsAction::silence, "silence", "Mute notifications of a rule, a GPU or both");
   add_subject(silence, verb);
   silence.option("--for", verb.length, "How long to mute, e.g. 30m, 8h or 2d")
-      .type_name("TIME")
+      .metavar("DURATION")
       .required();
-  silence.option("--comment", verb.note, "Reason for the silence").type_name("TEXT");
-  action(AlertsAction::silences, "silences", "List active silences");
-  action(AlertsAction::unsilence, "unsilence", "End a silence")
-      .option("id", verb.id, "ID of the silence")
-      .type_name("ID")
-      .required();
+  silence.option("--note", verb.note, "Reason for the silence")
+      .metavar("TEXT")
+      .formerly("--comment");
+  silence.example("gpuyard alerts silence --gpu 3 --for 2h")
+      .example(
+          "gpuyard alerts silence --rule thermal --for 8h --note \"cooling is being repaired\"");
+  action(AlertsAction::silences, "silences", "List active silences")
+      .example("gpuyard alerts silences");
+  const Options unsilence = action(AlertsAction::unsilence, "unsilence", "End a silence");
+  unsilence.option("id", verb.id, "ID of the silence").metavar("ID").required();
+  unsilence.example("gpuyard alerts unsilence 3f2a");
   const Options rules = action(AlertsAction::rules, "rules", "List the alert rules");
   rules.flag("--toml", verb.toml, "Print the built-in rules as TOML; needs no daemon")
       .excludes(rules.find("--json"));
-  action(AlertsAction::sinks, "sinks", "List the notification sinks and their delivery status");
-  action(AlertsAction::test, "test", "Send a test notification to the sinks")
-      .option("--sink", verb.sink, "Send only to this sink [default: all]")
-      .type_name("NAME");
+  rules.example("gpuyard alerts rules").example("gpuyard alerts rules --toml > alerts.toml");
+  action(AlertsAction::sinks, "sinks", "List the notification sinks and their delivery status")
+      .example("gpuyard alerts sinks");
+  const Options test = action(AlertsAction::test, "test", "Send a test notification to the sinks");
+  test.option("--sink", verb.sink, "Send only to this sink").metavar("NAME").default_is("all");
+  test.example("gpuyard alerts test").example("gpuyard alerts test --sink pager");
   return alerts;
 }
 
@@ -142,31 +159,32 @@ int run(const AlertsVerb& verb) {
   }
   const auto daemon =
       daemon_at(verb.socket, "alerts need a daemon, and none is running on this machine");
-  if (!daemon) return complain_about_daemon(daemon.error());
+  if (!daemon) return complain_about_source(daemon.error());
   switch (verb.action) {
     case AlertsAction::list:
-      return show(verb, client::call(*daemon, protocol::kAlerts), alerts_text);
+      return show(verb, client::insist(*daemon, protocol::kAlerts), alerts_text);
     case AlertsAction::history:
       return history(verb, *daemon);
     case AlertsAction::acknowledge:
       return show(
-          verb, client::call(*daemon, protocol::kAcknowledge, {verb.number}, {if_given(verb.note)}),
+          verb,
+          client::insist(*daemon, protocol::kAcknowledge, {verb.number}, {if_given(verb.note)}),
           [](const protocol::AlertAnswer& answer, auto&&...) {
             return formatted("Acknowledged alert {}.\n", name_text(answer.alert));
           });
     case AlertsAction::silence:
       return silence(verb, *daemon);
     case AlertsAction::silences:
-      return show(verb, client::call(*daemon, protocol::kSilencesNow), silences_text);
+      return show(verb, client::insist(*daemon, protocol::kSilencesNow), silences_text);
     case AlertsAction::unsilence:
-      return show(verb, client::call(*daemon, protocol::kUnsilence, {verb.id}), silences_text);
+      return show(verb, client::insist(*daemon, protocol::kUnsilence, {verb.id}), silences_text);
     case AlertsAction::rules:
-      return show(verb, client::call(*daemon, protocol::kRules),
+      return show(verb, client::insist(*daemon, protocol::kRules),
                   [](const protocol::Rules& all, WallTime, const Screen& screen) {
                     return rules_text(all, screen);
                   });
     case AlertsAction::sinks:
-      return show(verb, client::call(*daemon, protocol::kSinks), sinks_text);
+      return show(verb, client::insist(*daemon, protocol::kSinks), sinks_text);
     case AlertsAction::test:
       break;
   }

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include "base/local_time.h"
-#include "base/text.h"
 #include "cli/lease/lease_text.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
@@ -183,7 +182,8 @@ Printable sinks_text(const protocol::Sinks& sinks, WallTime now, const Screen& s
                      {"DROPPED", true}}};
   Printable troubles;
   for (const protocol::Sink& sink : sinks.sinks) {
-    table.add({{sink.name, sink.failing_since ? Tone::bad : Tone::plain},
+    const bool closed = sink.closed.value_or(false);
+    table.add({{sink.name, sink.failing_since || closed ? Tone::bad : Tone::plain},
                {sink.kind},
                {sink.where},
                {sink.min_level},
@@ -191,10 +191,13 @@ Printable sinks_text(const protocol::Sinks& sinks, WallTime now, const Screen& s
                {std::to_string(sink.delivered_total)},
                {std::to_string(sink.retries_total)},
                {std::to_string(sink.dead_letters_total)}});
-    if (!sink.failing_since) continue;
-    troubles += formatted("{} has received nothing since {} {}: {}\n", sink.name,
-                          local_moment(*sink.failing_since, now), zone_name(now),
-                          sink.last_error.value_or(""));
+    if (closed) {
+      troubles += formatted("{} is closed: {}\n", sink.name, sink.last_error.value_or(""));
+    } else if (sink.failing_since) {
+      troubles += formatted("{} has received nothing since {} {}: {}\n", sink.name,
+                            local_moment(*sink.failing_since, now), zone_name(now),
+                            sink.last_error.value_or(""));
+    }
   }
   return table.text(screen) + troubles;
 }

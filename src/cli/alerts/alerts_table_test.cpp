@@ -73,5 +73,15 @@ TEST(AlertsTable, ASinkThatFailsSaysWhy) {
             std::string::npos);
 }
 
+TEST(AlertsTable, AClosedSinkSaysWhy) {
+  protocol::Sink sink;
+  sink.name = "pager";
+  sink.closed = true;
+  sink.last_error = "sink.pager.ca_file: opening /ca.pem: No such file or directory";
+  const std::string text = sinks_text({1, false, {sink}}, kNow, {}).str();
+  EXPECT_NE(text.find("\npager is closed: sink.pager.ca_file: opening /ca.pem"), std::string::npos)
+      << text;
+}
+
 }  // namespace
 }  // namespace gpuyard::cli

@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "base/json_writer.h"
 #include "cli/control/control_daemon.h"
 #include "cli/control/control_request.h"
 #include "cli/control/control_table.h"
@@ -62,8 +61,8 @@ struct Answers {
 constexpr Duration kLookDeadline = std::chrono::seconds(5);
 
 Result<Management> management_of(const http::Endpoint& daemon, const std::string& gpus) {
-  if (gpus.empty()) return client::call(daemon, protocol::kManagement, {}, {}, kLookDeadline);
-  return client::call(daemon, protocol::kManagementOf, {gpus}, {}, kLookDeadline);
+  if (gpus.empty()) return client::insist(daemon, protocol::kManagement, {}, {}, kLookDeadline);
+  return client::insist(daemon, protocol::kManagementOf, {gpus}, {}, kLookDeadline);
 }
 
 // Who the user is on another machine is not known here: no claim there is called "you".
@@ -75,15 +74,14 @@ ControlReader reader_of(const http::Endpoint& daemon) {
 
 int show(const ControlVerb& verb) {
   const auto daemon = control_daemon(verb.socket);
-  if (!daemon) return complain_without_daemon(daemon.error());
+  if (!daemon) return complain_about_source(daemon.error());
   auto management = management_of(*daemon, verb.gpus);
   if (!management) return complain_about_control(management.error(), *daemon);
   keep_only(*management, settings_of(verb.subject));
   if (verb.json) print(json_line(*management));
   for (const std::string& note : management->notes) say("note: " + note);
   if (management->gpus.empty()) {
-    return complain(
-        {Errc::unavailable, "the daemon reports no GPUs; run `gpuyard doctor` to find out why"});
+    return complain({Errc::unavailable, "the daemon reports no GPUs", "", "gpuyard doctor"});
   }
   if (verb.json) return 0;
   if (!management->enabled) {
@@ -203,11 +201,11 @@ int run(const ControlVerb& verb) {
   const bool to_be_asked = !verb.yes && !verb.dry_run;
   if (to_be_asked && !can_be_asked()) {
     return complain({Errc::invalid,
-                     "nothing was changed: cannot ask for confirmation without a terminal. Add "
-                     "--yes to apply, or --dry-run to preview"});
+                     "nothing was changed: add --yes to apply, or --dry-run to preview",
+                     "cannot ask for confirmation without a terminal"});
   }
   const auto daemon = control_daemon(verb.socket);
-  if (!daemon) return complain_without_daemon(daemon.error());
+  if (!daemon) return complain_about_source(daemon.error());
   if (verb.dry_run) return plan(verb, *requests, *daemon);
   if (to_be_asked) {
     if (const auto code = not_agreed(verb, *requests, *daemon)) return *code;
@@ -226,28 +224,29 @@ Options add_audit(Options program, AuditVerb& verb) {
   const Options audit =
       program.verb("audit", "Show the audit log of GPU changes and refused requests");
   add_showing(audit, verb.socket, verb.json, verb.color);
-  add_gpus(audit, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses [default: all]");
-  audit.option("-n,--limit", verb.limit, "Show the newest N entries, 1 to 1000 [default: 50]")
-      .type_name("N")
+  add_gpus(audit, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses").default_is("all");
+  audit.option("-n,--limit", verb.limit, "Show the newest N entries, 1 to 1000")
+      .metavar("N")
+      .default_is("50")
       .range(1, kMostAuditLines);
-  return audit;
+  return audit.example("gpuyard audit -n 100").example("gpuyard audit 0");
 }
 
 Options add_operations(Options program, OperationsVerb& verb) {
   const Options operations =
       program.verb("operations", "List queued, running and recently finished changes");
   add_showing(operations, verb.socket, verb.json, verb.color);
-  operations.option("id", verb.id, "Show only this operation").type_name("ID");
-  return operations;
+  operations.option("id", verb.id, "Show only this operation").metavar("ID");
+  return operations.example("gpuyard operations").example("gpuyard operations 17 --json");
 }
 
 int run(const AuditVerb& verb) {
   const auto daemon = control_daemon(verb.socket);
-  if (!daemon) return complain_without_daemon(daemon.error());
+  if (!daemon) return complain_about_source(daemon.error());
   protocol::AuditQuery query;
   query.gpu = if_given(verb.gpus);
   query.limit = verb.limit;
-  const auto audit = client::call(*daemon, protocol::kAudit, query);
+  const auto audit = client::insist(*daemon, protocol::kAudit, query);
   if (!audit) return complain_about_control(audit.error(), *daemon);
   print(verb.json ? json_line(*audit) : audit_table(*audit, Screen::of_stdout(verb.color)));
   return 0;
@@ -255,14 +254,14 @@ int run(const AuditVerb& verb) {
 
 int run(const OperationsVerb& verb) {
   const auto daemon = control_daemon(verb.socket);
-  if (!daemon) return complain_without_daemon(daemon.error());
+  if (!daemon) return complain_about_source(daemon.error());
   protocol::Operations operations;
   if (verb.id.empty()) {
-    auto all = client::call(*daemon, protocol::kOperations);
+    auto all = client::insist(*daemon, protocol::kOperations);
     if (!all) return complain_about_control(all.error(), *daemon);
     operations = *std::move(all);
   } else {
-    auto one = client::call(*daemon, protocol::kOperation, {verb.id});
+    auto one = client::insist(*daemon, protocol::kOperation, {verb.id});
     if (!one) return complain_about_control(one.error(), *daemon);
     operations.operations.push_back(*std::move(one));
   }

@@ -15,47 +15,64 @@ struct AddedVerb {
 // If a value follows the GPUs, `power 0 1` is GPU 0 at 1 W: such verbs take only commas.
 enum class Followed : bool { by_nothing, by_a_value };
 
+constexpr const char* kChange = "Change";
+
 AddedVerb add_verb(Options program, ControlVerb& verb, ControlSubject subject, const char* summary,
                    Followed followed = Followed::by_nothing) {
   verb.subject = subject;
   const Options sub = program.verb(std::string(name_of(subject)), summary);
   add_showing(sub, verb.socket, verb.json, verb.color);
+  // Beside --gpu-clocks, --gpu would invite mistakes: it is the former name of that.
+  const bool clocks = subject == ControlSubject::clocks;
+  const char* const names = clocks ? "gpus,--gpus" : "gpus,--gpu";
   const Option gpus =
       followed == Followed::by_a_value
-          ? sub.option("gpus,--gpus", verb.gpus,
-                       "Comma-separated indexes, UUIDs or PCI addresses, or all")
-                .type_name("GPU,...")
-          : sub.list("gpus,--gpus", verb.gpus, "GPUs: indexes, UUIDs or PCI addresses, or all")
-                .type_name("GPU ...");
-  sub.flag("--dry-run", verb.dry_run, "Show what would change, without changing it");
-  sub.flag("--yes", verb.yes, "Do not ask for confirmation");
-  sub.flag("--no-wait", verb.no_wait, "Return without waiting for the change to finish");
+          ? sub.option(names, verb.gpus, "Comma-separated indexes, UUIDs or PCI addresses, or all")
+                .metavar("GPU,...")
+          : sub.list(names, verb.gpus, "GPUs: indexes, UUIDs or PCI addresses, or all")
+                .metavar("GPU,...");
+  if (!clocks) gpus.formerly("--gpus");
   return {sub, gpus};
 }
 
-// Flags for changes that others may oppose. Only a client that waits for the end learns whether all
-// of it was done or nothing.
-void add_manner(Options sub, ControlVerb& verb) {
-  sub.flag("--force", verb.force, "Override other users' settings (administrators only)");
-  sub.flag("--atomic", verb.atomic, "Change all of the GPUs or none of them")
-      .excludes(sub.find("--no-wait"));
+// Only a client that waits for the end learns whether all of a change was done or nothing.
+void add_confirmation(Options change, ControlVerb& verb) {
+  change.flag("--dry-run", verb.dry_run, "Show what would change, without changing it");
+  change.flag("-y,--yes", verb.yes, "Do not ask for confirmation");
+  const Option detach =
+      change.flag("--detach", verb.detach, "Return without waiting for the change to finish");
+  detach.formerly("--no-wait");
+  if (verb.subject != ControlSubject::reset) detach.excludes(change.find("--atomic"));
 }
 
-Option add_lifetime(Options sub, ControlVerb& verb) {
-  return sub
-      .option("--for", verb.lifetime,
-              "Undo the setting after this time, e.g. 90s, 30m or 8h [default: until restored]")
-      .type_name("TIME");
+// Flags for changes that others may oppose.
+void add_manner(Options change, ControlVerb& verb) {
+  change.flag("--force", verb.force, "Override other users' settings (administrators only)");
+  change.flag("--atomic", verb.atomic, "Change all of the GPUs or none of them");
+  add_confirmation(change, verb);
 }
+
+Option add_lifetime(Options change, ControlVerb& verb) {
+  return change
+      .option("--for", verb.lifetime, "Undo the setting after this time, e.g. 90s, 30m or 8h")
+      .metavar("DURATION")
+      .default_is("until restored");
+}
+
+constexpr const char* kPermission =
+    "Your setting stays in effect until you withdraw it or --for has passed. Changes need "
+    "[control] enabled = true in the daemon's configuration, and permission: root or the group "
+    "gpuyard.";
 
 // Adds a verb whose setting has one value.
 Options add_setting(Options program, ControlVerb& verb, ControlSubject subject, const char* summary,
                     const char* value_name, const char* value_help) {
   const Options sub = add_verb(program, verb, subject, summary, Followed::by_a_value).options;
-  const Option value = sub.option("value", verb.value, value_help).type_name(value_name);
-  add_lifetime(sub, verb).needs(value);
-  sub.flag("--restore", verb.restore, "Withdraw your setting").excludes(value);
-  add_manner(sub, verb);
+  const Options change = sub.heading(kChange);
+  const Option value = sub.option("value", verb.value, value_help).metavar(value_name);
+  add_lifetime(change, verb).needs(value);
+  change.flag("--restore", verb.restore, "Withdraw your setting").excludes(value);
+  add_manner(change, verb);
   return sub;
 }
 
@@ -63,68 +80,113 @@ Options add_setting(Options program, ControlVerb& verb, ControlSubject subject, 
 
 Options add_power(Options program, ControlVerb& verb) {
   return add_setting(program, verb, ControlSubject::power, "Show or set power limits", "WATTS",
-                     "Power limit in watts, e.g. 300, 300W or 287.5");
+                     "Power limit in watts, e.g. 300, 300W or 287.5")
+      .explain(
+          "Your setting stays in effect until you withdraw it or --for has passed. If several "
+          "users "
+          "set a limit, the lowest is in effect. Changes need [control] enabled = true in the "
+          "daemon's configuration, and permission: root or the group gpuyard.")
+      .usage({"gpuyard power [GPU,...]\tShow limits, ranges and settings",
+              "gpuyard power GPU,... WATTS [OPTIONS]\tSet a limit",
+              "gpuyard power GPU,... --restore [OPTIONS]\tWithdraw your setting"})
+      .example("gpuyard power 0 300 --for 30m", "Limit GPU 0 to 300 W for half an hour")
+      .example("gpuyard power all --restore --yes", "Withdraw your limits on all GPUs");
 }
 
 Options add_clocks(Options program, ControlVerb& verb) {
   const Options clocks =
       add_verb(program, verb, ControlSubject::clocks, "Show or lock GPU and memory clocks").options;
-  const Option gpu = clocks
-                         .option("--gpu", verb.gpu_clocks,
+  const Options change = clocks.heading(kChange);
+  const Option gpu = change
+                         .option("--gpu-clocks", verb.gpu_clocks,
                                  "Lock the GPU clocks to this range in MHz, or to one value")
-                         .type_name("MIN,MAX");
-  const Option memory = clocks
-                            .option("--memory", verb.memory_clocks,
+                         .metavar("MIN,MAX")
+                         .formerly("--gpu");
+  const Option memory = change
+                            .option("--memory-clocks", verb.memory_clocks,
                                     "Lock the memory clocks to this range in MHz, or to one value")
-                            .type_name("MIN,MAX");
-  clocks.option("--restore", verb.restored_clocks, "Withdraw your clock locks: gpu, memory or all")
-      .type_name("WHICH")
+                            .metavar("MIN,MAX")
+                            .formerly("--memory");
+  const Option lifetime = add_lifetime(change, verb);
+  change.option("--restore", verb.restored_clocks, "Withdraw your clock locks: gpu, memory or all")
+      .metavar("NAME")
       .one_of({"gpu", "memory", "all"})
       .excludes(gpu)
       .excludes(memory)
-      .excludes(add_lifetime(clocks, verb));
-  add_manner(clocks, verb);
-  return clocks;
+      .excludes(lifetime);
+  add_manner(change, verb);
+  return clocks.explain(kPermission)
+      .usage({"gpuyard clocks [GPU,...]\tShow clocks, ranges and settings",
+              "gpuyard clocks GPU,... --gpu-clocks MIN,MAX [OPTIONS]\tLock the clocks",
+              "gpuyard clocks GPU,... --restore NAME [OPTIONS]\tWithdraw your clock locks"})
+      .example("gpuyard clocks 0 --gpu-clocks 1200,1500 --for 30m")
+      .example("gpuyard clocks 0,1 --memory-clocks 2619")
+      .example("gpuyard clocks all --restore all");
 }
 
 Options add_persistence(Options program, ControlVerb& verb) {
   return add_setting(program, verb, ControlSubject::persistence,
                      "Show or set persistence mode (keep unused GPUs initialised)", "on|off",
-                     "Persistence mode: on or off");
+                     "Persistence mode: on or off")
+      .explain(kPermission)
+      .usage({"gpuyard persistence [GPU,...]\tShow modes and settings",
+              "gpuyard persistence GPU,... on|off [OPTIONS]\tSet the mode",
+              "gpuyard persistence GPU,... --restore [OPTIONS]\tWithdraw your setting"})
+      .example("gpuyard persistence all on")
+      .example("gpuyard persistence 0 --restore");
 }
 
 Options add_compute_mode(Options program, ControlVerb& verb) {
   return add_setting(program, verb, ControlSubject::compute_mode, "Show or set the compute mode",
-                     "MODE", "Compute mode: default, prohibited or exclusive_process");
+                     "MODE", "Compute mode: default, prohibited or exclusive_process")
+      .explain(kPermission)
+      .usage({"gpuyard compute-mode [GPU,...]\tShow modes and settings",
+              "gpuyard compute-mode GPU,... MODE [OPTIONS]\tSet the mode",
+              "gpuyard compute-mode GPU,... --restore [OPTIONS]\tWithdraw your setting"})
+      .example("gpuyard compute-mode 0 exclusive_process --for 8h")
+      .example("gpuyard compute-mode 0 --restore");
 }
 
 Options add_ecc(Options program, ControlVerb& verb) {
   const Options ecc = add_setting(program, verb, ControlSubject::ecc,
                                   "Show or set ECC mode, or clear ECC error counters", "on|off",
                                   "ECC mode: on or off; takes effect at the next reset or reboot");
-  ecc.option("--clear", verb.cleared_errors,
-             "Clear ECC error counters: volatile (since driver load) or aggregate (lifetime)")
-      .type_name("WHICH")
+  ecc.heading(kChange)
+      .option("--clear", verb.cleared_errors,
+              "Clear counters: volatile (since driver load) or aggregate (lifetime)")
+      .metavar("NAME")
       .one_of({"volatile", "aggregate"})
       .excludes(ecc.find("value"))
       .excludes(ecc.find("--restore"));
-  return ecc;
+  return ecc.explain(kPermission)
+      .usage({"gpuyard ecc [GPU,...]\tShow modes and settings",
+              "gpuyard ecc GPU,... on|off [OPTIONS]\tSet the mode",
+              "gpuyard ecc GPU,... --restore [OPTIONS]\tWithdraw your setting",
+              "gpuyard ecc GPU,... --clear NAME [OPTIONS]\tClear error counters"})
+      .example("gpuyard ecc 0 on", "Enable ECC at the next reset or reboot")
+      .example("gpuyard ecc 0 --clear volatile");
 }
 
 Options add_reset(Options program, ControlVerb& verb) {
   const auto [reset, gpus] =
       add_verb(program, verb, ControlSubject::reset, "Reset a GPU that no process is using");
   gpus.required();
-  return reset;
+  add_confirmation(reset, verb);
+  return reset.example("gpuyard reset 3 --dry-run", "Check whether GPU 3 can be reset")
+      .example("gpuyard reset 3");
 }
 
 Options add_restore(Options program, ControlVerb& verb) {
   const auto [restore, gpus] =
       add_verb(program, verb, ControlSubject::restore,
                "Withdraw all your settings; with --force, those of all users");
-  add_manner(restore, verb);
   restore.flag("--all", verb.gpus, "all", "Restore all GPUs").excludes(gpus);
-  return restore;
+  add_manner(restore, verb);
+  return restore
+      .usage({"gpuyard restore GPU,... [OPTIONS]\tRestore some GPUs",
+              "gpuyard restore --all [OPTIONS]\tRestore all GPUs"})
+      .example("gpuyard restore 0", "Withdraw your settings on GPU 0")
+      .example("gpuyard restore --all --force --yes");
 }
 
 }  // namespace gpuyard::cli

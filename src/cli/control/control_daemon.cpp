@@ -21,14 +21,6 @@
 namespace gpuyard::cli {
 namespace {
 
-std::string advice_without_daemon() {
-  const auto files = default_files(Environment::of_process());
-  return fmt::format(
-      "  Start one with `gpuyard serve`. To allow changes, set `enabled = true` under [control] in "
-      "{}.",
-      fmt::join(files, " or "));
-}
-
 bool has_group(gid_t wanted) {
   std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
   const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
@@ -43,15 +35,16 @@ bool lists(const group& entry, std::string_view user) {
   return false;
 }
 
+// Empty if our UID has no name, as in a container.
 std::string own_name() {
   const passwd* const us = ::getpwuid(::geteuid());
-  return us != nullptr ? us->pw_name : std::to_string(::geteuid());
+  return us != nullptr ? us->pw_name : "";
 }
 
 constexpr std::string_view kJoin = "usermod -aG ";
 constexpr std::string_view kJoiner = " USER";
 
-// Returns the group that a refusal tells the user to join; empty if it names none.
+// Returns the group that a refusal asks the user to join; empty if it names none.
 std::string group_to_join(std::string_view message) {
   const std::size_t at = message.find(kJoin);
   const std::size_t end = at == message.npos ? at : message.find(kJoiner, at);
@@ -60,12 +53,9 @@ std::string group_to_join(std::string_view message) {
 }
 
 // A user added to a group has it only from the next login on; only this process knows its own.
-std::string advice_on_login(const std::string& name, std::string_view user) {
-  const group* const entry = name.empty() ? nullptr : ::getgrnam(name.c_str());
-  if (entry == nullptr || has_group(entry->gr_gid) || !lists(*entry, user)) return "";
-  return fmt::format(
-      "  {0} is already in that group, but not in this session: log in again, or run `newgrp {1}`.",
-      user, name);
+bool has_group_from_next_login(const std::string& name, std::string_view user) {
+  const group* const entry = ::getgrnam(name.c_str());
+  return entry != nullptr && !has_group(entry->gr_gid) && lists(*entry, user);
 }
 
 }  // namespace
@@ -74,37 +64,30 @@ Result<http::Endpoint> control_daemon(const std::string& socket) {
   return daemon_at(socket, "GPU settings need a daemon, and none is running on this machine");
 }
 
-int complain_without_daemon(const Error& error) {
-  return complain_about_daemon(error, advice_without_daemon());
-}
-
-int complain_about_control(const Error& error, const http::Endpoint& daemon) {
+int complain_about_control(Error error, const http::Endpoint& daemon) {
   // Who the user is there, and in which groups, is not known here.
   if (daemon.elsewhere()) return complain(error);
-  switch (error.code) {
-    case Errc::unavailable:
-      if (is_of_driver(error)) return complain_about_source(error);
-      // An error of a daemon that did not answer names the daemon's address; others do not.
-      return error.message.find(daemon.text()) != std::string::npos ? complain_without_daemon(error)
-                                                                    : complain(error);
-    case Errc::timed_out:
-      return complain(error, "  Check its progress with `gpuyard operations`.");
-    case Errc::denied: {
-      const std::string user = own_name();
-      return complain({error.code, with_own_name(error.message, user)},
-                      advice_on_login(group_to_join(error.message), user));
-    }
-    default:
-      return complain(error);
-  }
+  if (error.code == Errc::timed_out) error.hint = "gpuyard operations";
+  return error.code == Errc::denied ? complain(addressed(std::move(error), own_name()))
+                                    : complain_about_source(error);
 }
 
-std::string with_own_name(std::string message, std::string_view user) {
-  const std::string group = group_to_join(message);
-  if (group.empty()) return message;
-  const std::string said = std::string(kJoin) + group + std::string(kJoiner);
-  message.replace(message.find(said), said.size(), fmt::format("sudo {}{} {}", kJoin, group, user));
-  return message;
+Error addressed(Error error, std::string_view user) {
+  const std::string group = group_to_join(error.text());
+  if (group.empty()) return error;
+  error.message = "permission denied: changing GPUs needs the scope \"control\"";
+  if (user.empty()) {
+    error.cause =
+        fmt::format("UID {} has no user name, and is not in the group {}", ::geteuid(), group);
+    error.hint.clear();
+  } else if (has_group_from_next_login(group, user)) {
+    error.cause = fmt::format("user {} is in the group {}, but not in this session", user, group);
+    error.hint = fmt::format("newgrp {}  # or log in again", group);
+  } else {
+    error.cause = fmt::format("user {} is not in the group {}", user, group);
+    error.hint = fmt::format("sudo {}{} {}  # then log in again", kJoin, group, user);
+  }
+  return error;
 }
 
 namespace {
@@ -119,7 +102,7 @@ constexpr Duration kLookAgain = std::chrono::milliseconds(200);
 Result<protocol::Change> end_of(const http::Endpoint& daemon, const std::string& operation) {
   const TimePoint deadline = BootClock::now() + kResetDeadline;
   while (BootClock::now() < deadline) {
-    auto now = client::call(daemon, protocol::kOperation, {operation});
+    auto now = client::insist(daemon, protocol::kOperation, {operation});
     if (!now) return std::move(now).error();
     using enum protocol::OperationState;
     if (now->state == done || now->state == failed) return std::move(now->change);
@@ -132,8 +115,8 @@ Result<Changes> reset(const ControlVerb& verb, const http::Endpoint& daemon, boo
   protocol::ChangeWish wish;
   say_how(wish, verb, dry_run);
   if (!dry_run) wish.wait = false;
-  auto changes = client::call(daemon, protocol::kResetGpu, {verb.gpus}, wish, kChangeDeadline);
-  if (!changes || dry_run || verb.no_wait) return changes;
+  auto changes = client::insist(daemon, protocol::kResetGpu, {verb.gpus}, wish, kChangeDeadline);
+  if (!changes || dry_run || verb.detach) return changes;
   for (protocol::Change& change : changes->changes) {
     auto over = end_of(daemon, change.operation);
     if (!over) return std::move(over).error();
@@ -149,7 +132,7 @@ ControlRequest give_up(SettingKind kind, const RestoreRoute& route, const Contro
             protocol::RestoreQuery query;
             query.id = verb.gpus;
             say_how(query, verb, dry_run);
-            return client::call(daemon, route, query, {}, kChangeDeadline);
+            return client::insist(daemon, route, query, {}, kChangeDeadline);
           }};
 }
 

@@ -16,14 +16,11 @@ namespace gpuyard::cli {
 // Errc::unavailable: no daemon runs.
 Result<http::Endpoint> control_daemon(const std::string& socket);
 
-// Complains that no daemon runs, and how to start one; returns the exit code.
-int complain_without_daemon(const Error&);
-
 // Complains of the daemon's error, or that it did not answer, with advice; returns the exit code.
-int complain_about_control(const Error&, const http::Endpoint& daemon);
+int complain_about_control(Error, const http::Endpoint& daemon);
 
-// Puts this user's name into the daemon's refusal where it says USER.
-std::string with_own_name(std::string message, std::string_view user);
+// Returns a daemon's refusal that names a group to join, for this user.
+Error addressed(Error, std::string_view user);
 
 // Requests for a change: the flags that every change has, and the time limit of an answer.
 
@@ -41,7 +38,7 @@ void say_how(Wish& wish, const ControlVerb& verb, bool dry_run) {
   wish.atomic = if_true(verb.atomic);
   wish.force = if_true(verb.force);
   wish.dry_run = if_true(dry_run);
-  if (verb.no_wait) wish.wait = false;
+  if (verb.detach) wish.wait = false;
 }
 
 template <class Wish>

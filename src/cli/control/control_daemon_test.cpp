@@ -1,19 +1,38 @@
 #include "cli/control/control_daemon.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace gpuyard::cli {
 namespace {
 
-TEST(Refusal, HasTheNameOfWhoeverIsRefused) {
-  EXPECT_EQ(with_own_name("it: an administrator can say `usermod -aG gpuyard USER`, and", "alice"),
-            "it: an administrator can say `sudo usermod -aG gpuyard alice`, and");
+constexpr const char* kAddressed =
+    "permission denied: changing GPUs needs the scope \"control\": user alice is not in the group "
+    "gpuyard-none; try `sudo usermod -aG gpuyard-none alice` (then log in again)";
+
+TEST(Refusal, NamesTheUserAndTheGroup) {
+  const Error error{Errc::denied, "PUT /p needs more", "it is the group's",
+                    "usermod -aG gpuyard-none USER  # as root"};
+  EXPECT_EQ(addressed(error, "alice").text(), kAddressed);
 }
 
-TEST(Refusal, ThatIsAboutSomethingElseIsAsItIs) {
+TEST(Refusal, OfADaemonWithoutHintsNamesTheUserToo) {
+  const Error error{Errc::denied,
+                    "it: an administrator can run `usermod -aG gpuyard-none USER`; then"};
+  EXPECT_EQ(addressed(error, "alice").text(), kAddressed);
+}
+
+TEST(Refusal, OfAUidWithoutANameHasNoCommand) {
+  const Error error{Errc::denied, "no", "it is the group's", "usermod -aG gpuyard-none USER"};
+  EXPECT_THAT(addressed(error, "").text(),
+              testing::MatchesRegex("permission denied.*: UID [0-9]+ has no user name, and is not "
+                                    "in the group gpuyard-none"));
+}
+
+TEST(Refusal, WithoutAGroupToJoinIsUnchanged) {
   for (const char* text :
        {"", "no", "USER", "usermod -aG gpuyard", "`groupadd --system gpuyard`"}) {
-    EXPECT_EQ(with_own_name(text, "alice"), text);
+    EXPECT_EQ(addressed({Errc::denied, text}, "alice").text(), text);
   }
 }
 

@@ -68,9 +68,9 @@ Result<Requests> clocks(const ControlVerb& verb) {
     return {};
   };
   using enum SettingKind;
-  auto locked = lock(gpu_clocks, protocol::kSetGpuClocks, verb.gpu_clocks, "--gpu");
+  auto locked = lock(gpu_clocks, protocol::kSetGpuClocks, verb.gpu_clocks, "--gpu-clocks");
   if (locked) {
-    locked = lock(memory_clocks, protocol::kSetMemoryClocks, verb.memory_clocks, "--memory");
+    locked = lock(memory_clocks, protocol::kSetMemoryClocks, verb.memory_clocks, "--memory-clocks");
   }
   if (!locked) return std::move(locked).error();
   if (requests.size() > 1 && verb.atomic) {
@@ -150,14 +150,13 @@ Result<void> check_nothing_wanted(const ControlVerb& verb) {
                          : parse_on_off(verb.gpus).ok();
   if (value) {
     return Error{
-        Errc::invalid,
-        fmt::format("\"{}\" is a value, not a GPU; to set it on all GPUs: gpuyard {} all {}",
-                    verb.gpus, name_of(verb.subject), verb.gpus)};
+        Errc::invalid, fmt::format("\"{}\" is a value, not a GPU", verb.gpus), "",
+        fmt::format("gpuyard {} all {}  # sets it on all GPUs", name_of(verb.subject), verb.gpus)};
   }
-  if (verb.atomic || verb.force || verb.dry_run || verb.yes || verb.no_wait ||
+  if (verb.atomic || verb.force || verb.dry_run || verb.yes || verb.detach ||
       !verb.lifetime.empty()) {
-    return Error{Errc::invalid,
-                 fmt::format("no value to set; see gpuyard {} --help", name_of(verb.subject))};
+    return Error{Errc::invalid, "no value to set", "",
+                 fmt::format("gpuyard {} --help", name_of(verb.subject))};
   }
   return {};
 }

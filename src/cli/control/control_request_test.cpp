@@ -25,7 +25,7 @@ std::vector<std::string> asked(const ControlVerb& verb) {
   const auto requests = requests_of(verb);
   if (!requests) {
     EXPECT_EQ(requests.error().code, Errc::invalid);
-    return {requests.error().message};
+    return {requests.error().text()};
   }
   std::vector<std::string> names;
   for (const ControlRequest& request : *requests) names.push_back(request.what);
@@ -79,7 +79,7 @@ TEST(ControlRequests, AValueAloneIsNoGpu) {
 
 TEST(ControlRequests, WhereNothingIsChangedThereIsNothingToAgreeTo) {
   for (const auto flag : {&ControlVerb::yes, &ControlVerb::atomic, &ControlVerb::force,
-                          &ControlVerb::dry_run, &ControlVerb::no_wait}) {
+                          &ControlVerb::dry_run, &ControlVerb::detach}) {
     ControlVerb power = verb(ControlSubject::power);
     power.*flag = true;
     EXPECT_THAT(asked(power), testing::ElementsAre(HasSubstr("gpuyard power --help")));
@@ -99,7 +99,7 @@ TEST(ControlRequests, AMistakeSaysWhatWouldBeRight) {
   EXPECT_THAT(asked(power), testing::ElementsAre(HasSubstr("--for: expected a duration such as")));
   ControlVerb clocks = verb(ControlSubject::clocks);
   clocks.memory_clocks = "2,1";
-  EXPECT_THAT(asked(clocks), testing::ElementsAre("--memory: MIN is above MAX in 2,1"));
+  EXPECT_THAT(asked(clocks), testing::ElementsAre("--memory-clocks: MIN is above MAX in 2,1"));
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "base/local_time.h"
-#include "base/text.h"
 #include "cli/control/control_text.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
@@ -220,6 +219,7 @@ std::vector<Column> log_columns() {
 }  // namespace
 
 Printable audit_table(const protocol::Audit& audit, const Screen& screen) {
+  if (audit.entries.empty()) return "No changes or refused requests recorded.\n";
   FittedTable table{log_columns()};
   for (const protocol::AuditLine& line : audit.entries) {
     table.add({{second_of(line.at)},
@@ -235,6 +235,8 @@ Printable audit_table(const protocol::Audit& audit, const Screen& screen) {
 }
 
 Printable operations_table(const protocol::Operations& operations, const Screen& screen) {
+  if (operations.operations.empty())
+    return "No changes are queued, running or recently finished.\n";
   FittedTable table{{{"ID", true}, {"STATE"}}};
   std::ranges::move(log_columns(), std::back_inserter(table.columns));
   for (const protocol::Operation& one : operations.operations) {

@@ -111,11 +111,12 @@ TEST(AuditTable, SaysWhoDidWhatAndWhatCameOfIt) {
 }
 
 TEST(AuditTable, WithoutEntriesIsASentence) {
-  EXPECT_EQ(audit_table({1, {}}, {}), "No audit entries.\n");
+  EXPECT_EQ(audit_table({1, {}}, {}), "No changes or refused requests recorded.\n");
 }
 
 TEST(OperationsTable, WithoutOperationsIsASentence) {
-  EXPECT_EQ(operations_table({1, {}}, {}), "No operations.\n");
+  EXPECT_EQ(operations_table({1, {}}, {}),
+            "No changes are queued, running or recently finished.\n");
 }
 
 TEST(OperationsTable, SaysHowFarEachHasCome) {
@@ -130,6 +131,11 @@ TEST(OperationsTable, SaysHowFarEachHasCome) {
   EXPECT_EQ(operations_table({1, {operation}}, {}),
             "ID  STATE    TIME (UTC)           BY     GPU  ACTION  FROM  TO  TOOK  OUTCOME\n"
             "17  running  2026-01-31 12:00:03  uid 0    2  reset   -     -      -  -\n");
+}
+
+TEST(LogTables, WithoutARowAreASentence) {
+  EXPECT_EQ(audit_table({}, {}), "No changes or refused requests recorded.\n");
+  EXPECT_EQ(operations_table({}, {}), "No changes are queued, running or recently finished.\n");
 }
 
 }  // namespace

@@ -9,8 +9,6 @@
 #include <fmt/ranges.h>
 
 #include "base/files.h"
-#include "base/json_writer.h"
-#include "base/text.h"
 #include "cli/fleet/fleet_table.h"
 #include "cli/lease/claiming.h"
 #include "cli/lease/job.h"
@@ -56,7 +54,7 @@ Result<Yards> yards_of(const FleetVerb& verb) {
   if (masters) {
     yards.manner.keys.ssh.masters = *std::move(masters);
   } else {
-    say("ssh connections are not kept for reuse: " + masters.error().message);
+    say("ssh connections are not kept for reuse: " + masters.error().text());
   }
   return yards;
 }
@@ -149,14 +147,14 @@ Gathered<WithBrief<Answer>> gather_also(const Yards& yards,
 
 // How to take the best offer.
 std::string advice_on(const fleet::FleetOffer& best, const LeaseFilters& wanted) {
-  std::string claim = fmt::format("-n {}", wanted.gpus);
+  std::string claim = std::to_string(wanted.gpus);
   if (!wanted.model.empty()) claim += fmt::format(" --model '{}'", wanted.model);
   if (!wanted.min_free.empty()) claim += fmt::format(" --min-free '{}'", wanted.min_free);
   if (const auto host = client::parse_ssh_url(best.url)) {
-    return fmt::format("`ssh {} {} run {} -- COMMAND`", host->for_people(),
+    return fmt::format("`ssh {} {} run -n {} -- COMMAND`", host->for_people(),
                        host->program.empty() ? "gpuyard" : host->program, claim);
   }
-  return fmt::format("`gpuyard -H {}{} lease take {} --ttl TIME`",
+  return fmt::format("`gpuyard -H {}{} lease take -n {} --for DURATION`",
                      best.url.starts_with('/') ? "unix://" : "", best.url, claim);
 }
 
@@ -170,10 +168,10 @@ int show_offers(const FleetVerb& verb, const Yards& yards, const Screen& screen)
     say(advice_on(view.offers.front(), verb.wanted) + " leases the first offer");
   }
   if (code != 0 || !view.offers.empty()) return code;
-  return complain(
-      {Errc::conflict, fmt::format("no machine can lease you {} such GPU{} now; see `gpuyard fleet "
-                                   "gpus` and `gpuyard fleet queue`",
-                                   verb.wanted.gpus, verb.wanted.gpus == 1 ? "" : "s")});
+  return complain({Errc::conflict,
+                   fmt::format("no machine can lease you {} matching GPU{} now", verb.wanted.gpus,
+                               verb.wanted.gpus == 1 ? "" : "s"),
+                   "", "gpuyard fleet gpus\ngpuyard fleet queue"});
 }
 
 int show_usage(const FleetVerb& verb, const Yards& yards, const Screen& screen) {
@@ -198,7 +196,7 @@ Result<WithBrief<fleet::Examined>> examine(const http::Endpoint& daemon, const M
   if (ready) {
     examined.ready = *std::move(ready);
   } else {
-    examined.ready.reason = ready.error().message;
+    examined.ready.reason = ready.error().text();
   }
   return WithBrief<fleet::Examined>{*std::move(brief), std::move(examined)};
 }
@@ -221,63 +219,94 @@ int hang_up() {
   }
   print(formatted("{} connection{} closed.\n", done.ended, done.ended == 1 ? "" : "s"));
   if (done.left.empty()) return 0;
-  return complain({Errc::timed_out,
-                   fmt::format("{} did not close; its ssh process may be stopped. To kill all "
-                               "connections in that directory: `pkill -KILL -f {}`",
-                               fmt::join(done.left, ", "), parent_directory(done.left.front()))});
+  return complain({Errc::timed_out, fmt::format("{} did not close", fmt::join(done.left, ", ")),
+                   "its ssh process may be stopped",
+                   fmt::format("pkill -KILL -f {}  # kills all connections in that directory",
+                               shell_word(parent_directory(done.left.front())))});
 }
 
 }  // namespace
 
 Options add_fleet(Options program, FleetVerb& verb) {
   const Options fleet = program.verb("fleet", "Show the GPUs, queues and alerts of many machines");
+  fleet
+      .explain(
+          "Without a command, lists the machines. Those that do not respond within --timeout are "
+          "named, with the reason.")
+      .example("gpuyard fleet")
+      .example("gpuyard fleet gpus --hosts n1,n2,ssh://alice@lab")
+      .example("gpuyard fleet free -n 2 --min-free 40G")
+      .example("gpuyard fleet top");
   const auto common = [&](Options sub) {
-    sub.option("--hosts", verb.hosts,
-               "Machines: names, URLs, FILE.toml, FILE.json, http_sd:URL or dns:SERVICE [env: "
-               "GPUYARD_HOSTS] [default: all in hosts.toml]")
-        .type_name("WHICH");
-    sub.flag("--no-master", verb.no_master, "Do not keep ssh connections open for reuse");
-    sub.option("--timeout", verb.timeout, "Time limit for reaching a machine [default: 10s]")
-        .type_name("TIME");
+    const Options machines = sub.heading("Machines");
+    machines
+        .option("--hosts", verb.hosts,
+                "Machines: names, URLs, FILE.toml, FILE.json, http_sd:URL or dns:SERVICE")
+        .metavar("NAME,...")
+        .environment("GPUYARD_HOSTS")
+        .default_is("all in hosts.toml")
+        .details(
+            "Machines, with commas between them or with --hosts for each: names in hosts.toml "
+            "or of ssh, URLs as for -H, files like hosts.toml (FILE.toml) or of Prometheus "
+            "file_sd (FILE.json), http_sd:URL, or a service in DNS (dns:_gpuyard._tcp.DOMAIN).");
+    machines.option("--timeout", verb.timeout, "Time limit for reaching a machine")
+        .metavar("DURATION")
+        .default_is("10s");
+    machines.flag("--no-master", verb.no_master, "Do not keep ssh connections open for reuse");
     add_color(sub, verb.color);
     return sub;
   };
   const auto action = [&](Action what, const char* name, const char* help) {
     const Options sub = common(fleet.verb(name, help).sets(verb.action, what));
-    if (what != Action::top) sub.flag("--json", verb.json, "Print JSON");
+    if (what != Action::top) add_json(sub, verb.json);
     return sub;
   };
-  common(fleet).flag("--json", verb.json, "Print JSON");
-  action(Action::gpus, "gpus", "List the GPUs of all machines");
-  action(Action::who, "who", "List users and the GPUs they use");
-  add_wanted(action(Action::free, "free",
-                    "List machines that can lease you GPUs now, best first; exit code 7 if none"),
-             verb.wanted);
-  action(Action::queue, "queue", "List waiting claims of all machines");
-  action(Action::alerts, "alerts", "List firing alerts of all machines");
+  add_json(common(fleet), verb.json);
+  action(Action::gpus, "gpus", "List the GPUs of all machines")
+      .example("gpuyard fleet gpus --hosts n1,n2");
+  action(Action::users, "users", "List users and the GPUs they use")
+      .formerly("who")
+      .example("gpuyard fleet users");
+  const Options free =
+      action(Action::free, "free", "List machines that can lease you GPUs now, best first");
+  add_wanted(free, verb.wanted);
+  free.example("gpuyard fleet free -n 2 --model H100")
+      .exit_codes("Exit codes: 7 no machine can lease them now");
+  action(Action::queue, "queue", "List waiting claims of all machines")
+      .example("gpuyard fleet queue");
+  action(Action::alerts, "alerts", "List firing alerts of all machines")
+      .example("gpuyard fleet alerts --json");
   const Options usage = action(Action::usage, "usage", "Show GPU-hours and energy by user");
-  usage.option("--since", verb.since, "Since 24h, 7d, 30d, 02:10 or 2026-01-31 (7d)")
-      .type_name("TIME");
-  usage.option("--by", verb.by, "Group by user, day, gpu, lease, slurm-job or host [default: user]")
-      .type_name("WHAT")
+  usage.option("--since", verb.since, "Start: 24h, 7d, 30d, 02:10 or 2026-01-31")
+      .metavar("TIME")
+      .default_is("7d");
+  usage.option("--by", verb.by, "Group by user, day, gpu, lease, slurm-job or host")
+      .metavar("NAME")
+      .default_is("user")
       .one_of({"user", "day", "gpu", "lease", "slurm-job", "host"});
-  action(Action::doctor, "doctor", "Find machines that differ from the others or do not answer");
-  action(Action::top, "top", "Show a live view of the machines");
-  fleet.verb("hang-up", "Close ssh connections kept open for reuse")
-      .sets(verb.action, Action::hang_up);
+  usage.example("gpuyard fleet usage --by host --since 30d");
+  action(Action::doctor, "doctor", "Find machines that differ from the others or do not respond")
+      .example("gpuyard fleet doctor")
+      .exit_codes("Exit codes: 5 a machine differs or does not respond");
+  action(Action::top, "top", "Show a live view of the machines")
+      .example("gpuyard fleet top --hosts n1,n2");
+  fleet.verb("disconnect", "Close ssh connections kept open for reuse")
+      .formerly("hang-up")
+      .sets(verb.action, Action::disconnect)
+      .example("gpuyard fleet disconnect");
   return fleet;
 }
 
 int run(const FleetVerb& verb) {
-  if (verb.action == Action::hang_up) return hang_up();
+  if (verb.action == Action::disconnect) return hang_up();
   const auto yards = yards_of(verb);
   if (!yards) return complain(yards.error());
   const Screen screen = Screen::of_stdout(verb.color);
   switch (verb.action) {
     case Action::nodes:
     case Action::gpus:
-    case Action::who:
-    case Action::hang_up:
+    case Action::users:
+    case Action::disconnect:
       break;
     case Action::free:
       return show_offers(verb, *yards, screen);

@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include "base/local_time.h"
-#include "base/text.h"
 #include "cli/lease/lease_text.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"

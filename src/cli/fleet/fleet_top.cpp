@@ -87,7 +87,7 @@ std::vector<std::string> silences_in(const std::vector<LastWord>& words, TimePoi
                   short_length(
                       std::chrono::duration_cast<std::chrono::seconds>(now - *word.came).count()));
     lines.push_back(fmt::format("{}: {}{}", word.heard.host.name, since,
-                                asked ? ": " + word.heard.problem->message : ""));
+                                asked ? ": " + word.heard.problem->text() : ""));
   }
   return lines;
 }
@@ -181,7 +181,7 @@ Printable fleet_screen(std::vector<LastWord> words, FleetLook& look, TimePoint n
 int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::Manner& manner, ColorWish color) {
   if (!Screen::of_stdout().terminal || ::isatty(STDIN_FILENO) != 1) {
     return complain(
-        {Errc::invalid, "fleet top needs a terminal; to print a table, use `gpuyard fleet`"});
+        {Errc::invalid, "fleet top needs a terminal", "", "gpuyard fleet  # prints a table"});
   }
   Interruptions interruptions;  // before any thread
   fleet::Watch watch(hosts, manner);

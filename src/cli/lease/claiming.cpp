@@ -64,10 +64,11 @@ std::optional<TimePoint> WaitingLine::due() const {
   return began_ + kSayAfter;
 }
 
-Claiming::Claiming(const http::Endpoint& daemon, protocol::LeaseWish wish,
+Claiming::Claiming(const http::Endpoint& daemon, protocol::LeaseWish wish, std::string in_queue,
                    const JobSignals& signals, bool quiet)
     : daemon_(daemon),
       wish_(std::move(wish)),
+      in_queue_(std::move(in_queue)),
       signals_(signals),
       began_(BootClock::now()),
       line_(quiet),
@@ -113,7 +114,7 @@ std::optional<Claimed> Claiming::hear(client::ClaimNews news) {
   if (last_->state == State::waiting) return std::nullopt;
   line_.clear();
   if (last_->state == State::held) return *last_;
-  return complain(unmet(*last_, place_));
+  return complain(unmet(*last_, place_, in_queue_));
 }
 
 std::optional<Claimed> Claiming::take_signals() {
@@ -134,8 +135,8 @@ Claimed Claiming::cancel(const JobSignal& signal) {
   const auto answer = client::call(daemon_, protocol::kRelease, query);
   // Not found: the daemon had not heard of the claim yet, or the claim is over.
   if (!answer && answer.error().code != Errc::not_found) {
-    complain(Error(answer.error()).in("cancelling the claim"),
-             "  The daemon will cancel it by itself shortly.");
+    complain(Error(answer.error()).in("cancelling the claim"));
+    say("the daemon will cancel it by itself shortly");
   }
   if (signal.number == SIGINT && signal.from_terminal) end_as_interrupted(false);
   return kSignalled + signal.number;
@@ -143,7 +144,7 @@ Claimed Claiming::cancel(const JobSignal& signal) {
 
 Claimed Claiming::fail(const Error& error) {
   line_.clear();
-  return complain_about_daemon(error);
+  return complain_about_source(error);
 }
 
 void Claiming::redraw() {

@@ -40,8 +40,10 @@ using Claimed = std::variant<protocol::Lease, int>;
 
 class Claiming {
  public:
-  // `wish` has an id. The references outlive this object.
-  Claiming(const http::Endpoint&, protocol::LeaseWish wish, const JobSignals&, bool quiet);
+  // `wish` has an id; `in_queue` is a command that makes the same claim and waits. The references
+  // outlive this object.
+  Claiming(const http::Endpoint&, protocol::LeaseWish wish, std::string in_queue, const JobSignals&,
+           bool quiet);
 
   // Waits for the grant. A signal that asks to end gives up the claim and waits for the answer.
   Claimed wait();
@@ -58,6 +60,7 @@ class Claiming {
 
   const http::Endpoint& daemon_;
   protocol::LeaseWish wish_;
+  std::string in_queue_;
   const JobSignals& signals_;
   TimePoint began_;
   std::optional<protocol::Lease> last_;

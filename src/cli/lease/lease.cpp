@@ -4,8 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/json_writer.h"
-#include "base/text.h"
+#include "base/files.h"
 #include "cli/lease/claiming.h"
 #include "cli/lease/lease_table.h"
 #include "cli/lease/lease_text.h"
@@ -41,7 +40,7 @@ Printable environment_text(const LeaseVerb& verb, const protocol::Lease& lease,
 }
 
 int tell(const Result<LeaseAnswer>& answer, const LeaseVerb& verb) {
-  if (!answer) return complain_about_daemon(answer.error());
+  if (!answer) return complain_about_source(answer.error());
   if (verb.json) {
     print(json_line(*answer));
   } else {
@@ -68,8 +67,10 @@ Result<void> tell_taken(const LeaseVerb& verb, const http::Endpoint& daemon,
   const auto text = taken_text(verb, daemon, lease);
   if (!text) return text.error();
   const auto printed = try_print(*text);
-  if (!printed) return Error{Errc::internal, printed.error().message};  // stdout, not a daemon
-  return {};
+  if (printed) return {};
+  Error error = printed.error();
+  error.code = Errc::internal;  // of stdout, not of a daemon
+  return error;
 }
 
 // Releases a lease whose id was not printed: nobody would end it before its time.
@@ -98,12 +99,17 @@ int hand_over(const LeaseVerb& verb, const http::Endpoint& daemon, const protoco
 int take(const LeaseVerb& verb, const http::Endpoint& daemon) {
   auto wish = wish_of(verb.wanted);
   if (!wish) return complain(wish.error());
-  const auto ttl = seconds_of(verb.ttl, "--ttl");
+  const auto ttl =
+      seconds_of(verb.ttl, "--for", gpuyard::lease::kShortestTtl, gpuyard::lease::kLongestTtl);
   if (!ttl) return complain(ttl.error());
   wish->binding = "detached";
   wish->ttl_s = *ttl;
   const JobSignals signals;  // before any thread
-  const auto claimed = Claiming(daemon, *std::move(wish), signals, verb.quiet).wait();
+  const auto claimed = Claiming(daemon, *std::move(wish),
+                                fmt::format("gpuyard lease take -n {} --for {}",
+                                            waiting_words(verb.wanted), shell_word(verb.ttl)),
+                                signals, verb.quiet)
+                           .wait();
   if (const int* code = std::get_if<int>(&claimed)) return *code;
   const auto& lease = std::get<protocol::Lease>(claimed);
   if (const auto signal = signals.take_end(Duration::zero())) {
@@ -115,7 +121,8 @@ int take(const LeaseVerb& verb, const http::Endpoint& daemon) {
 }
 
 int renew(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLease& named) {
-  const auto ttl = seconds_of(verb.ttl, "--ttl");
+  const auto ttl =
+      seconds_of(verb.ttl, "--for", gpuyard::lease::kShortestTtl, gpuyard::lease::kLongestTtl);
   if (!ttl) return complain(ttl.error());
   return tell(client::insist(daemon, protocol::kRenew, {named.id}, {*ttl, named.fence}), verb);
 }
@@ -140,36 +147,58 @@ int adopt(const LeaseVerb& verb, const http::Endpoint& daemon) {
   return tell(client::insist(daemon, protocol::kAdopt, {}, wish), verb);
 }
 
+constexpr const char* kLeasesSummary = "List leases and their holders";
+
 Options add_action(Options lease, LeaseVerb& verb, LeaseAction what, const char* name,
                    const char* summary) {
   const Options sub = lease.verb(name, summary).sets(verb.action, what);
   add_socket(sub, verb.socket);
-  sub.flag("--json", verb.json, "Print JSON");
+  add_json(sub, verb.json);
   return sub;
 }
 
 Options add_action_on_one(Options lease, LeaseVerb& verb, LeaseAction what, const char* name,
                           const char* summary) {
   const Options sub = add_action(lease, verb, what, name, summary);
-  sub.option("id", verb.id, "Lease ID, or the unique beginning of one [env: GPUYARD_LEASE]")
-      .type_name("ID");
+  sub.option("id", verb.id, "Lease ID, or the unique beginning of one")
+      .metavar("ID")
+      .environment("GPUYARD_LEASE");
   return sub;
 }
 
 void add_ttl(Options sub, LeaseVerb& verb) {
-  sub.option("--ttl", verb.ttl, "Time until the lease expires unless renewed, e.g. 30m, 8h or 2d")
-      .type_name("TIME")
+  sub.option("--for", verb.ttl, "Time until the lease expires unless renewed, e.g. 30m, 8h or 2d")
+      .metavar("DURATION")
+      .formerly("--ttl")
       .required();
 }
 
 void add_take(Options lease, LeaseVerb& verb) {
   const Options take =
       add_action(lease, verb, LeaseAction::take, "take", "Lease GPUs for a fixed time");
+  take.explain(
+          "Waits in the queue until enough GPUs are free, then prints the lease ID and the "
+          "environment variables for these GPUs, one per line. The lease ends after --for unless "
+          "you renew it.")
+      .example("eval \"$(gpuyard lease take -n 1 --for 4h --export)\"")
+      .example("gpuyard lease renew --for 4h")
+      .example("gpuyard lease release");
+  const Options own = take.heading("Lease");
+  add_ttl(own, verb);
+  add_note(own, verb.wanted.note);
   add_filters(take, verb.wanted);
-  add_ttl(take, verb);
-  take.flag("--export", verb.exported, "Print export statements for a shell's eval")
+  const Options output = take.heading("Output");
+  output.flag("--export", verb.exported, "Print export statements for a shell's eval")
       .excludes(take.find("--json"));
-  take.flag("--quiet", verb.quiet, "Print only warnings and errors");
+  add_quiet(output, verb.quiet);
+}
+
+void add_renew(Options lease, LeaseVerb& verb) {
+  const Options renew =
+      add_action_on_one(lease, verb, LeaseAction::renew, "renew", "Extend a lease");
+  add_ttl(renew, verb);
+  renew.example("gpuyard lease renew --for 4h", "Extend the lease of this shell")
+      .example("gpuyard lease renew 3f2a --for 30m");
 }
 
 void add_release(Options lease, LeaseVerb& verb) {
@@ -180,37 +209,53 @@ void add_release(Options lease, LeaseVerb& verb) {
       "Release another user's lease, or one that does not drain (administrators only)");
   const Option reason =
       release.option("--reason", verb.reason, "Reason, shown to the holder and logged")
-          .type_name("TEXT")
+          .metavar("TEXT")
           .needs(force);
   force.needs(reason);
   release
       .option("--signal", verb.signal,
               "Signal to send to processes still running: TERM, KILL, INT or HUP")
-      .type_name("NAME")
+      .metavar("NAME")
       .one_of({"TERM", "KILL", "INT", "HUP"});
+  release.example("gpuyard lease release", "Release the lease of this shell")
+      .example("gpuyard lease release 3f2a --signal TERM")
+      .example("gpuyard lease release 3f2a --force --reason \"user has left\"");
 }
 
 }  // namespace
 
 Options add_lease(Options program, LeaseVerb& verb) {
   const Options lease = program.verb("lease", "Lease GPUs without running a command");
-  lease.requires_verb();
+  lease.requires_verb()
+      .example("eval \"$(gpuyard lease take -n 1 --for 4h --export)\"")
+      .example("gpuyard lease list")
+      .example("gpuyard lease renew --for 4h")
+      .example("gpuyard lease release");
+  const Options list = lease.verb("list", kLeasesSummary).sets(verb.action, LeaseAction::list);
+  add_showing(list, verb.socket, verb.json, verb.color);
+  list.example("gpuyard lease list");
   add_take(lease, verb);
-  add_ttl(add_action_on_one(lease, verb, LeaseAction::renew, "renew", "Extend a lease"), verb);
+  add_renew(lease, verb);
   add_release(lease, verb);
   const Options adopt = add_action(lease, verb, LeaseAction::adopt, "adopt",
-                                   "Make a lease of the GPUs that a process and its children use");
+                                   "Lease the GPUs that a process and its children use");
   adopt.option("--pid", verb.pid, "The process, or the launcher of your processes")
+      .metavar("PID")
       .positive()
       .required();
   add_note(adopt, verb.wanted.note);
-  add_action_on_one(lease, verb, LeaseAction::show, "show", "Show one lease");
+  adopt.example("gpuyard lease adopt --pid 4711");
+  add_action_on_one(lease, verb, LeaseAction::show, "show", "Show one lease")
+      .example("gpuyard lease show 3f2a");
   return lease;
 }
 
 int run(const LeaseVerb& verb) {
+  if (verb.action == LeaseAction::list) {
+    return run(LeasesVerb{.socket = verb.socket, .json = verb.json, .color = verb.color});
+  }
   const auto daemon = lease_daemon(verb.socket);
-  if (!daemon) return complain_about_daemon(daemon.error());
+  if (!daemon) return complain_about_source(daemon.error());
   if (verb.action == LeaseAction::take) return take(verb, *daemon);
   if (verb.action == LeaseAction::adopt) return adopt(verb, *daemon);
   const auto named = named_lease(verb.id);
@@ -227,9 +272,9 @@ namespace {
 template <class AnyVerb, class Ask, class Table>
 int show(const AnyVerb& verb, Ask&& ask, Table&& table) {
   const auto daemon = lease_daemon(verb.socket);
-  if (!daemon) return complain_about_daemon(daemon.error());
+  if (!daemon) return complain_about_source(daemon.error());
   const auto answer = ask(*daemon);
-  if (!answer) return complain_about_daemon(answer.error());
+  if (!answer) return complain_about_source(answer.error());
   print(verb.json ? json_line(*answer) : place_text(verb.socket) + table(*answer));
   return 0;
 }
@@ -250,7 +295,7 @@ int print_csv(const http::Endpoint& daemon, const protocol::UsageQuery& query) {
   const auto text =
       client::exchange(daemon, route, client::target_of(route.pattern, named_values(query)), "",
                        client::kAnswerDeadline, http::kDefaultMaxBody, client::Patience::insists);
-  if (!text) return complain_about_daemon(text.error());
+  if (!text) return complain_about_source(text.error());
   print(Printable::lines(*text));
   return 0;
 }
@@ -258,38 +303,47 @@ int print_csv(const http::Endpoint& daemon, const protocol::UsageQuery& query) {
 Options add_cordoning(Options program, CordonVerb& verb, const char* name, const char* summary) {
   const Options sub = program.verb(name, summary);
   add_socket(sub, verb.socket);
-  add_gpus(sub, verb.gpus, "GPUs: indexes, UUIDs or PCI addresses, or all").required();
-  sub.flag("--json", verb.json, "Print JSON");
+  add_json(sub, verb.json);
+  add_gpus(sub, verb.gpus, "Comma-separated indexes, UUIDs or PCI addresses, or all").required();
   return sub;
 }
 
 }  // namespace
 
 Options add_leases(Options program, LeasesVerb& verb) {
-  const Options leases = program.verb("leases", "List leases and their holders");
+  const Options leases = program.verb("leases", kLeasesSummary);
   add_showing(leases, verb.socket, verb.json, verb.color);
+  leases.example("gpuyard leases").example("gpuyard leases --json");
   return leases;
 }
 
 Options add_queue(Options program, QueueVerb& verb) {
   const Options queue = program.verb("queue", "List waiting claims and why they wait");
   add_showing(queue, verb.socket, verb.json, verb.color);
+  queue.example("gpuyard queue").example("gpuyard queue --json");
   return queue;
 }
 
 Options add_free(Options program, FreeVerb& verb) {
   const Options free =
       program.verb("free", "List GPUs you could lease now; exit code 7 if too few");
-  add_wanted(free, verb.wanted);
   add_socket(free, verb.socket);
-  free.flag("--json", verb.json, "Print JSON");
+  add_json(free, verb.json);
+  add_wanted(free, verb.wanted);
+  free.example("gpuyard free")
+      .example("gpuyard free -n 4 --min-free 40G")
+      .example("gpuyard free -n 2 --model H100 && ./submit.sh")
+      .exit_codes("Exit code 7: fewer GPUs are free than requested");
   return free;
 }
 
 Options add_cordon(Options program, CordonVerb& verb) {
   const Options cordon = add_cordoning(program, verb, "cordon", "Withhold GPUs from new leases");
+  cordon.explain("Leases that are held continue. Needs permission to change GPUs.")
+      .example("gpuyard cordon 3 --reason \"fan replacement\"")
+      .example("gpuyard cordon all --reason \"maintenance on Friday\"");
   cordon.option("--reason", verb.reason, "Reason, shown to waiting users")
-      .type_name("TEXT")
+      .metavar("TEXT")
       .required();
   return cordon;
 }
@@ -298,25 +352,32 @@ Options add_uncordon(Options program, CordonVerb& verb) {
   verb.lift = true;
   const Options uncordon =
       add_cordoning(program, verb, "uncordon", "Allow leases of cordoned GPUs again");
-  const auto reason =
+  const Option reason =
       uncordon.option("--reason", verb.reason, "Reason for --force, for the journal")
-          .type_name("TEXT");
+          .metavar("TEXT");
   uncordon
       .flag("--force", verb.force,
             "Lease the GPUs although their state or use is unknown, until that changes")
       .needs(reason);
+  uncordon.example("gpuyard uncordon 3")
+      .example("gpuyard uncordon 3 --force --reason \"checked by hand\"");
   return uncordon;
 }
 
 Options add_usage(Options program, UsageVerb& verb) {
   const Options usage = program.verb("usage", "Show GPU-hours and energy by user");
   add_showing(usage, verb.socket, verb.json, verb.color);
-  usage.option("--since", verb.since, "Since 24h, 7d, 30d, 02:10 or 2026-01-31 (7d)")
-      .type_name("TIME");
-  usage.option("--by", verb.by, "Group by user, day, gpu, lease or slurm-job [default: user]")
-      .type_name("WHAT")
+  usage.option("--since", verb.since, "Start: 24h, 7d, 30d, 02:10 or 2026-01-31")
+      .metavar("TIME")
+      .default_is("7d");
+  usage.option("--by", verb.by, "Group by user, day, gpu, lease or slurm-job")
+      .metavar("NAME")
+      .default_is("user")
       .one_of({"user", "day", "gpu", "lease", "slurm-job"});
   usage.flag("--csv", verb.csv, "Print CSV").excludes(usage.find("--json"));
+  usage.example("gpuyard usage --since 30d")
+      .example("gpuyard usage --by day")
+      .example("gpuyard usage --since 2026-01-01 --csv > usage.csv");
   return usage;
 }
 
@@ -340,9 +401,9 @@ int run(const FreeVerb& verb) {
   const auto query = free_query_of(verb.wanted);
   if (!query) return complain(query.error());
   const auto daemon = lease_daemon(verb.socket);
-  if (!daemon) return complain_about_daemon(daemon.error());
+  if (!daemon) return complain_about_source(daemon.error());
   const auto answer = client::insist(*daemon, protocol::kFree, *query);
-  if (!answer) return complain_about_daemon(answer.error());
+  if (!answer) return complain_about_source(answer.error());
   std::vector<std::uint32_t> free;
   for (const protocol::FreeGpu& gpu : answer->gpus) free.push_back(gpu.index);
   if (verb.json) {
@@ -351,12 +412,24 @@ int run(const FreeVerb& verb) {
     print(formatted("{}\n", fmt::join(free, ",")));
   }
   if (answer->enough) return 0;
-  return complain(
-      {Errc::conflict,
-       fmt::format("{} of {} GPUs are free, {} claims are waiting: {}; to wait for them, use "
-                   "`gpuyard {} -n {}`",
-                   free.size(), answer->capacity, answer->waiting, answer->why,
-                   daemon->elsewhere() ? "lease take --ttl TIME" : "run", verb.wanted.gpus)});
+  // The daemon would refuse the claim that is advised below.
+  if (const auto slurm = client::call(*daemon, protocol::kSlurm); slurm && slurm->observes) {
+    return complain(
+        {.code = Errc::conflict,
+         .message = "Slurm allocates the GPUs of this machine, and gpuyard only observes them",
+         .hint = fmt::format("srun --gres=gpu:{} --pty bash  # or a job with sbatch",
+                             verb.wanted.gpus)});
+  }
+  Error error{Errc::conflict,
+              fmt::format("{} of {} GPUs are free, {} claims are waiting", free.size(),
+                          answer->capacity, answer->waiting),
+              answer->why};
+  if (verb.wanted.gpus <= answer->capacity) {
+    const std::string words = waiting_words(verb.wanted);
+    error.hint = daemon->elsewhere() ? fmt::format("gpuyard lease take -n {} --for 1h", words)
+                                     : fmt::format("gpuyard run -n {} -- COMMAND", words);
+  }
+  return complain(error);
 }
 
 int run(const UsageVerb& verb) {
@@ -364,7 +437,7 @@ int run(const UsageVerb& verb) {
   if (!query) return complain(query.error());
   if (verb.csv) {
     const auto daemon = lease_daemon(verb.socket);
-    return daemon ? print_csv(*daemon, *query) : complain_about_daemon(daemon.error());
+    return daemon ? print_csv(*daemon, *query) : complain_about_source(daemon.error());
   }
   return show(
       verb, [&](const auto& daemon) { return client::insist(daemon, protocol::kUsage, *query); },
@@ -383,7 +456,7 @@ int run(const CordonVerb& verb) {
   };
   return show(verb, ask, [&](const protocol::Cordoned& cordoned) {
     const Printable text = withheld_text(cordoned.withheld, wall_now());
-    return text.empty() ? "These GPUs can be leased again.\n" : text;
+    return text.empty() ? "These GPUs are not withheld from leasing.\n" : text;
   });
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "base/local_time.h"
-#include "base/text.h"
 #include "cli/lease/lease_text.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
@@ -110,6 +109,7 @@ void add_usage(FittedTable& table, const protocol::UsageRow& row, const std::str
 }  // namespace
 
 Printable lease_table(const protocol::Leases& leases, WallTime now, const Screen& screen) {
+  if (leases.leases.empty()) return "No leases.\n" + simulated_text(leases.simulated);
   FittedTable table{{{"GPUS"},
                      {"USER"},
                      {"PID", true, LeaseColumn::pids},

@@ -130,5 +130,9 @@ TEST(QueueText, AGpuThatIsNotHandedOutHasItsReason) {
             "leasing: lost\n");
 }
 
+TEST(LeaseTable, WithoutALeaseIsASentence) {
+  EXPECT_EQ(lease_table({}, kNow, {}), "No leases.\n");
+}
+
 }  // namespace
 }  // namespace gpuyard::cli

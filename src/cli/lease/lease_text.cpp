@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/saturated.h"
 #include "base/text.h"
 #include "cli/read/reading.h"
@@ -92,19 +93,31 @@ std::string waiting_text(const Lease& lease) {
   return text;
 }
 
-Error unmet(const Lease& lease, const std::optional<protocol::LeasePlace>& place) {
+std::string waiting_words(const LeaseFilters& wanted) {
+  std::string words = std::to_string(wanted.gpus);
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words += fmt::format(" {} {}", option, shell_word(value));
+  };
+  add("--min-free", wanted.min_free);
+  add("--model", wanted.model);
+  add("--among", wanted.among);
+  add("--max-time", wanted.max_time);
+  return words + " --wait 1h";
+}
+
+Error unmet(const Lease& lease, const std::optional<protocol::LeasePlace>& place,
+            const std::string& in_queue) {
   const std::string why = !lease.why.empty() ? lease.why : place ? clause(place->text) : "";
   switch (lease.ending.value_or(Ending::cancelled)) {
     case Ending::none_free:
-      return {Errc::conflict, with_why(gpus_wanted(lease) + " cannot be leased now", why) +
-                                  "; see `gpuyard leases` and `gpuyard queue`"};
+      return {Errc::conflict, gpus_wanted(lease) + " cannot be leased now", why, in_queue};
     case Ending::gave_up:
-      return {Errc::conflict, with_why("timed out waiting for " + gpus_wanted(lease), why)};
+      return {Errc::conflict, "timed out waiting for " + gpus_wanted(lease), why};
     case Ending::node_reboot:
     case Ending::unreachable:
-      return {Errc::conflict, with_why("the claim lost its place in the queue", why)};
+      return {Errc::conflict, "the claim lost its place in the queue", why};
     default:
-      return {Errc::conflict, with_why("the claim was cancelled", why)};
+      return {Errc::conflict, "the claim was cancelled", why};
   }
 }
 
@@ -164,9 +177,17 @@ std::string note_of(std::string_view text) {
   return note;
 }
 
-Result<double> seconds_of(const std::string& text, std::string_view flag) {
+Result<double> seconds_of(const std::string& text, std::string_view flag, Duration shortest,
+                          Duration longest) {
   const auto length = parse_lifetime(text);
   if (!length) return Error(length.error()).in(flag);
+  if (*length < shortest || *length > longest) {
+    return Error{Errc::invalid, fmt::format("{}: expected a duration from {:.0f}s to {:.0f}d; got "
+                                            "\"{}\"",
+                                            flag, to_seconds(shortest),
+                                            to_seconds(longest) / to_seconds(std::chrono::days(1)),
+                                            printable(text))};
+  }
   return std::chrono::duration<double>(*length).count();
 }
 
@@ -209,8 +230,8 @@ Result<NamedLease> named_lease(const std::string& id) {
   const std::string own(environment_variable("GPUYARD_LEASE"));
   NamedLease named{id.empty() ? own : id, std::nullopt};
   if (named.id.empty()) {
-    return Error{Errc::invalid,
-                 "no lease given, and GPUYARD_LEASE is not set; list leases with `gpuyard leases`"};
+    return Error{Errc::invalid, "no lease given, and GPUYARD_LEASE is not set", "",
+                 "gpuyard leases"};
   }
   if (auto valid = gpuyard::lease::check_name(named.id); !valid) return std::move(valid).error();
   if (named.id == own)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/shared_options.h"
 #include "cli/source.h"
 #include "cli/verbs.h"
 #include "protocol/brief.h"
@@ -29,9 +30,14 @@ std::string length_text(double seconds);
 // "waiting for 2 GPUs: place 3, all are in use; about 12 min"
 std::string waiting_text(const protocol::Lease&);
 
+// Returns "2 --model H100 --wait 1h", which follows -n in a command that makes the same claim and
+// waits in the queue.
+std::string waiting_words(const LeaseFilters&);
+
 // Says why a claim got no GPUs, as an error whose code gives the exit code. `place` is the last
-// place in the queue that the daemon told.
-Error unmet(const protocol::Lease&, const std::optional<protocol::LeasePlace>& place);
+// position in the queue that the daemon reported, `in_queue` the command that waits for the GPUs.
+Error unmet(const protocol::Lease&, const std::optional<protocol::LeasePlace>& place,
+            const std::string& in_queue);
 
 // Says how a lease ended if its holder did not end it.
 std::string ending_text(const protocol::Lease&);
@@ -51,7 +57,9 @@ Result<protocol::FreeQuery> free_query_of(const LeaseFilters&);
 std::string note_of(std::string_view text);
 
 // Returns "30m" as seconds. Errors name the flag.
-Result<double> seconds_of(const std::string& text, std::string_view flag);
+Result<double> seconds_of(const std::string& text, std::string_view flag,
+                          Duration shortest = kShortestLifetime,
+                          Duration longest = kLongestLifetime);
 
 // Returns what --by means: the API has "_" where people write "-".
 std::optional<gpuyard::usage::UseBy> use_by(std::string by);

@@ -54,8 +54,23 @@ TEST(LeaseText, WhatIsUnmetIsACondition) {
   for (const Ending ending : {Ending::none_free, Ending::gave_up, Ending::cancelled, Ending::forced,
                               Ending::unreachable, Ending::node_reboot}) {
     lease.ending = ending;
-    EXPECT_EQ(exit_code_of(unmet(lease, {}).code), 7) << enum_name(ending);
+    EXPECT_EQ(exit_code_of(unmet(lease, {}, "").code), 7) << enum_name(ending);
   }
+}
+
+TEST(LeaseText, AClaimThatDoesNotWaitNamesTheOneThatDoes) {
+  protocol::Lease lease;
+  lease.wanted_gpus = 2;
+  lease.ending = Ending::none_free;
+  lease.why = "alice holds GPU 0";
+  LeaseFilters wanted;
+  wanted.gpus = 2;
+  wanted.model = "H100 80GB";
+  wanted.no_wait = true;
+  EXPECT_EQ(
+      unmet(lease, {}, "gpuyard run -n " + waiting_words(wanted) + " -- ./train.sh").text(),
+      "2 GPUs cannot be leased now: alice holds GPU 0; try `gpuyard run -n 2 --model 'H100 80GB' "
+      "--wait 1h -- ./train.sh`");
 }
 
 TEST(LeaseText, ASummaryHasTimeEnergyMemoryAndUtilisation) {

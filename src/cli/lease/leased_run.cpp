@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
-#include "base/json_writer.h"
 #include "base/text.h"
 #include "cli/control/control_daemon.h"
 #include "cli/control/control_request.h"
@@ -167,7 +166,7 @@ auto LeasedRun::insist(Ask ask) -> decltype(ask()) {
     auto answer = ask();
     if (answer || !client::passes(answer.error()) || BootClock::now() >= until) return answer;
     if (!said) {
-      remark(fmt::format("{}; retrying for {} s", answer.error().message,
+      remark(fmt::format("{}; retrying for {} s", answer.error().text(),
                          std::chrono::floor<std::chrono::seconds>(kInsists).count()));
     }
     if (const auto told = signals_.take_end(kAskAgain)) {
@@ -216,7 +215,7 @@ void LeasedRun::hear(const client::ClaimNews& news) {
       return;  // only of a claim that waits
     case NewsKind::refused:
       lost_ = true;
-      return remark(news.error.message +
+      return remark(news.error.text() +
                     "; the command keeps running, but its GPUs may be leased to others");
     case NewsKind::changed:
       break;
@@ -262,9 +261,9 @@ void LeasedRun::release() {
   }
   lease_.use.reset();  // it is from an earlier moment
   if (!lost_) {
-    notes_.push_back(printable(answer.error().message));
-    complain(std::move(answer).error().in("releasing the lease"),
-             "  The daemon will notice by itself that the command has ended.");
+    notes_.push_back(printable(answer.error().text()));
+    complain(std::move(answer).error().in("releasing the lease"));
+    say("the daemon will notice by itself that the command has ended");
   }
 }
 
@@ -297,7 +296,7 @@ void LeasedRun::write_summary(int exit_code) const {
     answer.left_behind.push_back({static_cast<std::uint32_t>(one.pid), one.name});
   }
   const auto written = write_all(summary_, "the summary", json_line(answer));
-  if (!written) complain(Error(written.error()).in("--summary"));
+  if (!written) complain(Error(written.error()).in("--report"));
 }
 
 void LeasedRun::remark(const std::string& text) {

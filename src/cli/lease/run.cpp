@@ -1,6 +1,8 @@
 // gpuyard run: runs a command on GPUs that nobody else gets meanwhile.
 #include <fcntl.h>
 
+#include <fmt/format.h>
+
 #include "base/files.h"
 #include "cli/control/control_request.h"
 #include "cli/lease/claiming.h"
@@ -31,10 +33,10 @@ Result<protocol::LeaseWish> wish_of(const RunVerb& verb) {
 }
 
 // Opened before the wait: a missing directory is reported now, not after hours.
-Result<UniqueFd> open_summary(const std::string& path) {
+Result<UniqueFd> open_run_report(const std::string& path) {
   if (path.empty()) return UniqueFd();
   UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file) return system_error("--summary: opening " + path);
+  if (!file) return system_error("--report: opening " + path);
   return file;
 }
 
@@ -42,33 +44,52 @@ Result<UniqueFd> open_summary(const std::string& path) {
 
 Options add_run(Options program, RunVerb& verb) {
   const Options run = program.verb("run", "Lease GPUs and run a command on them");
+  run.explain(
+         "Waits in the queue until enough GPUs are free, starts COMMAND with CUDA_VISIBLE_DEVICES "
+         "set to them, and releases them when COMMAND and its processes have exited. The exit "
+         "code is that of COMMAND.")
+      .usage({"gpuyard run [OPTIONS] -- COMMAND [ARG...]"})
+      .example("gpuyard run -- python train.py")
+      .example(
+          "gpuyard run -n 2 --min-free 40G --max-time 8h -- torchrun --nproc-per-node 2 train.py")
+      .example("gpuyard run --no-wait -- ./bench.sh || echo \"no GPU is free\"")
+      .exit_codes(
+          "Exit codes besides that of COMMAND: 2 invalid command line, 5 no daemon, 7 no GPUs in "
+          "time, 126 or 127 COMMAND cannot be run");
   add_socket(run, verb.socket);
-  add_filters(run, verb.wanted);
-  run.option("--power-limit", verb.power_limit,
-             "Power limit for each GPU, for the duration of the lease")
-      .type_name("WATTS");
-  run.option("--report,--summary", verb.summary, "Write a JSON summary of the run to FILE")
-      .type_name("FILE");
-  run.flag("--quiet", verb.quiet, "Print only warnings and errors");
-  run.command(verb.command,
-              "Command to run, after --; {uuids} and {indices} are replaced with its GPUs")
+  run.command(verb.command, "Command to run; {uuids} and {indices} are replaced with its GPUs")
       .required();
+  add_filters(run, verb.wanted);
+  const Options own = run.heading("Run");
+  own.option("--power-limit", verb.power_limit,
+             "Power limit for each GPU, for the duration of the lease")
+      .metavar("WATTS");
+  add_note(own, verb.wanted.note).default_is("the program's name");
+  own.option("--report", verb.report, "Write a JSON summary of the run to FILE")
+      .metavar("FILE")
+      .formerly("--summary");
+  add_quiet(own, verb.quiet);
   return run;
 }
 
 int run(const RunVerb& verb) {
   auto wish = wish_of(verb);
   if (!wish) return complain(wish.error());
-  const auto summary = open_summary(verb.summary);
-  if (!summary) return complain(summary.error());
+  const auto report = open_run_report(verb.report);
+  if (!report) return complain(report.error());
   const auto daemon = lease_daemon(verb.socket);
-  if (!daemon) return complain_about_daemon(daemon.error());
+  if (!daemon) return complain_about_source(daemon.error());
   const JobSignals signals;  // before any thread
-  Claiming claiming(*daemon, *std::move(wish), signals, verb.quiet);
+  std::string command;
+  for (const std::string& word : verb.command) command += shell_word(word) + " ";
+  Claiming claiming(
+      *daemon, *std::move(wish),
+      fmt::format("gpuyard run -n {} -- {}", waiting_words(verb.wanted), trimmed(command)), signals,
+      verb.quiet);
   auto claimed = claiming.wait();
   if (const int* code = std::get_if<int>(&claimed)) return *code;
   return LeasedRun(verb, *daemon, signals, claiming.feed(),
-                   std::get<protocol::Lease>(std::move(claimed)), *summary)
+                   std::get<protocol::Lease>(std::move(claimed)), *report)
       .run();
 }
 

@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "cli/read/processes.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"

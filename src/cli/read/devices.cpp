@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "base/json_writer.h"
-#include "base/text.h"
 #include "cli/read/device_page.h"
 #include "cli/read/reading.h"
 #include "cli/screen/fitted_table.h"
@@ -70,10 +68,15 @@ Printable text_of(const DevicesVerb& verb, const protocol::Snapshot& snapshot) {
 
 Options add_devices(Options program, DevicesVerb& verb) {
   const Options devices = program.verb("devices", "List GPUs, or show one in detail");
+  devices.explain(
+      "Without GPUs, prints a table of all GPUs; with GPUs, prints all readings of each.");
   add_source(devices, verb.source);
   add_gpus(devices, verb.gpus, "Show these GPUs in detail: indexes, UUIDs or PCI addresses");
-  devices.flag("--json", verb.json, "Print JSON");
+  add_json(devices, verb.json);
   add_color(devices, verb.color);
+  devices.example("gpuyard devices")
+      .example("gpuyard devices 0", "Show GPU 0 in detail")
+      .example("gpuyard devices --simulate 8", "Try it without a GPU");
   return devices;
 }
 
@@ -88,7 +91,8 @@ int run(const DevicesVerb& verb) {
   if (verb.json) print(json_line(*snapshot));
   if (!snapshot->driver_initialised) return complain_about_source(no_driver(*snapshot));
   if (snapshot->devices.empty()) {
-    return complain({Errc::unavailable, "the driver is loaded but reports no GPUs"});
+    return complain(
+        {Errc::unavailable, "the driver is loaded but reports no GPUs", "", "gpuyard doctor"});
   }
   if (!verb.json) print(text_of(verb, *snapshot));
   return 0;

@@ -145,8 +145,26 @@ TEST(DeviceTable, ANameFromTheDriverCannotDriveTheTerminal) {
 
 TEST(Complaint, GoesToStderrAndGivesTheExitCode) {
   testing::internal::CaptureStderr();
-  EXPECT_EQ(complain({Errc::unavailable, "no driver"}, "  try --simulate"), 5);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "gpuyard: no driver\n  try --simulate\n");
+  EXPECT_EQ(complain({Errc::unavailable, "no driver"}), 5);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "gpuyard: no driver\n");
+}
+
+TEST(Complaint, HasALineForCauseAndOneForEachStep) {
+  testing::internal::CaptureStderr();
+  complain({Errc::denied, "permission denied", "alice is not\nin the group g",
+            "usermod -aG g alice  # then log in again\ngpuyard power"});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "gpuyard: permission denied\n"
+            "  cause: alice is not\n"
+            "         in the group g\n"
+            "  try:   usermod -aG g alice  # then log in again\n"
+            "         gpuyard power\n");
+}
+
+TEST(Complaint, AStepOfADaemonCannotDriveTheTerminal) {
+  testing::internal::CaptureStderr();
+  complain({Errc::denied, "no", "a\x1b[2J", "b\x1b[2J"});
+  EXPECT_EQ(testing::internal::GetCapturedStderr().find('\x1b'), std::string::npos);
 }
 
 }  // namespace

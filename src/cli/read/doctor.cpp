@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "base/json_writer.h"
 #include "cli/read/answers.h"
 #include "cli/read/machine_facts.h"
 #include "cli/read/reading.h"
@@ -48,7 +47,7 @@ void ask_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
   answer.daemon.address = daemon.text();
   const auto health = client::call(daemon, protocol::kHealth);
   if (!health) {
-    answer.daemon.message = health.error().message;
+    answer.daemon.message = health.error().text();
     return;
   }
   answer.daemon.reachable = true;
@@ -56,7 +55,7 @@ void ask_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
   answer.daemon.version = health->version;
   const auto ready = client::call(daemon, protocol::kReady);
   answer.daemon.ready = ready.ok();
-  answer.daemon.message = ready ? ready->reason : ready.error().message;
+  answer.daemon.message = ready ? ready->reason : ready.error().text();
   if (!ready) return;
   answer.advice.insert(answer.advice.end(), ready->notes.begin(), ready->notes.end());
   answer.simulated = answer.simulated || ready->simulated;
@@ -80,7 +79,7 @@ void ask_local_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
 void ask_about_driver(const http::Endpoint& daemon, DoctorAnswer& answer) {
   const auto seen = client::call(daemon, protocol::kSnapshot);
   if (!seen) {
-    answer.driver.error = seen.error().message;
+    answer.driver.error = seen.error().text();
     return;
   }
   answer.driver = {seen->driver_initialised,    std::nullopt,
@@ -95,7 +94,7 @@ void examine_elsewhere(const SourceFlags& flags, DoctorAnswer& answer) {
   const auto daemon = client::daemon_called(address, source_options(flags).keys);
   if (!daemon) {
     answer.daemon.address = address;
-    answer.daemon.message = daemon.error().message;
+    answer.daemon.message = daemon.error().text();
     return;
   }
   ask_daemon(*daemon, answer);
@@ -112,16 +111,14 @@ void examine_daemon(const SourceFlags& flags, DoctorAnswer& answer) {
     const auto named = http::parse_endpoint(options.socket);
     if (named) return ask_local_daemon(*named, answer);
     answer.daemon.address = options.socket;
-    answer.daemon.message = named.error().message;
+    answer.daemon.message = named.error().text();
     return;
   }
   if (const auto daemon = client::find_daemon(options.sockets)) {
     return ask_local_daemon(*daemon, answer);
   }
   if (!options.sockets.empty()) answer.daemon.address = options.sockets.front();
-  answer.daemon.message = machine_facts().unit
-                              ? "not running; start it with `systemctl start gpuyard`"
-                              : "not running; start one with `gpuyard serve`";
+  answer.daemon.message = fmt::format("not running; start one with `{}`", client::start_command());
 }
 
 DoctorAnswer examine(const SourceFlags& flags) {
@@ -213,7 +210,10 @@ Printable text_of(const DoctorAnswer& answer, const Screen& screen, bool elsewhe
 Options add_doctor(Options program, DoctorVerb& verb) {
   const Options doctor = program.verb("doctor", "Diagnose driver, GPU and daemon problems");
   add_source(doctor, verb.source);
-  doctor.flag("--json", verb.json, "Print JSON");
+  add_json(doctor, verb.json);
+  doctor.example("gpuyard doctor")
+      .example("gpuyard -H ssh://lab doctor", "Diagnose another machine")
+      .exit_codes("Exit codes: 5 a problem was found");
   return doctor;
 }
 
@@ -252,7 +252,8 @@ int show_nothing(const DriverVerb& verb, const Error& error) {
 Options add_driver(Options program, DriverVerb& verb) {
   const Options driver = program.verb("driver", "Show the driver, CUDA and NVML versions");
   add_source(driver, verb.source);
-  driver.flag("--json", verb.json, "Print JSON");
+  add_json(driver, verb.json);
+  driver.example("gpuyard driver").example("gpuyard driver --json");
   return driver;
 }
 

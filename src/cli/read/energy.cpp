@@ -15,9 +15,7 @@
 #include <fmt/ranges.h>
 
 #include "base/files.h"
-#include "base/json_writer.h"
 #include "base/local_time.h"
-#include "base/text.h"
 #include "cli/lease/lease_text.h"
 #include "cli/read/reading.h"
 #include "cli/read/visible_gpus.h"
@@ -138,7 +136,7 @@ void add_window(MeasuredCommand& measured, const Begun& begun) {
                           ? begun.measuring->end()
                           : Error{Errc::not_found, begun.subject.note + "; name it with --gpu"};
   if (!window) {
-    measured.notes = {"its energy use is unknown: " + window.error().message};
+    measured.notes = {"its energy use is unknown: " + window.error().text()};
     return;
   }
   measured.simulated = window->simulated;
@@ -182,18 +180,26 @@ int show(const EnergyVerb& verb) {
 Options add_energy(Options program, EnergyVerb& verb) {
   const Options energy =
       program.verb("energy", "Show the energy use of GPUs, or measure a command");
+  energy
+      .explain(
+          "Without a command, shows the energy that each GPU has used. With one, runs it and "
+          "shows the energy that its GPUs used while it ran; the exit code is that of the "
+          "command.")
+      .usage({"gpuyard energy [OPTIONS]\tShow the energy used so far",
+              "gpuyard energy [OPTIONS] -- COMMAND [ARG...]\tMeasure a command"});
   add_source(energy, verb.source);
   const Option command = energy.command(verb.command, "Command to run and measure, after --");
-  add_gpus_option(
-      energy, verb.gpus,
-      "GPUs to measure: indexes, UUIDs or PCI addresses [default: CUDA_VISIBLE_DEVICES, or all]")
-      .type_name("GPU")
+  const Options measured = energy.heading("Measurement");
+  add_gpus_option(measured, verb.gpus, "GPUs to measure: indexes, UUIDs or PCI addresses")
+      .default_is("CUDA_VISIBLE_DEVICES, or all")
       .needs(command);
-  energy
-      .option("--report", verb.report, "Write the measurement as JSON to FILE, or to stdout with -")
-      .type_name("FILE")
+  measured.option("--report", verb.report, "Write the measurement as JSON to FILE, or - for stdout")
+      .metavar("FILE")
       .needs(command);
   energy.flag("--json", verb.json, "Print JSON; for a measured command, on stderr");
+  energy.example("gpuyard energy")
+      .example("gpuyard energy -- python train.py")
+      .example("gpuyard energy --gpu 0 --report energy.json -- ./bench.sh");
   return energy;
 }
 

@@ -1,8 +1,6 @@
 // gpuyard events
 #include <fmt/format.h>
 
-#include "base/json_writer.h"
-#include "base/text.h"
 #include "cli/read/answers.h"
 #include "cli/read/reading.h"
 #include "cli/screen/reading_text.h"
@@ -47,7 +45,7 @@ Result<Beginning> beginning_of(const std::string& since) {
   if (moment) return Beginning{{}, moment->at};
   if (since == protocol::kOldest || protocol::parse_event_id(since)) return Beginning{since, {}};
   return Error{Errc::invalid,
-               fmt::format("--since: {}; an event ID is accepted, too", moment.error().message)};
+               fmt::format("--since: {}; an event ID is accepted, too", moment.error().text())};
 }
 
 // Prints the events of a daemon, and goes on after it restarts.
@@ -88,7 +86,8 @@ class Follower {
       case News::event:
         return news.event.name == protocol::kDeviceEvent ? show(news.event) : Result<void>();
       case News::away:
-        complain({Errc::unavailable, news.error.message + "; retrying"});
+        complain({Errc::unavailable, news.error.message + "; retrying", news.error.cause,
+                  news.error.hint});
         return {};
       case News::back:
         complain({Errc::unavailable, "the daemon at " + place_ + " is reachable again"});
@@ -124,24 +123,27 @@ class Follower {
 
 Options add_events(Options program, EventsVerb& verb) {
   const Options events = program.verb("events", "Show GPU and driver events");
+  events.explain("Without --since, shows all events that the daemon has stored.");
   add_socket(events, verb.source.socket);
   events.flag("--follow", verb.follow, "Keep printing new events");
-  events
-      .option("--since", verb.since,
-              "Only what happened since 2h, 02:10 or 2026-01-31 12:00, or after the event ID")
-      .type_name("TIME|ID");
-  add_gpus(events, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses [default: all]");
+  events.option("--since", verb.since, "Only later events: 2h, 02:10, 2026-01-31 12:00 or an ID")
+      .metavar("TIME|ID")
+      .details(
+          "Only events since a moment, such as 2h, 7d, 02:10 or 2026-01-31 12:00, or after the "
+          "event with this ID.");
+  add_gpus(events, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses").default_is("all");
   events.flag("--json", verb.json, "Print one JSON object per event");
   add_color(events, verb.color);
+  events.example("gpuyard events --follow")
+      .example("gpuyard events 0 --since 7d", "Show the last week of GPU 0");
   return events;
 }
 
 int run(const EventsVerb& verb) {
   const auto beginning = beginning_of(verb.since);
   if (!beginning) return complain(beginning.error());
-  auto daemon = daemon_at(
-      verb.source.socket,
-      "events need a daemon, and none is running on this machine; start one with `gpuyard serve`");
+  auto daemon =
+      daemon_at(verb.source.socket, "events need a daemon, and none is running on this machine");
   if (!daemon) return complain(daemon.error());
   return Follower(verb, *beginning, *daemon).run();
 }

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/json_writer.h"
 #include "base/text.h"
 #include "cli/read/history_plot.h"
 #include "cli/read/reading.h"
@@ -132,59 +131,62 @@ void say_notes(const std::vector<std::vector<History>>& all) {
   if (simulated) say("note: these GPUs are simulated");
 }
 
-int complain_about_history(const Error& error) {
-  return complain_about_daemon(
-      error, "  Start one with `gpuyard serve`; it records history from then on.");
-}
-
 }  // namespace
 
 Options add_history(Options program, HistoryVerb& verb) {
   using enum HistoryVerb::Charset;
   const Options history = program.verb("history", "Show the history of a metric");
-  add_gpus(history, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses [default: all]");
-  history.option("--socket", verb.socket,
-                 "Connect only to the daemon at PATH or ADDRESS:PORT [env: GPUYARD_SOCKET]");
+  add_gpus(history, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses")
+      .default_is("all");
+  add_socket(history, verb.socket);
   history
-      .option("--metric", verb.metrics,
-              "Metrics: power, temperature, util, clock or any JSON key [default: power]")
-      .type_name("NAME,...");
-  history.option("--element", verb.element,
-                 "Element of the metric: a fan, a link or an error location");
-  history.option("--since", verb.since, "2h, 7d, 02:10, or a time like 2026-01-31 12:00 (1h)")
-      .type_name("TIME")
-      .moment();
-  history.option("--until", verb.until, "End, in the same format [default: now]")
-      .type_name("TIME")
-      .moment();
-  history.option("--step", verb.step, "Time span of each point, e.g. 10s or 5m").type_name("TIME");
-  const Option json = history.flag("--json", verb.json, "Print JSON");
-  const Option csv = history.flag("--csv", verb.csv, "Print CSV").excludes(json);
-  const Option plot = history.flag("--plot", verb.plot, "Draw a plot").excludes(json).excludes(csv);
+      .option("--metric", verb.metrics, "Metrics: power, temperature, util, clock or any JSON key")
+      .metavar("NAME,...")
+      .default_is("power");
   history
-      .flag("--zoom", verb.zoom,
-            "Scale the plot to the values instead of from 0 to the upper bound")
+      .option("--element", verb.element,
+              "Element of the metric: a fan, a link or an error location")
+      .metavar("NAME");
+  const Options time = history.heading("Time");
+  time.option("--since", verb.since, "Start: 2h, 7d, 02:10 or 2026-01-31 12:00")
+      .metavar("TIME")
+      .default_is("1h")
+      .moment();
+  time.option("--until", verb.until, "End, in the same format")
+      .metavar("TIME")
+      .default_is("now")
+      .moment();
+  time.option("--step", verb.step, "Time span of each point, e.g. 10s or 5m").metavar("DURATION");
+  const Option json = add_json(history, verb.json);
+  const Options output = history.heading("Output");
+  const Option csv = output.flag("--csv", verb.csv, "Print CSV").excludes(json);
+  const Option plot = output.flag("--plot", verb.plot, "Draw a plot").excludes(json).excludes(csv);
+  output.flag("--zoom", verb.zoom, "Scale the plot to the values, not from 0 to the upper bound")
       .needs(plot);
-  history
+  output
       .option("--charset", verb.charset,
               {{"auto", automatic}, {"braille", braille}, {"block", block}, {"ascii", ascii}},
-              "Plot characters: auto, braille, block or ascii [default: auto]")
-      .type_name("NAME");
+              "Plot characters: auto, braille, block or ascii")
+      .metavar("NAME")
+      .default_is("auto");
   add_color(history, verb.color);
+  history.example("gpuyard history 0 --plot")
+      .example("gpuyard history --metric power,temperature --since 2h --plot")
+      .example("gpuyard history 0 --metric util --since 7d --step 1h --csv");
   return history;
 }
 
 int run(const HistoryVerb& verb) {
   const auto daemon =
       daemon_at(verb.socket, "history needs a daemon, and none is running on this machine");
-  if (!daemon) return complain_about_history(daemon.error());
+  if (!daemon) return complain_about_source(daemon.error());
   const auto gpus = gpus_of(verb, *daemon);
-  if (!gpus) return complain_about_history(gpus.error());
+  if (!gpus) return complain_about_source(gpus.error());
   const Screen screen = Screen::of_stdout(verb.color);
   std::vector<std::vector<History>> all;
   for (const std::string& metric : split_all(verb.metrics)) {
     auto answers = ask(verb, *daemon, *gpus, metric, screen);
-    if (!answers) return complain_about_history(answers.error());
+    if (!answers) return complain_about_source(answers.error());
     all.push_back(*std::move(answers));
   }
   if (!verb.json) say_notes(all);

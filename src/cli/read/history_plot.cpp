@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "base/local_time.h"
-#include "base/text.h"
 #include "cli/screen/fitted_table.h"
 
 namespace gpuyard::cli {

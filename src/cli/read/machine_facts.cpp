@@ -163,13 +163,9 @@ std::string likeliest_advice(std::string_view reason, const MachineFacts& facts)
 MachineFacts machine_facts(const std::string& root) {
   const std::string world(environment_variable("GPUYARD_SIM_WORLD"));
   const bool pod = !environment_variable("KUBERNETES_SERVICE_HOST").empty();
-  return {pod || in_container(root),
-          pod,
-          module_version(root),
-          closed_nodes(root),
-          gpus_on_pci(root),
-          if_given(world),
-          is_there(root + "/lib/systemd/system/gpuyard.service")};
+  return {pod || in_container(root), pod,
+          module_version(root),      closed_nodes(root),
+          gpus_on_pci(root),         if_given(world)};
 }
 
 std::optional<DaemonRights> rights_in(std::string_view status) {

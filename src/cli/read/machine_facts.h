@@ -16,7 +16,6 @@ struct MachineFacts {
   std::vector<std::string> closed_nodes;      // /dev/nvidia* that this user may not open
   std::size_t gpus_on_pci = 0;
   std::optional<std::string> simulated_world;  // named by the environment
-  bool unit = false;                           // the package's unit for systemd is installed
 };
 
 // `root` stands for "/" in tests.

@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "base/json_writer.h"
 #include "base/local_time.h"
 #include "base/text.h"
 #include "cli/read/reading.h"
@@ -288,11 +287,11 @@ int show_nothing(const ProcessesVerb& verb, const Error& error) {
 int show_past(const ProcessesVerb& verb) {
   const auto daemon = daemon_at(
       verb.source.socket, "past processes need a daemon, and none is running on this machine");
-  if (!daemon) return complain_about_daemon(daemon.error());
+  if (!daemon) return complain_about_source(daemon.error());
   const protocol::StaysQuery query{
       if_given(verb.gpus), if_given(verb.since), if_given(verb.until), {}};
-  auto stays = client::call(*daemon, protocol::kStays, query);
-  if (!stays) return complain_about_daemon(stays.error());
+  auto stays = client::insist(*daemon, protocol::kStays, query);
+  if (!stays) return complain_about_source(stays.error());
   if (!verb.user.empty()) {
     std::erase_if(stays->processes,
                   [&](const protocol::Stay& stay) { return !is_of(stay, verb.user); });
@@ -307,20 +306,26 @@ int show_past(const ProcessesVerb& verb) {
 Options add_processes(Options program, ProcessesVerb& verb) {
   const Options processes = program.verb("processes", "List the processes on the GPUs");
   add_source(processes, verb.source);
-  add_gpus(processes, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses [default: all]");
+  add_gpus(processes, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses")
+      .default_is("all");
   processes.option("--user", verb.user, "Only processes of this user, by name or UID")
-      .type_name("USER");
-  const Option since = processes
-                           .option("--since", verb.since,
-                                   "Those of the past too: 2h, 7d, 02:10, or 2026-01-31 12:00")
-                           .type_name("TIME")
-                           .moment();
-  processes.option("--until", verb.until, "End, in the same format [default: now]")
-      .type_name("TIME")
+      .metavar("USER");
+  const Option since =
+      processes
+          .option("--since", verb.since,
+                  "Include exited processes since 2h, 7d, 02:10 or 2026-01-31 12:00")
+          .metavar("TIME")
+          .moment();
+  processes.option("--until", verb.until, "End, in the same format")
+      .metavar("TIME")
+      .default_is("now")
       .needs(since)
       .moment();
-  processes.flag("--json", verb.json, "Print JSON");
+  add_json(processes, verb.json);
   add_color(processes, verb.color);
+  processes.example("gpuyard processes")
+      .example("gpuyard processes --user alice")
+      .example("gpuyard processes 0 --since 2h", "Include processes that have exited");
   return processes;
 }
 

@@ -77,9 +77,9 @@ Result<Query> understood(const QueryVerb& verb) {
     return query;
   }
   if (verb.fields.empty()) {
-    return Error{Errc::invalid,
-                 "no fields given; use for example --fields name,memory.used, and list all with "
-                 "`gpuyard query --list`"};
+    return Error{Errc::invalid, "no fields given", "",
+                 "gpuyard query --fields name,memory.used\n"
+                 "gpuyard query --list  # lists all fields"};
   }
   auto fields = parse_fields(verb.fields);
   if (!fields) return std::move(fields).error();
@@ -94,7 +94,7 @@ Result<void> filter(protocol::Snapshot& snapshot, const Filter& where, const Sou
   if (where.empty()) return {};
   std::optional<protocol::Leases> leases;
   if (const http::Endpoint* const daemon = source.daemon()) {
-    auto told = client::call(*daemon, protocol::kLeases);
+    auto told = client::insist(*daemon, protocol::kLeases);
     if (!told) return std::move(told).error();
     leases = *std::move(told);
   }
@@ -162,23 +162,33 @@ Options add_query(Options program, QueryVerb& verb) {
   using enum QueryVerb::Action;
   const Options query = program.verb("query", "Print selected fields as CSV or JSON, for scripts");
   add_source(query, verb.source);
-  query
+  const Options selection = query.heading("Selection");
+  selection
       .option("--fields", verb.fields,
               "Comma-separated fields: nvidia-smi names or gpuyard JSON keys")
-      .type_name("NAME,...");
-  add_gpus(query, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses [default: all]");
-  query.option("--where", verb.where, "Only GPUs that match a filter, e.g. 'temp>80 & user==alice'")
-      .type_name("FILTER");
-  const Option format = query.option(
-      "--format", verb.format, "Output format: csv[,noheader][,nounits] or json [default: csv]");
-  query.flag("--json", verb.format, "json", "Same as --format json").excludes(format);
+      .metavar("NAME,...");
+  add_gpus(selection, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses")
+      .default_is("all");
+  selection
+      .option("--where", verb.where, "Only GPUs that match a filter, e.g. 'temp>80 & user==alice'")
+      .metavar("FILTER");
+  const Option who = selection.flag("--processes", verb.action, processes,
+                                    "List compute processes instead of GPUs");
+  selection.flag("--list", verb.action, list, "List all fields").excludes(who);
+  const Options output = query.heading("Output");
+  const Option format =
+      output.option("--format", verb.format, "Output format: csv[,noheader][,nounits] or json")
+          .metavar("NAME,...")
+          .default_is("csv");
+  output.flag("--json", verb.format, "json", "Same as --format json").excludes(format);
   const Option interval =
-      query.option("--interval", verb.interval, "Repeat at this interval, e.g. 500ms, 2s or 1m")
-          .type_name("TIME");
-  query.option("--count", verb.count, "Stop after N samples").type_name("N").needs(interval);
-  const Option who =
-      query.flag("--processes", verb.action, processes, "List compute processes instead of GPUs");
-  query.flag("--list", verb.action, list, "List all fields").excludes(who);
+      output.option("--interval", verb.interval, "Repeat at this interval, e.g. 500ms, 2s or 1m")
+          .metavar("DURATION");
+  output.option("--count", verb.count, "Stop after N samples").metavar("N").needs(interval);
+  query.example("gpuyard query --fields name,memory.used,power.draw")
+      .example("gpuyard query --fields index,power.draw --format csv,noheader --interval 2s")
+      .example("gpuyard query --fields name --where 'temp>80 & user==alice'")
+      .example("gpuyard query --list");
   return query;
 }
 
@@ -187,18 +197,24 @@ Options add_smi(Options program, QueryVerb& verb) {
   using Action = QueryVerb::Action;
   const Options smi = program.verb("smi", "Accept nvidia-smi's query options");
   const Option gpus = smi.option("--query-gpu", verb.fields, "Comma-separated GPU fields to query")
-                          .type_name("NAME,...");
+                          .metavar("NAME,...");
   smi.option("--query-compute-apps", verb.fields, "Comma-separated compute process fields to query")
-      .type_name("NAME,...")
+      .metavar("NAME,...")
       .sets(verb.action, Action::processes)
       .excludes(gpus);
-  smi.option("--format", verb.format, "Output format: csv[,noheader][,nounits]");
-  smi.list("-i,--id,--gpus", verb.gpus, "Only these GPUs").type_name("GPU,...");
-  const Option seconds = smi.option("-l,--loop", verb.interval, "Repeat every N seconds");
+  smi.option("--format", verb.format, "Output format: csv[,noheader][,nounits]")
+      .metavar("NAME,...")
+      .default_is("csv");
+  smi.list("-i,--id", verb.gpus, "Only these GPUs").metavar("GPU,...").formerly("--gpus");
+  const Option seconds =
+      smi.option("-l,--loop", verb.interval, "Repeat every N seconds").metavar("N");
   smi.option("--loop-ms", verb.interval, "Repeat every N milliseconds")
+      .metavar("N")
       .unit("ms")
       .excludes(seconds);
   smi.flag("--help-query-gpu", verb.action, Action::list, "List all fields");
+  smi.example("gpuyard smi --query-gpu=name,power.draw --format=csv,noheader")
+      .example("gpuyard smi --query-compute-apps=pid,used_memory --format=csv");
   return smi;
 }
 

@@ -10,7 +10,6 @@
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"
-#include "base/text.h"
 #include "cli/read/devices.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"

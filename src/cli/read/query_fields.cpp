@@ -182,10 +182,7 @@ Result<Field> parse_field(std::string_view name) {
   std::vector<std::string_view> names;
   for (const Field& field : fields) names.push_back(field.name);
   for (const Renamed& spelling : kSpellings) names.push_back(spelling.from);
-  const std::string_view near = nearest(name, names);
-  return Error{Errc::invalid,
-               fmt::format("unknown field \"{}\"{}; list all fields with `gpuyard query --list`",
-                           name, near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near))};
+  return Error{Errc::invalid, unknown_word("field", name, names), "", "gpuyard query --list"};
 }
 
 Result<std::vector<Field>> parse_fields(const std::vector<std::string>& names) {

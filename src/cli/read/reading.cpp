@@ -89,28 +89,24 @@ Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_
   const SourceOptions options = source_options(flags);
   if (!options.socket.empty()) return daemon_named(options);
   if (auto found = client::find_daemon(options.sockets)) return *std::move(found);
-  return Error{Errc::unavailable, std::string(if_none)};
+  return Error{Errc::unavailable, std::string(if_none), "", client::start_command()};
 }
 
 namespace {
 
-std::string advice_for(const Error& error) {
-  if (!is_of_driver(error)) {
-    return "  Start a daemon with `gpuyard serve`, or omit --socket and GPUYARD_SOCKET to read "
-           "from the driver.";
-  }
+// The error of a driver of this machine, with what is known of such errors.
+Error explained(Error error) {
   if (const auto world = environment_variable("GPUYARD_SIM_WORLD"); !world.empty()) {
-    return fmt::format(
-        "  GPUYARD_SIM_WORLD points to the simulated world in {}; check that it is running with "
-        "`gpuyard sim status`.",
-        world);
+    error.cause = fmt::format("GPUYARD_SIM_WORLD points to the simulated world in {}", world);
+    error.hint = "gpuyard sim status";
+    return error;
   }
-  std::string advice = advice_on_driver(init_failure_reason(error),
-                                        "--nvml PATH, or nvml under [driver] for the daemon");
-  if (!advice.empty()) advice += '\n';
-  return advice +
-         "To diagnose this: gpuyard doctor. To try gpuyard without a GPU: gpuyard devices "
-         "--simulate 4";
+  error.cause = advice_on_driver(init_failure_reason(error),
+                                 "--nvml PATH, or nvml under [driver] for the daemon");
+  error.hint =
+      "gpuyard doctor\n"
+      "gpuyard devices --simulate 4  # works without a GPU";
+  return error;
 }
 
 }  // namespace
@@ -130,7 +126,8 @@ Result<protocol::Snapshot> look_at(Source& source, std::string_view gpus, ProbeS
                                              : no_driver(*snapshot);
   }
   if (snapshot->devices.empty()) {
-    return Error{Errc::unavailable, "the driver is loaded but reports no GPUs"};
+    return Error{Errc::unavailable, "the driver is loaded but reports no GPUs", "",
+                 "gpuyard doctor"};
   }
   if (gpus.empty()) return snapshot;
   if (auto kept = keep_only(*snapshot, gpus); !kept) return std::move(kept).error();
@@ -147,18 +144,10 @@ bool is_of_driver(const Error& error) {
   return reason != error.message || !advice_on_driver(reason, "").empty();
 }
 
-// An error on the way to another machine has its own advice.
-int complain_about_daemon(const Error& error, std::string_view advice) {
-  if (is_of_driver(error)) return complain_about_source(error);
-  const bool of_this_machine =
-      error.code == Errc::unavailable && !client::mentions_elsewhere(error.message);
-  return complain(error, of_this_machine ? advice : "");
-}
-
 int complain_about_source(const Error& error) {
-  const bool of_this_machine =
-      error.code == Errc::unavailable && !client::mentions_elsewhere(error.message);
-  return of_this_machine ? complain(error, advice_for(error)) : complain(error);
+  const bool of_driver_here = error.code == Errc::unavailable && is_of_driver(error) &&
+                              !client::mentions_elsewhere(error.message);
+  return complain(of_driver_here ? explained(error) : error);
 }
 
 namespace {
@@ -174,7 +163,8 @@ bool is_called(const Device& device, std::string_view name) {
 Error nobody_called(std::string_view name, std::size_t gpus) {
   return {Errc::not_found,
           fmt::format("GPU \"{}\" not found; there {} {}, named by index, UUID or PCI address",
-                      name, gpus == 1 ? "is" : "are", gpus)};
+                      name, gpus == 1 ? "is" : "are", gpus),
+          "", "gpuyard devices"};
 }
 
 }  // namespace

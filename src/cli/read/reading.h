@@ -79,13 +79,7 @@ Error no_driver(const protocol::Snapshot&);
 // Returns whether an error, also one of a daemon, means that there is no driver.
 bool is_of_driver(const Error&);
 
-// Complains, with advice on the driver if that is the cause, and with `advice` if no daemon runs;
-// returns the exit code.
-int complain_about_daemon(
-    const Error&, std::string_view advice =
-                      "  Start one with `gpuyard serve`, or find out more with `gpuyard doctor`.");
-
-// Complains, with advice if there is no driver; returns the exit code.
+// Complains, with advice if the driver of this machine is the cause; returns the exit code.
 int complain_about_source(const Error&);
 
 // The GPUs that the user named.

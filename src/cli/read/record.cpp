@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
-#include "base/text.h"
 #include "base/unique_fd.h"
 #include "cli/read/reading.h"
 #include "cli/screen/terminal.h"
@@ -47,8 +46,9 @@ struct Looked {
 };
 
 void sum_up(const RecordVerb& verb, const Looked& looked) {
-  Printable text = formatted("{}: {:.1f} s in {} samples, {} bytes\n", verb.file,
-                             to_seconds(looked.length), looked.looks, looked.bytes);
+  Printable text =
+      formatted("{}: {:.1f} s in {} samples, {} bytes\n", verb.file == "-" ? "stdout" : verb.file,
+                to_seconds(looked.length), looked.looks, looked.bytes);
   if (looked.missed > 0) text += formatted("{} samples failed\n", looked.missed);
   if (verb.file != "-") text += formatted("Replay it: gpuyard replay {}\n", verb.file);
   print_error(text);
@@ -69,8 +69,11 @@ Result<void> record(const RecordVerb& verb, Source& source, Interruptions& inter
       looked.length = now - began.emplace(began.value_or(now));
       // Whole lines, so that the file can be replayed whatever happens next.
       const auto lines = Printable::json(recorder.lines_of(*snapshot, looked.length));
-      if (auto done = write_all(*file, verb.file, lines); !done) {
-        return Error(done.error()).in("the recording ends early, but can be replayed");
+      const bool to_stdout = verb.file == "-";
+      if (auto done = write_all(*file, to_stdout ? "stdout" : verb.file, lines); !done) {
+        const bool replays = !to_stdout && looked.looks > 0;
+        return Error(done.error())
+            .in(replays ? "the recording ends early, but can be replayed" : "recording stopped");
       }
       looked.bytes += lines.str().size();
       ++looked.looks;
@@ -89,16 +92,16 @@ Result<void> record(const RecordVerb& verb, Source& source, Interruptions& inter
 Options add_record(Options program, RecordVerb& verb) {
   const Options record = program.verb("record", "Record all readings to a file");
   add_source(record, verb.source);
-  record.option("file", verb.file, "Output file, or - for stdout").required().type_name("FILE");
-  record
-      .option("--interval", verb.interval,
-              "Time between samples, e.g. 500ms, 2s or 1m [default: 1s]")
-      .type_name("TIME");
-  record
-      .option("--for", verb.length,
-              "Stop after this time, e.g. 90s, 10m or 8h [default: until Ctrl-C]")
-      .type_name("TIME");
+  record.option("file", verb.file, "Output file, or - for stdout").required().metavar("FILE");
+  record.option("--interval", verb.interval, "Time between samples, e.g. 500ms, 2s or 1m")
+      .metavar("DURATION")
+      .default_is("1s");
+  record.option("--for", verb.length, "Stop after this time, e.g. 90s, 10m or 8h")
+      .metavar("DURATION")
+      .default_is("until Ctrl-C");
   record.flag("--force", verb.force, "Replace an existing file");
+  record.example("gpuyard record night.rec --for 8h")
+      .example("gpuyard replay night.rec --speed 60");
   return record;
 }
 
@@ -170,16 +173,18 @@ Result<recording::Replay> replay_from(const std::string& file, const std::string
 Options add_replay(Options program, ReplayVerb& verb) {
   const Options replay = program.verb("replay", "Play back a recording, in the format of `watch`");
   const Option file =
-      replay.option("file", verb.file, "Recording to play").required().type_name("FILE");
+      replay.option("file", verb.file, "Recording to play").required().metavar("FILE");
   add_position(replay, "--from", verb.from, "--speed", verb.speed, file);
-  replay
-      .option("--interval", verb.watch.interval,
-              "Time between samples, e.g. 500ms, 2s or 1m [default: 1s]")
-      .type_name("TIME");
-  replay.option("--count", verb.watch.count, "Stop after N samples").type_name("N");
+  replay.option("--interval", verb.watch.interval, "Time between samples, e.g. 500ms, 2s or 1m")
+      .metavar("DURATION")
+      .default_is("1s");
+  replay.option("--count", verb.watch.count, "Stop after N samples").metavar("N");
   const Option info = replay.flag("--info", verb.info, "Describe the recording and exit");
   replay.flag("--json", verb.watch.json, "Print one JSON object per sample").excludes(info);
   add_color(replay, verb.watch.color);
+  replay.example("gpuyard replay night.rec --speed 60")
+      .example("gpuyard replay night.rec --info")
+      .example("gpuyard replay night.rec --from 10m --count 1");
   return replay;
 }
 

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "base/json_writer.h"
-#include "base/text.h"
 #include "cli/read/devices.h"
 #include "cli/read/query.h"
 #include "cli/read/query_csv.h"
@@ -64,7 +62,8 @@ class Complaints {
   void hear(const Source& source, const Queries& answer) {
     const bool failed = !answer;
     if (failed && !failing_) {
-      complain({Errc::unavailable, answer.error().message + "; retrying"});
+      const Error& error = answer.error();
+      complain({Errc::unavailable, error.message + "; retrying", error.cause, error.hint});
     } else if (!failed && failing_) {
       complain({Errc::unavailable, source.name() + " is reachable again"});
     }
@@ -107,7 +106,7 @@ class TerminalView final : public View {
 
   void show(const Queries& answer) override {
     if (answer) last_ = *answer;
-    failure_ = answer ? "" : answer.error().message;
+    failure_ = answer ? "" : answer.error().text();
     draw();
   }
   void resized() override { draw(); }
@@ -169,16 +168,20 @@ Options add_watch(Options program, WatchVerb& verb) {
   const Options watch = program.verb("watch", "Show GPU readings at an interval");
   add_source(watch, verb.source);
   watch.option("fields", verb.fields, "Fields to show; list all with `gpuyard query --list`")
-      .type_name("FIELD");
-  watch
-      .option("--interval", verb.interval,
-              "Time between samples, e.g. 500ms, 2s or 1m [default: 1s]")
-      .type_name("TIME");
-  watch.option("--count", verb.count, "Stop after N samples").type_name("N");
-  add_gpus_option(watch, verb.gpus,
-                  "Only these GPUs: indexes, UUIDs or PCI addresses [default: all]");
+      .metavar("FIELD");
+  watch.option("--interval", verb.interval, "Time between samples, e.g. 500ms, 2s or 1m")
+      .metavar("DURATION")
+      .default_is("1s");
+  watch.option("--count", verb.count, "Stop after N samples")
+      .metavar("N")
+      .default_is("until Ctrl-C");
+  add_gpus_option(watch, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses")
+      .default_is("all");
   watch.flag("--json", verb.json, "Print one JSON object per sample");
   add_color(watch, verb.color);
+  watch.example("gpuyard watch")
+      .example("gpuyard watch name power.draw --interval 500ms")
+      .example("gpuyard watch --gpu 0,1 --count 10 --json");
   return watch;
 }
 

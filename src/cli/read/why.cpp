@@ -1,8 +1,6 @@
 // gpuyard why: what holds the GPUs back now, or did, which only the daemon judges.
 #include <fmt/format.h>
 
-#include "base/json_writer.h"
-#include "base/text.h"
 #include "cli/read/answers.h"
 #include "cli/read/history_table.h"
 #include "cli/read/reading.h"
@@ -37,14 +35,9 @@ Printable text_of(const protocol::Snapshot& snapshot, const Screen& screen) {
   return out;
 }
 
-int complain_about_why(const Error& error) {
-  return complain_about_daemon(
-      error, "  Start one with `gpuyard serve`; it looks for bottlenecks from then on.");
-}
-
 int show_now(const WhyVerb& verb, const http::Endpoint& daemon) {
   auto snapshot = client::call(daemon, protocol::kSnapshot);
-  if (!snapshot) return complain_about_why(snapshot.error());
+  if (!snapshot) return complain_about_source(snapshot.error());
   if (!snapshot->driver_initialised) return complain_about_source(no_driver(*snapshot));
   if (!verb.gpus.empty()) {
     if (const auto kept = keep_only(*snapshot, verb.gpus); !kept) return complain(kept.error());
@@ -58,7 +51,7 @@ int show_past(const WhyVerb& verb, const http::Endpoint& daemon) {
   const protocol::BottlenecksQuery query{
       if_given(verb.gpus), if_given(verb.since), if_given(verb.until), {}};
   const auto told = client::call(daemon, protocol::kBottlenecks, query);
-  if (!told) return complain_about_why(told.error());
+  if (!told) return complain_about_source(told.error());
   print(verb.json ? json_line(*told)
                   : bottleneck_tables(*told, Screen::of_stdout(verb.color), wall_now()));
   return 0;
@@ -68,23 +61,27 @@ int show_past(const WhyVerb& verb, const http::Endpoint& daemon) {
 
 Options add_why(Options program, WhyVerb& verb) {
   const Options why = program.verb("why", "Explain why GPUs are slow, now or in the past");
-  add_gpus(why, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses [default: all]");
+  add_gpus(why, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses").default_is("all");
   const Option since =
-      why.option("--since", verb.since, "What held them back since 2h, 7d, 02:10, 2026-01-31 12:00")
-          .type_name("TIME")
+      why.option("--since", verb.since, "Past bottlenecks since 2h, 7d, 02:10 or 2026-01-31 12:00")
+          .metavar("TIME")
           .moment();
-  why.option("--until", verb.until, "End, in the same format [default: now]")
-      .type_name("TIME")
+  why.option("--until", verb.until, "End, in the same format")
+      .metavar("TIME")
+      .default_is("now")
       .needs(since)
       .moment();
   add_showing(why, verb.socket, verb.json, verb.color);
+  why.example("gpuyard why")
+      .example("gpuyard why 0 --since 2h")
+      .example("gpuyard why --since 02:10 --until 03:00");
   return why;
 }
 
 int run(const WhyVerb& verb) {
   const auto daemon = daemon_at(
       verb.socket, "finding bottlenecks needs a daemon, and none is running on this machine");
-  if (!daemon) return complain_about_why(daemon.error());
+  if (!daemon) return complain_about_source(daemon.error());
   return verb.since.empty() ? show_now(verb, *daemon) : show_past(verb, *daemon);
 }
 

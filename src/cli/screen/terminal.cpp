@@ -59,10 +59,10 @@ void print(const Printable& text) {
 namespace {
 
 // An error may contain the text of another program, in several lines.
-Printable indented(std::string_view text) {
+Printable indented(std::string_view text, const Printable& by = "  ") {
   Printable out;
   for (const Printable& line : Printable::lines(text).split()) {
-    if (!out.empty()) out += "\n  ";
+    if (!out.empty()) out += "\n" + by;
     out += line;
   }
   return out;
@@ -70,10 +70,16 @@ Printable indented(std::string_view text) {
 
 }  // namespace
 
-int complain(const Error& error, std::string_view advice) {
+Printable lines_of(const Error& error) {
+  const Printable below = "         ";
   Printable text = formatted("gpuyard: {}\n", indented(error.message));
-  if (!advice.empty()) text += Printable::lines(advice) + "\n";
-  print_error(text);
+  if (!error.cause.empty()) text += formatted("  cause: {}\n", indented(error.cause, below));
+  if (!error.hint.empty()) text += formatted("  try:   {}\n", indented(error.hint, below));
+  return text;
+}
+
+int complain(const Error& error) {
+  print_error(lines_of(error));
   return exit_code_of(error.code);
 }
 

@@ -35,9 +35,11 @@ void print_error(const Printable& text);
 // Writes to a file of the user. Errc::unavailable: the other end is closed.
 Result<void> write_all(const UniqueFd& file, std::string_view name, const Printable& text);
 
-// Writes "gpuyard: <message>" to stderr, and the advice on lines of its own; returns the exit code
-// of the error.
-int complain(const Error&, std::string_view advice = {});
+// Returns what complain() writes.
+Printable lines_of(const Error&);
+// Writes "gpuyard: <message>" to stderr, then "  cause: <cause>" and "  try:   <command>", each if
+// there is one; returns the exit code of the error. Further commands stand below the first.
+int complain(const Error&);
 // Complains of an error, if there is one; returns the exit code.
 int exit_code_after(const Result<void>& done);
 // Writes "gpuyard: <text>" to stderr, where nothing went wrong. Lines after the first are indented,

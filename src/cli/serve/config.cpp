@@ -5,6 +5,7 @@
 
 #include "cli/options.h"
 #include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
 #include "cli/verbs.h"
 #include "daemon/config/config.h"
 #include "daemon/config/keys.h"
@@ -16,18 +17,26 @@ namespace gpuyard::cli {
 
 Options add_config(Options program, ConfigVerb& verb) {
   const Options config = program.verb("config", "Show or check the configuration");
-  config.requires_verb();
+  config.requires_verb()
+      .example("gpuyard config show")
+      .example("gpuyard config validate")
+      .example("gpuyard config init > gpuyard.toml");
   const auto action = [&](const char* name, ConfigVerb::Action what, const char* summary) {
     const Options sub = config.verb(name, summary).sets(verb.action, what);
-    sub.option("--config", verb.file, "Configuration file to use instead of the default files");
+    sub.option("--config", verb.file, "Configuration file to use instead of the default files")
+        .metavar("FILE");
     return sub;
   };
   using enum ConfigVerb::Action;
-  action("init", init, "Print a commented configuration file");
-  action("print", print, "Print the effective configuration")
-      .flag("--json", verb.json, "Print JSON");
-  action("validate", validate, "Check the configuration for errors");
-  action("path", path, "Print the configuration files in the order they are read");
+  action("init", init, "Print a commented configuration file")
+      .example("gpuyard config init > gpuyard.toml");
+  const Options shown = action("show", show, "Print the effective configuration").formerly("print");
+  add_json(shown, verb.json);
+  shown.example("gpuyard config show --config gpuyard.toml");
+  action("validate", validate, "Check the configuration for errors")
+      .example("gpuyard config validate --config gpuyard.toml");
+  action("path", path, "Print the configuration files in the order they are read")
+      .example("gpuyard config path");
   return config;
 }
 
@@ -48,11 +57,12 @@ int run(const ConfigVerb& verb) {
   if (const auto valid = daemon::check(*loaded); !valid) return complain(valid.error());
   if (verb.action == ConfigVerb::Action::validate) {
     const auto alerts = daemon::read_alerts(*loaded);
+    if (!alerts) return complain(alerts.error());
     for (const auto& sink : alerts->sinks) {
       if (!sink.trouble.empty()) return complain({Errc::invalid, sink.trouble});
     }
   }
-  if (verb.action == ConfigVerb::Action::print) {
+  if (verb.action == ConfigVerb::Action::show) {
     print(verb.json ? Printable::json(config_as_json(*loaded)) + "\n"
                     : Printable::lines(config::render(*loaded, config::Style::values)));
   }

@@ -1,4 +1,4 @@
-// gpuyard host: the daemons of other machines that are asked over https, by names of our own.
+// gpuyard host: the names of remote daemons, in hosts.toml.
 #include <cstdio>
 #include <filesystem>
 
@@ -6,9 +6,9 @@
 #include <fmt/ranges.h>
 
 #include "base/files.h"
-#include "base/text.h"
 #include "cli/control/control_daemon.h"
 #include "cli/options.h"
+#include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/verbs.h"
@@ -38,53 +38,66 @@ Result<std::string> agreed_pin(const HostVerb& verb, const std::string& url,
   if (!verb.pin.empty()) {
     if (verb.pin == shown.facts.pin) return verb.pin;
     return Error{Errc::denied,
-                 fmt::format("{} presents the pin {}, not {}: the connection may be intercepted, "
-                             "or the machine has a new key; ask its administrator",
-                             url, shown.facts.pin, verb.pin)};
+                 fmt::format("{} presents the pin {}, not {}", url, shown.facts.pin, verb.pin),
+                 "the connection may be intercepted, or the machine has a new key; ask its "
+                 "administrator"};
   }
   print_error(shown_text(url, shown));
   if (!can_be_asked()) {
-    return Error{Errc::denied,
-                 "cannot ask you to compare the pin without a terminal; pass the pin that `gpuyard "
-                 "tls show` prints there with --pin"};
+    return Error{
+        Errc::denied, "cannot ask you to compare the pin without a terminal", "",
+        fmt::format("gpuyard host add {} {} --pin {}  # if gpuyard tls show prints this pin "
+                    "on that machine",
+                    shell_word(verb.name), url, shown.facts.pin)};
   }
   if (!consents("Do the pins match?")) return Error{Errc::denied, "nothing was written"};
   return shown.facts.pin;
 }
 
-int add(const HostVerb& verb) {
-  const std::string file = hosts_file(Environment::of_process());
+// Without quotes, a name with a dot would be two tables in TOML.
+std::string entry_text(const std::string& name, const std::string& url, const std::string& pin,
+                       const std::string& token_file) {
+  const char* const quote = name.find('.') != name.npos ? "\"" : "";
+  return fmt::format("[{0}{1}{0}]\nurl = \"{2}\"\npin = \"{3}\"\n{4}", quote, name, url, pin,
+                     token_file.empty() ? "" : fmt::format("token_file = \"{}\"\n", token_file));
+}
+
+// Empty if there is no file.
+Result<std::string> hosts_text(const std::string& file) {
+  auto text = read_file(file, kMostOfHosts);
+  if (!text && text.error().code == Errc::not_found) return std::string();
+  return text;
+}
+
+int add(const HostVerb& verb, const std::string& file) {
   const auto origin = client::parse_https_url(verb.url);
   if (!origin) return complain(origin.error());
   const std::string url = http::TlsPlace{*origin}.url();
   // Also says what is wrong with the name or with the file.
   const auto known = client::address_of(verb.name, file);
   if (known) {
-    return complain(
-        {Errc::conflict,
-         fmt::format(
-             "{} already uses this name for {}; remove that entry first, or choose another name",
-             file, *known)});
+    return complain({Errc::conflict,
+                     fmt::format("{} already uses the name {} for {}", file, verb.name, *known), "",
+                     fmt::format("gpuyard host remove {}", verb.name)});
   }
   if (known.error().code != Errc::not_found) return complain(known.error());
+  std::string token_file;
+  if (!verb.token_file.empty()) token_file = std::filesystem::absolute(verb.token_file);
+  if (token_file.find_first_of("\"\\\n") != token_file.npos) {
+    return complain({Errc::invalid,
+                     "--token-file: the path must not contain quotes, backslashes or line breaks"});
+  }
   const auto shown = http::look_at(*origin, kPinDeadline);
   if (!shown) return complain(shown.error());
   const auto pin = agreed_pin(verb, url, *shown);
   if (!pin) return complain(pin.error());
-  const auto old = read_file(file, kMostOfHosts);
-  if (!old && old.error().code != Errc::not_found) return complain(old.error());
-  std::string text = old ? *old : "";
-  if (!text.empty() && !text.ends_with('\n')) text += '\n';
-  text += fmt::format("{}[{}]\nurl = \"{}\"\npin = \"{}\"\n", text.empty() ? "" : "\n", verb.name,
-                      url, *pin);
-  if (!verb.token_file.empty()) {
-    const std::string path = std::filesystem::absolute(verb.token_file);
-    if (path.find_first_of("\"\\\n") != path.npos) {
-      return complain(
-          {Errc::invalid,
-           "--token-file: the path must not contain quotes, backslashes or line breaks"});
-    }
-    text += fmt::format("token_file = \"{}\"\n", path);
+  const auto old = hosts_text(file);
+  if (!old) return complain(old.error());
+  std::string text = *old;
+  if (!text.empty()) text += text.ends_with('\n') ? "\n" : "\n\n";
+  text += entry_text(verb.name, url, *pin, token_file);
+  if (auto good = client::check_hosts(text, file); !good) {
+    return complain(Error(good.error()).in("nothing was written"));
   }
   if (auto made = make_directories(parent_directory(file), 0700); !made) {
     return complain(made.error());
@@ -94,23 +107,75 @@ int add(const HostVerb& verb) {
   return 0;
 }
 
+int remove_host(const HostVerb& verb, const std::string& file) {
+  const auto old = hosts_text(file);
+  if (!old) return complain(old.error());
+  const auto left = client::without_host(*old, verb.name, file);
+  if (!left) {
+    Error error = left.error();
+    if (error.code == Errc::not_found) error.hint = "gpuyard host list";
+    return complain(error);
+  }
+  if (auto done = replace_file(file, *left, 0600); !done) return complain(done.error());
+  print(formatted("{} removed from {}\n", verb.name, file));
+  return 0;
+}
+
+int list_hosts(const std::string& file) {
+  const auto hosts = client::hosts_named_in(file);
+  if (!hosts && hosts.error().code != Errc::not_found) return complain(hosts.error());
+  if (!hosts || hosts->empty()) {
+    print(formatted("No hosts in {}. Add one with `gpuyard host add NAME https://HOST`.\n", file));
+    return 0;
+  }
+  FittedTable table{{{"NAME"}, {"URL"}}};
+  for (const auto& [name, url] : *hosts) table.add({{name}, {url}});
+  print(table.text(Screen::of_stdout()));
+  return 0;
+}
+
 }  // namespace
 
 Options add_named_host(Options program, HostVerb& verb) {
   const Options host = program.verb("host", "Name remote daemons").requires_verb();
-  const Options add = host.verb("add", "Add a remote daemon over HTTPS after checking its pin");
-  add.option("name", verb.name, "Name for -H").type_name("NAME").required();
-  add.option("url", verb.url, "https://HOST[:PORT] [default port: 9411]")
-      .type_name("URL")
+  host.explain(
+          "A name, used as -H NAME, stands for the URL of a daemon, its pin and its token. The "
+          "names are in hosts.toml, which also takes ssh:// URLs.")
+      .example("gpuyard host add dgx1 https://dgx1.example.org")
+      .example("gpuyard host list")
+      .example("gpuyard host remove dgx1");
+  const auto action = [&](HostVerb::Action what, const char* name, const char* summary) {
+    return host.verb(name, summary).sets(verb.action, what);
+  };
+  action(HostVerb::Action::list, "list", "List the named daemons").example("gpuyard host list");
+  const Options add =
+      action(HostVerb::Action::add, "add", "Add a remote daemon over HTTPS after checking its pin");
+  add.option("name", verb.name, "Name for -H").metavar("NAME").required();
+  add.option("url", verb.url, "https://HOST[:PORT]; the default port is 9411")
+      .metavar("URL")
       .required();
-  add.option("--pin", verb.pin, "Accept only this pin, without asking").type_name("PIN");
+  add.option("--pin", verb.pin, "Accept only this pin, without asking").metavar("TEXT");
   add.option("--token-file", verb.token_file, "File containing the token for this daemon")
-      .type_name("FILE");
+      .metavar("FILE");
+  add.example("gpuyard host add dgx1 https://dgx1.example.org --token-file dgx1.token");
+  const Options remove =
+      action(HostVerb::Action::remove, "remove", "Remove a daemon from hosts.toml");
+  remove.option("name", verb.name, "Name of the daemon").metavar("NAME").required();
+  remove.example("gpuyard host remove dgx1");
   return host;
 }
 
 int run(const HostVerb& verb) {
-  return add(verb);
+  const std::string file = hosts_file(Environment::of_process());
+  switch (verb.action) {
+    case HostVerb::Action::list:
+      return list_hosts(file);
+    case HostVerb::Action::add:
+      return add(verb, file);
+    case HostVerb::Action::remove:
+      return remove_host(verb, file);
+  }
+  return exit_code_of(Errc::internal);
 }
 
 }  // namespace gpuyard::cli

@@ -119,47 +119,77 @@ void greet(const Snapshot& snapshot, const std::vector<std::string>& places) {
 
 }  // namespace
 
-Options add_serve(Options program, ServeVerb& verb) {
-  const Options serve = program.verb("serve", "Run the daemon in the foreground");
-  serve.option("--config", verb.config_file,
-               "Configuration file to read instead of the default files");
-  serve.option(
-      "--listen", verb.listen,
-      "TCP address to listen on; repeatable, port 0 picks a free port [default: 127.0.0.1:9410]");
-  serve.option("--socket", verb.socket, "Unix socket to listen on");
-  serve.option("--state", verb.state, "Directory for persistent state");
-  const Option nvml =
-      serve.option("--nvml", verb.nvml, "Path of libnvidia-ml.so.1 [default: found by the loader]");
-  serve.option("--metrics-prefix", verb.metrics_prefix,
-               "Prefix of all metric names [default: gpuyard]");
-  serve.option("--metrics-dialect", verb.metrics_dialect,
-               "Naming of metrics: gpuyard, dcgm-4.8 or both [default: gpuyard]");
-  serve.option("--log-level", verb.log_level,
-               "Log level: debug, info, warning or error [default: info]");
-  const Option simulate = add_simulate(serve, verb.simulate).excludes(nvml);
-  const Option model = add_model(serve, verb.model).needs(simulate);
-  const Option load = serve
-                          .option("--load", verb.load,
-                                  "What each simulated GPU does: idle, mixed, "
-                                  "training:0.9:40G; without it a demo from four GPUs on")
-                          .type_name("WORKLOAD")
-                          .needs(simulate);
-  const Option speed =
-      serve.option("--speed", verb.speed, "Simulated seconds in a real one, of the simulated GPUs")
+namespace {
+
+void add_daemon(Options daemon, ServeVerb& verb) {
+  daemon
+      .option("--config", verb.config_file,
+              "Configuration file to read instead of the default files")
+      .metavar("FILE");
+  daemon.option("--state", verb.state, "Directory for persistent state").metavar("DIR");
+  daemon.option("--socket", verb.socket, "Unix socket to listen on").metavar("PATH");
+  daemon
+      .option("--listen", verb.listen,
+              "TCP address to listen on; repeatable, port 0 picks a free port")
+      .metavar("ADDRESS:PORT")
+      .default_is("127.0.0.1:9410");
+  daemon.option("--log-level", verb.log_level, "Log level: debug, info, warning or error")
+      .metavar("LEVEL")
+      .default_is("info");
+  daemon.flag("--greet", verb.greet, "Print the GPUs and URLs after startup");
+}
+
+void add_served_gpus(Options gpus, ServeVerb& verb) {
+  const Option nvml = gpus.option("--nvml", verb.nvml, "Path of libnvidia-ml.so.1")
+                          .metavar("PATH")
+                          .default_is("found by the loader");
+  const Option simulate = add_simulate(gpus, verb.simulate).excludes(nvml);
+  const Option model = add_model(gpus, verb.model).needs(simulate);
+  const Option load =
+      gpus.option("--load", verb.load,
+                  "Workload of each simulated GPU, e.g. idle, mixed or training:0.9:40G")
+          .metavar("KIND[:LOAD[:VRAM]]")
+          .default_is("a demo from four GPUs on")
           .needs(simulate);
-  serve.option("--scenario", verb.scenario, "Scenario file for the simulated GPUs")
-      .type_name("FILE")
+  const Option speed = gpus.option("--speed", verb.speed, "Simulated seconds per real second")
+                           .metavar("FACTOR")
+                           .default_is("1")
+                           .needs(simulate);
+  gpus.option("--scenario", verb.scenario, "Scenario file for the simulated GPUs")
+      .metavar("FILE")
       .needs(simulate)
       .excludes(model)
       .excludes(load)
       .excludes(speed);
-  const Option replay = serve.option("--replay", verb.replay, "Serve a recording instead of GPUs")
-                            .type_name("FILE")
+  const Option replay = gpus.option("--replay", verb.replay, "Serve a recording instead of GPUs")
+                            .metavar("FILE")
                             .excludes(nvml)
                             .excludes(simulate);
-  add_position(serve, "--replay-from", verb.replay_from, "--replay-speed", verb.replay_speed,
+  add_position(gpus, "--replay-from", verb.replay_from, "--replay-speed", verb.replay_speed,
                replay);
-  serve.flag("--greet", verb.greet, "Print the GPUs and URLs after startup");
+}
+
+}  // namespace
+
+Options add_serve(Options program, ServeVerb& verb) {
+  const Options serve = program.verb("serve", "Run the daemon in the foreground");
+  serve
+      .explain(
+          "Options override the configuration files; gpuyard config path lists these, gpuyard "
+          "config init prints one with all keys.")
+      .example("gpuyard serve --simulate 8")
+      .example("gpuyard serve --replay night.rec --replay-speed 60");
+  add_daemon(serve.heading("Daemon"), verb);
+  const Options metrics = serve.heading("Metrics");
+  metrics.option("--metrics-prefix", verb.metrics_prefix, "Prefix of all metric names")
+      .metavar("WORD")
+      .default_is("gpuyard");
+  metrics
+      .option("--metrics-dialect", verb.metrics_dialect,
+              "Naming of metrics: gpuyard, dcgm-4.8 or both")
+      .metavar("NAME")
+      .default_is("gpuyard");
+  add_served_gpus(serve.heading("GPUs (real, simulated or recorded)"), verb);
   return serve;
 }
 
@@ -200,8 +230,7 @@ namespace {
 // There is no option that names another socket: a key that may only run this leads to the daemon
 // and nowhere else. The kernel tells the daemon who connects, which is whom ssh has let in.
 Result<http::Endpoint> socket_to_dial(const DialStdioVerb& verb) {
-  auto daemon =
-      daemon_at("", "no daemon is running on this machine; start one with `gpuyard serve`");
+  auto daemon = daemon_at("", "no daemon is running on this machine");
   if (!daemon) return daemon;
   if (daemon->kind != http::Endpoint::Kind::unix_socket) {
     return Error{Errc::invalid, fmt::format("GPUYARD_SOCKET is {} on this machine; the daemon can "
@@ -221,6 +250,9 @@ Options add_dial_stdio(Options program, DialStdioVerb& verb) {
       program.verb("dial-stdio", "Relay stdin and stdout to the daemon; run by ssh for -H");
   dial.flag("--lease-only", verb.lease_only,
             "Connect to the socket that allows nothing beyond leasing");
+  dial.explain("The bytes on stdin are HTTP requests to the daemon, those on stdout its responses.")
+      .example("gpuyard dial-stdio")
+      .example("gpuyard dial-stdio --lease-only");
   return dial;
 }
 

@@ -7,8 +7,6 @@
 #include <fmt/ranges.h>
 
 #include "base/files.h"
-#include "base/json_writer.h"
-#include "base/text.h"
 #include "cli/read/answers.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
@@ -38,7 +36,9 @@ std::vector<std::string> names_of(const TlsVerb& verb) {
 int show(const TlsVerb& verb, const config::Config& config) {
   const auto pem = read_file(config.certificate_file(), kMostOfPem);
   if (!pem) {
-    return complain(pem.error(), "  Create a certificate with `gpuyard tls init`.");
+    Error error = pem.error();
+    if (error.code == Errc::not_found) error.hint = "gpuyard tls init";
+    return complain(error);
   }
   const auto facts = http::facts_in(*pem);
   if (!facts) return complain(Error(facts.error()).in(config.certificate_file()));
@@ -107,18 +107,25 @@ Result<void> become_owner_of(const std::string& directory) {
 Options add_tls(Options program, TlsVerb& verb) {
   const Options tls =
       program.verb("tls", "Create or show the TLS certificate for remote clients").requires_verb();
+  tls.example("sudo gpuyard tls init").example("gpuyard tls show");
   const auto action = [&](TlsVerb::Action what, const char* name, const char* summary) {
     const Options sub = tls.verb(name, summary).sets(verb.action, what);
     sub.option("--config", verb.config_file,
-               "Configuration file to read instead of the default files");
-    sub.option("--state", verb.state, "State directory, if the daemon runs with --state");
-    sub.flag("--json", verb.json, "Print JSON");
+               "Configuration file to read instead of the default files")
+        .metavar("FILE");
+    sub.option("--state", verb.state, "State directory, if the daemon runs with --state")
+        .metavar("DIR");
+    add_json(sub, verb.json);
     return sub;
   };
-  action(TlsVerb::Action::init, "init", "Create a certificate, or renew it with the same key")
-      .option("--name", verb.hosts, "Host names and addresses that clients use for this machine")
-      .type_name("NAME,...");
-  action(TlsVerb::Action::show, "show", "Show the names, expiry and pin of the certificate");
+  const Options init =
+      action(TlsVerb::Action::init, "init", "Create a certificate, or renew it with the same key");
+  init.option("--name", verb.hosts, "Host names and addresses that clients use for this machine")
+      .metavar("NAME,...");
+  init.example("sudo gpuyard tls init")
+      .example("sudo gpuyard tls init --name gpu1.example.org,10.0.0.7");
+  action(TlsVerb::Action::show, "show", "Show the names, expiry and pin of the certificate")
+      .example("gpuyard tls show");
   return tls;
 }
 

@@ -137,7 +137,7 @@ Result<JobUse> ask_all(const SlurmVerb& verb, const std::string& job) {
     sum.add(heard.answer);
     if (!heard.problem) continue;
     sum.whole = false;
-    say(fmt::format("job {}: {}: {}", job, heard.host.name, heard.problem->message));
+    say(fmt::format("job {}: {}: {}", job, heard.host.name, heard.problem->text()));
   }
   return sum;
 }
@@ -197,12 +197,12 @@ int comment(const SlurmVerb& verb) {
   }
   const auto use = ask_all(verb, job);
   if (!use) {
-    say(fmt::format("job {}: {}", job, use.error().message));
+    say(fmt::format("job {}: {}", job, use.error().text()));
     return 0;
   }
   if (use->gpus == 0) return 0;
   if (const auto written = write_comment(*use); !written) {
-    say(fmt::format("job {}: {}; it used {}", job, written.error().message, text_of(*use)));
+    say(fmt::format("job {}: {}; it used {}", job, written.error().text(), text_of(*use)));
   }
   return 0;
 }

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/files.h"
+#include "base/places.h"
 #include "base/spawn.h"
 #include "base/text.h"
 #include "cli/screen/terminal.h"
@@ -86,7 +87,7 @@ std::vector<std::string> trusted_usual_folders() {
 }
 
 void complete_path() {
-  std::vector<std::string> folders = program_folders();
+  std::vector<std::string> folders = absolute_folders(environment_variable("PATH"));
   for (std::string& usual : trusted_usual_folders()) folders.push_back(std::move(usual));
   ::setenv("PATH", fmt::format("{}", fmt::join(folders, ":")).c_str(), 1);
 }
@@ -98,7 +99,7 @@ Result<std::string> ask_slurm(const std::vector<std::string>& words, Duration pa
       patience);
   if (!text) {
     // The last line is the one that says it; those before are of a log.
-    const std::string& all = text.error().message;
+    const std::string all = text.error().text();
     const std::size_t line = all.rfind('\n');
     return Error{text.error().code,
                  fmt::format("{}: {}", name,

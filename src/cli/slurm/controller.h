@@ -24,8 +24,8 @@ inline constexpr std::array<std::string_view, 8> kUsualFolders = {
 // run as root.
 std::vector<std::string> trusted_usual_folders();
 
-// Adds the usual folders of Slurm's commands to PATH, because Slurm gives its hooks none. Leaves
-// out the working directory and each folder that another user could change.
+// Adds the trusted usual folders of Slurm's commands to PATH, because Slurm gives its hooks none.
+// Leaves out the working directory.
 void complete_path();
 
 // Runs one of Slurm's commands; returns what it printed, without what it remarked under its own

@@ -129,7 +129,7 @@ Result<std::vector<std::int64_t>> Hook::minors(Duration patience, Age age) {
 Result<protocol::SlurmBegun> Hook::tell_begin(const std::string& job, const JobNote& note,
                                               Duration patience) {
   const auto minors = this->minors(patience, Age::any);
-  if (!minors) return Error{Errc::unavailable, minors.error().message};
+  if (!minors) return Error{Errc::unavailable, minors.error().text()};
   protocol::JobWish wish{note.uid, {}, note.note};
   for (const std::uint32_t place : note.places) {
     if (!minors->empty() && place >= minors->size()) {
@@ -150,14 +150,14 @@ std::optional<std::string> Hook::review(const protocol::SlurmNode& node, bool an
   constexpr Duration kPatient = seconds(2);
   const auto minors = this->minors(kPatient, Age::young);
   const std::string reason = reason_for(node, minors ? *minors : std::vector<std::int64_t>());
-  const std::string trouble = minors ? "" : minors.error().message;
+  const std::string trouble = minors ? "" : minors.error().text();
   const auto wrong = [](const std::string& what) {
     return what.empty() ? std::nullopt : std::optional(what);
   };
   Told told = spool_.told().value_or(Told{});
   if (told.reason == reason && !anew) return wrong(trouble);
   const auto now = ask_node(node_);
-  if (!now) return now.error().message;
+  if (!now) return now.error().text();
   const Step step = step_for(*now, reason, told.refused);
   // A controller may do it after we have given up waiting: until it has answered, Slurm is asked
   // anew each time.
@@ -166,7 +166,7 @@ std::optional<std::string> Hook::review(const protocol::SlurmNode& node, bool an
   Result<void> done;
   if (step == Step::drain) done = drain(node_, reason);
   if (step == Step::resume) done = resume(node_);
-  if (!done) return done.error().message;
+  if (!done) return done.error().text();
   told.trouble = trouble;
   told.reason = is_ours(*now, step) ? reason : "";
   told.refused = told.refused && step == Step::nothing && !reason.empty();
@@ -208,7 +208,7 @@ std::optional<std::string> Hook::deliver() {
     const auto note = spool_.begin_of(job);
     const auto heard = tell_begin(job, note.value_or(JobNote{}), kPatient);
     if (!heard && heard.error().code == Errc::conflict) {
-      wrong = fmt::format("job {} not recorded: {}", job, heard.error().message);
+      wrong = fmt::format("job {} not recorded: {}", job, heard.error().text());
     }
     if (!heard && is_to_be_told_again(heard.error())) continue;
     // Its epilog may have run meanwhile, and have found no lease.
@@ -333,14 +333,14 @@ int health(const SlurmVerb& verb) {
   const auto before = hook.spool().told();
   const auto node = hook.ask(protocol::kCheckSlurm);
   if (!node) {
-    report("node not checked: " + node.error().message);
+    report("node not checked: " + node.error().text());
     return 0;
   }
   const auto undelivered = hook.deliver();
   auto trouble = hook.review(*node, !before || !before->trouble.empty() || before->refused);
   hook.end_forgotten(*node);
   if (!trouble) trouble = undelivered;
-  if (!lock) trouble = lock.error().message;
+  if (!lock) trouble = lock.error().text();
   if (trouble) {
     hook.tell_trouble(*trouble);
   } else if (!node->trouble.empty() || (before && !before->trouble.empty())) {
@@ -352,14 +352,14 @@ int health(const SlurmVerb& verb) {
   return 0;
 }
 
-int begin(const SlurmVerb& verb) {
+int prolog(const SlurmVerb& verb) {
   constexpr Duration kShort = milliseconds(150);
   const auto job = job_of_hook();
   if (!job || variable("SLURM_JOB_GPUS").empty()) return 0;
   Hook hook(verb);
   const auto note = note_of_job();
   if (!note) {
-    hook.tell_trouble(fmt::format("job {} not recorded: {}", *job, note.error().message));
+    hook.tell_trouble(fmt::format("job {} not recorded: {}", *job, note.error().text()));
     return 0;
   }
   // A stored end is that of the job's previous run. It is reported first: the daemon would
@@ -372,8 +372,7 @@ int begin(const SlurmVerb& verb) {
                      Errc::unavailable, "the end of the job's previous run is not reported yet"});
   if (!begun && is_to_be_told_again(begun.error())) {
     hook.spool().note_begin(*job, *note);
-    const std::string text =
-        fmt::format("job {} not recorded yet: {}", *job, begun.error().message);
+    const std::string text = fmt::format("job {} not recorded yet: {}", *job, begun.error().text());
     if (begun.error().code == Errc::conflict) {
       hook.tell_trouble(text);
     } else {
@@ -385,7 +384,7 @@ int begin(const SlurmVerb& verb) {
     hook.tell_trouble(begun
                           ? fmt::format("job {} has /dev/nvidia{}, but the driver has no such GPU",
                                         *job, begun->unknown.front())
-                          : fmt::format("job {} not recorded: {}", *job, begun.error().message));
+                          : fmt::format("job {} not recorded: {}", *job, begun.error().text()));
   }
   const protocol::SlurmGpu* const sick = begun ? bar_to(*begun) : nullptr;
   if (sick == nullptr) return 0;
@@ -398,7 +397,7 @@ int begin(const SlurmVerb& verb) {
 }
 
 // An epilog may not be told of its job's GPUs, as when the controller was away: each job is ended.
-int end(const SlurmVerb& verb) {
+int epilog(const SlurmVerb& verb) {
   const auto job = job_of_hook();
   if (!job) return 0;
   Hook hook(verb);
@@ -406,9 +405,9 @@ int end(const SlurmVerb& verb) {
   const auto over = hook.ask(protocol::kEndJob, {*job});
   if (!over && client::passes(over.error())) {
     hook.spool().note_end(*job);
-    report(fmt::format("end of job {} not delivered yet: {}", *job, over.error().message));
+    report(fmt::format("end of job {} not delivered yet: {}", *job, over.error().text()));
   } else if (!over && over.error().code != Errc::not_found) {
-    hook.tell_trouble(fmt::format("job {} not ended: {}", *job, over.error().message));
+    hook.tell_trouble(fmt::format("job {} not ended: {}", *job, over.error().text()));
   } else if (over && !wait_until_gone(hook, *job).empty()) {
     review_at_once(hook);
   }

@@ -7,10 +7,10 @@
 
 namespace gpuyard::cli::slurm {
 
-// Each returns the exit code for Slurm: 1 only from begin(), when a GPU of the job is sick.
+// Each returns the exit code for Slurm: 1 only from prolog(), when a GPU of the job is sick.
 int health(const SlurmVerb&);
-int begin(const SlurmVerb&);
-int end(const SlurmVerb&);
+int prolog(const SlurmVerb&);
+int epilog(const SlurmVerb&);
 
 // The hook of the controller, after a job: tells the accounting what the job used.
 int comment(const SlurmVerb&);

@@ -29,10 +29,14 @@ struct Script {
   std::string_view verb;
   std::string_view key;  // of slurm.conf
   bool needed = true;
+  // The verb in the script that is written. An older gpuyard, which a downgrade or a shared folder
+  // may bring, refuses a newer verb, and Slurm drains a node whose prolog fails.
+  std::string_view written = verb;
 };
 constexpr std::array kScripts = {
-    Script{"health", "health", "HealthCheckProgram"}, Script{"prolog", "begin", "Prolog"},
-    Script{"epilog", "end", "Epilog"},
+    Script{"health", "health", "HealthCheckProgram"},
+    Script{"prolog", "prolog", "Prolog", true, "begin"},
+    Script{"epilog", "epilog", "Epilog", true, "end"},
     Script{"epilog-slurmctld", "epilog-ctld", "EpilogSlurmctld", false}};
 
 constexpr std::array kSlurmPrograms = {"scontrol", "sinfo",    "squeue",
@@ -114,7 +118,7 @@ std::string text_of(const Script& script, const std::string& program, const std:
       "export PATH\n"
       "[ -x {0} ] || exit 0\n"
       "exec {0} slurm {2}\n",
-      shell_word(program), shell_word(path), script.verb);
+      shell_word(program), shell_word(path), script.written);
 }
 
 Result<void> check_place(const std::string& directory) {
@@ -194,6 +198,21 @@ std::vector<std::string> words_of_line(std::string_view line) {
   return words;
 }
 
+bool is_verb_of(const Script& script, std::string_view word) {
+  return word == script.verb || word == script.written;
+}
+
+// Also finds the call in a word that is another shell's line, as in sh -c 'gpuyard slurm prolog'.
+bool calls(std::string_view line, const Script& script) {
+  constexpr std::string_view kCall = "slurm ";
+  for (auto at = line.find(kCall); at != line.npos; at = line.find(kCall, at + 1)) {
+    const std::string_view after = line.substr(at + kCall.size());
+    const auto end = after.find_first_not_of("abcdefghijklmnopqrstuvwxyz-");
+    if (is_verb_of(script, after.substr(0, end))) return true;
+  }
+  return false;
+}
+
 // Returns whether the hook is one of ours, or a site's own that calls gpuyard or a script of ours.
 // Errors: the called script does not exist, or another user could change what the hook runs.
 Result<bool> runs_ours(const std::string& file, const Script& script, bool follows = true) {
@@ -205,12 +224,12 @@ Result<bool> runs_ours(const std::string& file, const Script& script, bool follo
   auto trusted = check_trusted_by_root(file);
   for (const std::string& line : split(*text, '\n')) {
     if (trimmed(line).starts_with('#')) continue;
-    ours = ours || line.find(fmt::format("slurm {}", script.verb)) != line.npos;
+    ours = ours || calls(line, script);
     const auto words = words_of_line(line);
     for (std::size_t i = 0; i < words.size() && trusted; ++i) {
       const std::string& word = words[i];
       if (!word.starts_with('/')) continue;
-      if (i + 2 < words.size() && words[i + 1] == "slurm" && words[i + 2] == script.verb) {
+      if (i + 2 < words.size() && words[i + 1] == "slurm" && is_verb_of(script, words[i + 2])) {
         trusted = check_trusted_by_root(word, kRuns);
       } else if (follows && word.ends_with(fmt::format("/{}", script.name))) {
         const auto called = runs_ours(word, script, false);
@@ -237,7 +256,7 @@ Checked check(std::string_view config, const Script& script, const std::string& 
       const auto ours = runs_ours(file, script);
       if (ours && !*ours) continue;
       checked.line = fmt::format("{}={}", script.key, value);
-      if (!ours) checked.problem = ours.error().message;
+      if (!ours) checked.problem = ours.error().text();
       return checked;
     }
   }

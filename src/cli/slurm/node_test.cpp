@@ -1,6 +1,9 @@
 #include "cli/slurm/node.h"
 
+#include <cstdlib>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -110,6 +113,19 @@ TEST(SlurmNode, NobodyElsesDrainIsChangedOrUndone) {
   EXPECT_TRUE(is_ours({"idle", "none"}, Step::drain));
   EXPECT_TRUE(is_ours({"idle+drain", kReason}, Step::nothing));
   EXPECT_FALSE(is_ours({"idle+drain", "new fan"}, Step::nothing));
+}
+
+TEST(SlurmController, WithoutAPathOnlyTrustedFoldersAreUsed) {
+  const std::string before = std::getenv("PATH");
+  for (const char* const path : {"", ".", "bin:"}) {
+    ::setenv("PATH", path, 1);
+    complete_path();
+    EXPECT_EQ(std::getenv("PATH"), fmt::format("{}", fmt::join(trusted_usual_folders(), ":")));
+  }
+  ::setenv("PATH", "/slurm/bin:.", 1);
+  complete_path();
+  EXPECT_THAT(std::getenv("PATH"), testing::StartsWith("/slurm/bin:/"));
+  ::setenv("PATH", before.c_str(), 1);
 }
 
 TEST(SlurmController, ReadsALineOfSinfo) {

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/json_writer.h"
-#include "base/text.h"
 #include "cli/lease/lease_text.h"
 #include "cli/read/reading.h"
 #include "cli/screen/fitted_table.h"
@@ -19,25 +17,27 @@ namespace {
 using Action = SlurmVerb::Action;
 
 Printable text_of(const protocol::SlurmNode& node, const Screen& screen) {
-  FittedTable gpus{{{"GPU", true}, {"device"}, {"state"}, {"why", false, 1}}};
+  FittedTable gpus{{{"GPU", true}, {"DEVICE"}, {"STATE"}, {"REASON", false, 1}}};
   for (const protocol::SlurmGpu& gpu : node.gpus) {
     gpus.add({{std::to_string(gpu.index)},
               {gpu.minor ? fmt::format("/dev/nvidia{}", *gpu.minor) : "-"},
-              gpu.rule ? Cell{"quarantined", Tone::bad} : Cell{"ok", Tone::good},
-              {gpu.rule ? printable(gpu.why) : ""}});
+              gpu.rule      ? Cell{"quarantined", Tone::bad}
+              : gpu.unknown ? Cell{"unknown", Tone::warning}
+                            : Cell{"ok", Tone::good},
+              {gpu.rule ? gpu.why : gpu.unknown.value_or("")}});
   }
-  FittedTable jobs{{{"job"}, {"user"}, {"GPUs"}, {"state"}, {"left over", false, 1}}};
+  FittedTable jobs{{{"JOB"}, {"USER"}, {"GPUS"}, {"STATE"}, {"LEFT OVER", false, 1}}};
   for (const protocol::SlurmJob& job : node.jobs) {
     jobs.add({{job.job},
-              {printable(job.user.value_or(std::to_string(job.uid)))},
+              {job.user.value_or(std::to_string(job.uid))},
               {fmt::format("{}", fmt::join(job.gpus, ","))},
               {std::string(enum_name(job.state))},
-              {printable(job.left)}});
+              {job.left}});
   }
-  Printable text = gpus.text(screen);
-  if (!node.jobs.empty()) text += "\n" + jobs.text(screen);
-  text += node.observes ? Printable("\nSlurm allocates the GPUs; gpuyard only observes.\n")
-                        : "\ngpuyard allocates the GPUs; no Slurm hook has run yet.\n";
+  Printable text = node.gpus.empty() ? "" : gpus.text(screen) + "\n";
+  if (!node.jobs.empty()) text += jobs.text(screen) + "\n";
+  text += node.observes ? Printable("Slurm allocates the GPUs; gpuyard only observes.\n")
+                        : "gpuyard leases the GPUs; Slurm does not allocate them.\n";
   if (node.driver_error) text += formatted("No driver: {}\n", *node.driver_error);
   if (!node.trouble.empty()) text += formatted("Hook error: {}\n", node.trouble);
   return text;
@@ -45,19 +45,19 @@ Printable text_of(const protocol::SlurmNode& node, const Screen& screen) {
 
 int show_status(const SlurmVerb& verb) {
   const auto daemon = lease_daemon(verb.socket);
-  if (!daemon) return complain_about_daemon(daemon.error());
-  const auto node = client::call(*daemon, protocol::kSlurm);
-  if (!node) return complain_about_daemon(node.error());
+  if (!daemon) return complain_about_source(daemon.error());
+  const auto node = client::insist(*daemon, protocol::kSlurm);
+  if (!node) return complain_about_source(node.error());
   print(verb.json ? json_line(*node) : text_of(*node, Screen::of_stdout()));
   return 0;
 }
 
 int forget(const SlurmVerb& verb) {
   const auto daemon = lease_daemon(verb.socket);
-  if (!daemon) return complain_about_daemon(daemon.error());
-  const auto node = client::call(*daemon, protocol::kForgetSlurm);
-  if (!node) return complain_about_daemon(node.error());
-  print("gpuyard leases the GPUs of this machine, until a hook of Slurm runs.\n");
+  if (!daemon) return complain_about_source(daemon.error());
+  const auto node = client::insist(*daemon, protocol::kForgetSlurm);
+  if (!node) return complain_about_source(node.error());
+  print("gpuyard leases the GPUs of this machine until a Slurm hook runs.\n");
   return 0;
 }
 
@@ -65,34 +65,55 @@ int forget(const SlurmVerb& verb) {
 
 Options add_slurm(Options program, SlurmVerb& verb) {
   const Options slurm = program.verb("slurm", "Run and check the Slurm hooks");
-  slurm.requires_verb();
+  slurm.requires_verb()
+      .explain(
+          "Slurm runs health, prolog, epilog and epilog-ctld as its hooks; install writes the "
+          "scripts for them.")
+      .example("gpuyard slurm install --into /etc/gpuyard/slurm", "Write the hook scripts")
+      .example("gpuyard slurm status");
   const auto action = [&](Action what, const char* name, const char* help) {
     return slurm.verb(name, help).sets(verb.action, what);
   };
   const auto hook = [&](Action what, const char* name, const char* help) {
     const Options sub = action(what, name, help);
     add_socket(sub, verb.socket);
-    sub.option("--spool", verb.spool,
-               "Directory for state shared between hooks [default: /run/gpuyard-slurm]")
-        .type_name("DIRECTORY");
+    sub.option("--spool", verb.spool, "Directory for state shared between hooks")
+        .metavar("DIR")
+        .default_is("/run/gpuyard-slurm");
+    return sub;
   };
   const Options status = action(Action::status, "status", "Show quarantined GPUs and running jobs");
   add_socket(status, verb.socket);
-  status.flag("--json", verb.json, "Print JSON");
-  hook(Action::health, "health",
-       "Drain or resume the node by the health of its GPUs (HealthCheckProgram)");
-  hook(Action::begin, "begin", "Record that a job has started on its GPUs (Prolog)");
-  hook(Action::end, "end", "Record that a job has ended (Epilog)");
-  action(Action::epilog_ctld, "epilog-ctld",
-         "Write a job's GPU usage to its AdminComment (EpilogSlurmctld)")
-      .option("--url", verb.url,
-              "URL of a node's daemon, with {} for the node name, e.g. https://{}:9411")
-      .type_name("URL");
-  action(Action::install, "install", "Check slurm.conf, and write the hook scripts")
-      .option("--into", verb.into, "Directory to write the hooks to [default: write nothing]")
-      .type_name("DIRECTORY");
-  add_socket(action(Action::forget, "forget", "Lease the GPUs again, once Slurm no longer does"),
-             verb.socket);
+  add_json(status, verb.json);
+  status.example("gpuyard slurm status --json");
+  hook(Action::health, "health", "Drain or resume the node by GPU health (HealthCheckProgram)")
+      .example("gpuyard slurm health");
+  hook(Action::prolog, "prolog", "Record that a job has started on its GPUs (Prolog)")
+      .formerly("begin")
+      .exit_codes("Exit codes: 1 a GPU of the job is quarantined")
+      .example("gpuyard slurm prolog");
+  hook(Action::epilog, "epilog", "Record that a job has ended (Epilog)")
+      .formerly("end")
+      .example("gpuyard slurm epilog");
+  const Options controller =
+      action(Action::epilog_ctld, "epilog-ctld",
+             "Write a job's GPU usage to its AdminComment (EpilogSlurmctld)");
+  controller.option("--url", verb.url, "URL of a node's daemon, with {} for the node name")
+      .metavar("URL")
+      .default_is("the node's name, as for -H");
+  controller.example("gpuyard slurm epilog-ctld --url https://{}:9411");
+  const Options install =
+      action(Action::install, "install", "Check slurm.conf, and write the hook scripts");
+  install.option("--into", verb.into, "Directory to write the hooks to")
+      .metavar("DIR")
+      .default_is("write nothing");
+  install.example("gpuyard slurm install", "Check the lines of slurm.conf")
+      .example("gpuyard slurm install --into /etc/gpuyard/slurm")
+      .exit_codes("Exit codes: 1 a line of slurm.conf is missing");
+  const Options forget =
+      action(Action::forget, "forget", "Lease the GPUs again, once Slurm no longer does");
+  add_socket(forget, verb.socket);
+  forget.example("gpuyard slurm forget");
   return slurm;
 }
 
@@ -103,10 +124,10 @@ int run(const SlurmVerb& verb) {
       return show_status(verb);
     case Action::health:
       return slurm::health(verb);
-    case Action::begin:
-      return slurm::begin(verb);
-    case Action::end:
-      return slurm::end(verb);
+    case Action::prolog:
+      return slurm::prolog(verb);
+    case Action::epilog:
+      return slurm::epilog(verb);
     case Action::epilog_ctld:
       return slurm::comment(verb);
     case Action::install:

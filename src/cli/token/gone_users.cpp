@@ -22,7 +22,7 @@ std::vector<std::string> about_gone_users(const protocol::Tokens& tokens) {
     all.push_back(
         fmt::format("No user of this machine has UID {0}, but {1} good token{2}: a new user with "
                     "this UID would "
-                    "have {3}. `gpuyard token revoke --all-of {0}` revokes {3}.",
+                    "have {3}. `gpuyard token revoke --user {0}` revokes {3}.",
                     uid, count, count == 1 ? " has" : "s have", count == 1 ? "it" : "them"));
   }
   return all;

@@ -22,7 +22,7 @@ TEST(GoneUsers, EachIsNamedOnceWithTheCommand) {
       1, {token(1000, std::nullopt), token(1234, true), token(1234, true), token(1235, true)}};
   EXPECT_THAT(about_gone_users(tokens),
               ElementsAre(testing::AllOf(HasSubstr("UID 1234, but 2 good tokens have"),
-                                         HasSubstr("`gpuyard token revoke --all-of 1234`")),
+                                         HasSubstr("`gpuyard token revoke --user 1234`")),
                           HasSubstr("UID 1235, but 1 good token has")));
 }
 

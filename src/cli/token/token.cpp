@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
-#include "base/json_writer.h"
 #include "base/local_time.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
@@ -34,7 +34,7 @@ enum TokenDrops : int { never, used_from, made, ending };
 
 std::string whose(const protocol::Token& token) {
   if (!token.uid) return "a service";
-  return token.user ? printable(*token.user) : fmt::format("uid {}", *token.uid);
+  return token.user ? *token.user : fmt::format("uid {}", *token.uid);
 }
 
 Printable tokens_text(const protocol::Tokens& tokens, WallTime now, const Screen& screen) {
@@ -51,22 +51,21 @@ Printable tokens_text(const protocol::Tokens& tokens, WallTime now, const Screen
   Printable warnings;
   for (const protocol::Token& token : tokens.tokens) {
     const bool good = token.state == "good";
-    table.add({{printable(token.id)},
-               {printable(token.name)},
+    table.add({{token.id},
+               {token.name},
                {whose(token)},
                {std::string(enum_name(token.scope))},
                {token.gpus.empty() ? "all" : std::to_string(token.gpus.size())},
-               {printable(token.state) + (token.not_kept.value_or(false) ? ", not stored yet" : ""),
+               {token.state + (token.not_kept.value_or(false) ? ", not stored yet" : ""),
                 good ? Tone::plain : Tone::faint},
                {token.expires ? local_moment(*token.expires, now) : "never"},
                {token.last_used ? local_moment(*token.last_used, now) : "never"},
-               {token.last_from.empty() ? std::string(kNothing) : printable(token.last_from)}});
+               {token.last_from.empty() ? std::string(kNothing) : token.last_from}});
     if (!good || !token.in_clear) continue;
     warnings += formatted(
         "{} ({}) was sent without TLS at {} and may be known to others. Create a new one, then run "
         "`gpuyard token revoke {}`.\n",
-        printable(token.id), printable(token.name), local_moment(*token.in_clear, now),
-        printable(token.id));
+        token.id, token.name, local_moment(*token.in_clear, now), token.id);
   }
   for (const std::string& gone : about_gone_users(tokens)) warnings += formatted("{}\n", gone);
   return table.text(screen) + warnings;
@@ -91,7 +90,8 @@ Result<void> write_secret(const UniqueFd& file, const std::string& path, std::st
 Result<std::uint32_t> uid_of(const TokenVerb& verb) {
   if (const auto number = number_in<std::uint32_t>(verb.user)) return *number;
   if (!place_text(verb.socket).empty()) {
-    return Error{Errc::invalid, "--user: use the user's UID on that machine (`id -u NAME`)"};
+    return Error{Errc::invalid, "--user: use the user's UID on that machine", "",
+                 fmt::format("id -u {}  # on that machine", shell_word(verb.user))};
   }
   return processes::look_up_uid(verb.user);
 }
@@ -129,13 +129,15 @@ int create(const TokenVerb& verb, const http::Endpoint& daemon) {
     if (!made) return complain(made.error());
     file = *std::move(made);
   }
-  auto token = client::call(daemon, protocol::kMakeToken, {}, *wish);
+  auto token = client::insist(daemon, protocol::kMakeToken, {}, *wish);
   const auto kept = !token || !file ? Result<void>() : write_secret(file, verb.out, token->text);
   if (file && (!token || !kept)) ::unlink(verb.out.c_str());
-  if (!token) return complain_about_daemon(token.error());
+  if (!token) return complain_about_source(token.error());
   if (!kept) {
-    const auto revoked = client::call(daemon, protocol::kRevokeToken, {token->token.id});
-    return complain(kept.error(), revoked ? "" : "  Revoke it with `gpuyard token revoke`.");
+    const auto revoked = client::insist(daemon, protocol::kRevokeToken, {token->token.id});
+    Error error = kept.error();
+    if (!revoked) error.hint = fmt::format("gpuyard token revoke {}", token->token.id);
+    return complain(error);
   }
   if (file) token->text.clear();
   if (verb.json) {
@@ -144,32 +146,53 @@ int create(const TokenVerb& verb, const http::Endpoint& daemon) {
   }
   // Only the token on stdout, so that $(gpuyard token create ...) is it.
   if (!file) print(formatted("{}\n", token->text));
-  print_error(
-      formatted("{}token {} ({}), scope {}, {}{}\n", place_text(verb.socket), token->token.id,
-                printable(token->token.name), enum_name(token->token.scope),
-                token->token.expires ? "expires " + local_moment(*token->token.expires, wall_now())
-                                     : "never expires",
-                file ? "; written to " + printable(verb.out) : "; it will not be shown again"));
+  print_error(formatted("{}token {} ({}), scope {}, {}{}\n", place_text(verb.socket),
+                        token->token.id, token->token.name, enum_name(token->token.scope),
+                        token->token.expires
+                            ? "expires " + local_moment(*token->token.expires, wall_now())
+                            : "never expires",
+                        file ? "; written to " + verb.out : "; it will not be shown again"));
   return 0;
 }
 
 int show(const TokenVerb& verb, const Result<protocol::Tokens>& tokens) {
-  if (!tokens) return complain_about_daemon(tokens.error());
+  if (!tokens) return complain_about_source(tokens.error());
   print(verb.json ? json_line(*tokens)
                   : place_text(verb.socket) +
                         tokens_text(*tokens, wall_now(), Screen::of_stdout(verb.color)));
   return 0;
 }
 
+// Names the tokens that were revoked, of those that `before` has; else says that none was good.
+Printable revoked_text(const protocol::Tokens& before, const protocol::Tokens& after) {
+  std::set<std::string> open;
+  for (const protocol::Token& token : before.tokens) {
+    if (token.state != "revoked" || token.not_kept.value_or(false)) open.insert(token.id);
+  }
+  Printable text;
+  for (const protocol::Token& token : after.tokens) {
+    if (token.state != "revoked" || !open.contains(token.id)) continue;
+    text += formatted("Revoked token {} ({}) of {}.\n", token.id, token.name, whose(token));
+  }
+  return text.empty() ? "Nothing changed: no such token was still valid.\n" : text;
+}
+
 int revoke(const TokenVerb& verb, const http::Endpoint& daemon) {
   if (verb.name.empty() == verb.user.empty()) {
     return complain({Errc::invalid, "give the ID or name of one token, or --user USER"});
   }
-  if (!verb.name.empty())
-    return show(verb, client::call(daemon, protocol::kRevokeToken, {verb.name}));
-  const auto uid = uid_of(verb);
-  if (!uid) return complain(Error(uid.error()).in("--user"));
-  return show(verb, client::call(daemon, protocol::kRevokeTokensOf, {*uid}));
+  const auto before = client::insist(daemon, protocol::kTokens);
+  if (!before) return complain_about_source(before.error());
+  const auto revoked = [&]() -> Result<protocol::Tokens> {
+    if (!verb.name.empty()) return client::insist(daemon, protocol::kRevokeToken, {verb.name});
+    const auto uid = uid_of(verb);
+    if (!uid) return Error(uid.error()).in("--user");
+    return client::insist(daemon, protocol::kRevokeTokensOf, {*uid});
+  }();
+  if (!revoked) return complain_about_source(revoked.error());
+  print(verb.json ? json_line(*revoked)
+                  : place_text(verb.socket) + revoked_text(*before, *revoked));
+  return 0;
 }
 
 }  // namespace
@@ -177,6 +200,9 @@ int revoke(const TokenVerb& verb, const http::Endpoint& daemon) {
 Options add_token(Options program, TokenVerb& verb) {
   const Options token =
       program.verb("token", "Manage access tokens for remote programs").requires_verb();
+  token.example("gpuyard token create grafana --scope metrics --out grafana.token")
+      .example("gpuyard token list")
+      .example("gpuyard token revoke grafana");
   const auto action = [&](TokenAction what, const char* name, const char* summary) {
     const Options sub = token.verb(name, summary).sets(verb.action, what);
     add_showing(sub, verb.socket, verb.json, verb.color);
@@ -185,40 +211,55 @@ Options add_token(Options program, TokenVerb& verb) {
   using enum protocol::TokenScope;
   const Options create = action(TokenAction::create, "create", "Create a token and print it once");
   create.option("name", verb.name, "Name of the token, e.g. of the program that will use it")
-      .type_name("NAME")
+      .metavar("NAME")
       .required();
-  create.option("--scope", verb.scope,
-                {{"metrics", metrics},
-                 {"read", read},
-                 {"lease", lease},
-                 {"control", control},
-                 {"admin", admin}},
-                "Highest permitted scope; never more than the user has [default: read]");
-  add_gpus(create, verb.gpus,
-           "Restrict to these GPUs: indexes, UUIDs or PCI addresses [default: all]");
-  create.option("--expires", verb.expires, "Lifetime, e.g. 12h or 30d, or never [default: 90d]")
-      .type_name("TIME");
-  create.option("--out", verb.out, "Write the token to a new file that only you can read")
-      .type_name("FILE");
-  create.flag("--service", verb.service,
+  const Options rights = create.heading("Rights");
+  rights
+      .option("--scope", verb.scope,
+              {{"metrics", metrics},
+               {"read", read},
+               {"lease", lease},
+               {"control", control},
+               {"admin", admin}},
+              "Highest scope: metrics, read, lease, control or admin; at most the user's own")
+      .metavar("NAME")
+      .default_is("read");
+  add_gpus(rights, verb.gpus, "Restrict to these GPUs: indexes, UUIDs or PCI addresses")
+      .default_is("all");
+  rights.option("--expires", verb.expires, "Lifetime, e.g. 12h or 30d, or never")
+      .metavar("DURATION")
+      .default_is("90d");
+  rights.flag("--service", verb.service,
               "Create a read-only token that belongs to no user (administrators only)");
-  create.option("--user", verb.user, "Create the token for this user (administrators only)")
-      .type_name("USER");
-  action(TokenAction::list, "list", "List your tokens; as an administrator, those of all users");
+  rights.option("--user", verb.user, "Create the token for this user (administrators only)")
+      .metavar("USER");
+  create.option("--out", verb.out, "Write the token to a new file that only you can read")
+      .metavar("FILE");
+  create.example("gpuyard token create laptop --scope lease --out laptop.token")
+      .example("gpuyard token create grafana --service --scope metrics --expires never");
+  action(TokenAction::list, "list", "List your tokens; as an administrator, those of all users")
+      .example("gpuyard token list");
   const Options revoke =
       action(TokenAction::revoke, "revoke", "Revoke a token and close its streams");
-  revoke.option("token", verb.name, "ID or name of the token").type_name("TOKEN");
-  revoke.option("--user,--all-of", verb.user, "Revoke all tokens of this user").type_name("USER");
+  revoke.option("token", verb.name, "ID or name of the token").metavar("TOKEN");
+  revoke.option("--user", verb.user, "Revoke all tokens of this user")
+      .metavar("USER")
+      .formerly("--all-of");
+  revoke
+      .usage({"gpuyard token revoke TOKEN [OPTIONS]\tRevoke one token",
+              "gpuyard token revoke --user USER [OPTIONS]\tRevoke all tokens of a user"})
+      .example("gpuyard token revoke laptop")
+      .example("gpuyard token revoke --user alice");
   return token;
 }
 
 int run(const TokenVerb& verb) {
   const auto daemon =
       daemon_at(verb.socket, "tokens need a daemon, and none is running on this machine");
-  if (!daemon) return complain_about_daemon(daemon.error());
+  if (!daemon) return complain_about_source(daemon.error());
   if (verb.action == TokenAction::create) return create(verb, *daemon);
   if (verb.action == TokenAction::revoke) return revoke(verb, *daemon);
-  return show(verb, client::call(*daemon, protocol::kTokens));
+  return show(verb, client::insist(*daemon, protocol::kTokens));
 }
 
 }  // namespace gpuyard::cli

@@ -198,17 +198,6 @@ Result<Action> undo(const Model& model) {
   return action;
 }
 
-// A word that a shell leaves as it is; else in quotes.
-std::string shell_word(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+=:,@%/";
-  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
-  const std::size_t value = word.starts_with("--") ? word.find('=') + 1 : 0;  // --reason='...'
-  std::string out = word.substr(0, value) + "'";
-  for (const char c : word.substr(value)) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
-
 }  // namespace
 
 bool applies(const Model& model, Command command) {

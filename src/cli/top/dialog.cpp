@@ -8,7 +8,6 @@
 
 #include "base/files.h"
 #include "base/spawn.h"
-#include "base/text.h"
 #include "base/unique_fd.h"
 #include "cli/top/action.h"
 #include "protocol/leases.h"

@@ -116,7 +116,7 @@ void draw_marks(Grid& grid, std::size_t row, const Model& model, const Device& d
     if (mark.gpu != device.uuid || since < 0 || since >= length) continue;
     line[static_cast<std::size_t>(since) * width / static_cast<std::size_t>(length)] = mark.sign;
   }
-  grid.put(1, row, "what", {Tone::faint});
+  grid.put(1, row, "event", {Tone::faint});
   grid.put(kPlotLeft, row, line, {Tone::busy});
   const auto clock = [&](std::int64_t ms) {
     return local_moment(to_rfc3339(WallTime(std::chrono::milliseconds(ms))), model.now);

@@ -97,7 +97,7 @@ struct KeyRow {
   Command command{};
   std::string_view brief;  // in the footer; empty: only in the help
   std::string_view help;
-  bool changes = false;  // something outside this screen: never with --readonly or in the past
+  bool changes = false;  // something outside this screen: never with --read-only or in the past
 };
 std::span<const KeyRow> key_rows();
 const KeyRow& row_of(Command);

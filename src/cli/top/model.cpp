@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cli/read/gpu_filter.h"
+#include "client/local.h"
 
 namespace gpuyard::cli::top {
 namespace {
@@ -132,7 +133,8 @@ Result<void> may_change(const Model& model, Command command) {
   if (model.wish.at)
     return Error{Errc::denied, "the past cannot be changed; press L to return to live"};
   if (model.daemon.empty() && command != Command::signal) {
-    return Error{Errc::unavailable, "changes need a daemon; start one with `gpuyard serve`"};
+    return Error{Errc::unavailable, "changes need a daemon, and none is running on this machine",
+                 "", client::start_command()};
   }
   return {};
 }
@@ -170,7 +172,7 @@ void finish(Model& model, const Result<std::string>& done) {
   if (!model.dialog) return;
   if (!done) {
     model.dialog->under_way = false;
-    model.dialog->wrong = done.error().message;
+    model.dialog->wrong = done.error().text();
     return;
   }
   ++model.wish.changes;

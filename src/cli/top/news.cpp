@@ -9,6 +9,7 @@
 #include "cli/read/devices.h"
 #include "cli/top/grid.h"
 #include "client/daemon_client.h"
+#include "client/local.h"
 #include "device/catalog.h"
 #include "protocol/routes.h"
 #include "recording/replay_backend.h"
@@ -122,7 +123,8 @@ class SourceTeller final : public Teller {
 
   Result<News> past(WallTime at) {
     if (daemon() == nullptr) {
-      return Error{Errc::unavailable, "history needs a daemon; start one with `gpuyard serve`"};
+      return Error{Errc::unavailable, "history needs a daemon, and none is running on this machine",
+                   "", client::start_command()};
     }
     protocol::SnapshotQuery query;
     query.at = to_rfc3339(at);

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "cli/read/gpu_filter.h"
 #include "cli/shared_options.h"
 #include "cli/top/model.h"
@@ -99,7 +98,7 @@ void travel_to_mark(Model& model, bool before) {
 Effect begin_action(Model& model, Command command) {
   if (!applies(model, command)) return {};
   if (const auto may = may_change(model, command); !may) {
-    say(model, may.error().message, true);
+    say(model, may.error().text(), true);
     return {};
   }
   if (command == Command::verb) {
@@ -108,7 +107,7 @@ Effect begin_action(Model& model, Command command) {
   }
   auto action = action_for(model, command);
   if (!action) {
-    say(model, action.error().message, true);
+    say(model, action.error().text(), true);
     return {};
   }
   if (command == Command::signal && !model.uid) {
@@ -130,7 +129,7 @@ std::string copied(const Model& model) {
 
 void filter_by(Model& model, const std::string& text) {
   auto filter = Filter::parse(text, kFields);
-  if (model.prompt) model.prompt->wrong = filter ? "" : filter.error().message;
+  if (model.prompt) model.prompt->wrong = filter ? "" : filter.error().text();
   if (!filter) return;
   model.filter = *std::move(filter);
   model.filter_text = text;
@@ -304,7 +303,7 @@ Effect press_in_prompt(Model& model, const Stroke& stroke) {
   if (done.what == Prompt::What::time) {
     const auto time = time_in(done.text, model.replays ? shown_time(model) : model.now);
     if (time) travel(model, *time);
-    if (!time) model.prompt = Prompt{done.what, done.text, time.error().message};
+    if (!time) model.prompt = Prompt{done.what, done.text, time.error().text()};
   }
   return {};
 }

@@ -56,12 +56,12 @@ std::vector<FilterValue> values_of(const Process& process, const std::vector<Fil
 
 TextRow row_of_waiting(const Lease& lease) {
   const auto& place = lease.place;
-  return {fmt::format("{}{}", kOfLease, lease.id),
-          fmt::format("{:>3} {:9} {:>2} GPUs   about {:8} {}",
-                      place ? std::to_string(place->position) : "?",
-                      owner_of(lease.user, lease.uid), lease.wanted_gpus,
-                      place && place->expected_s ? length_text(*place->expected_s) : "?",
-                      place ? place->text : "")};
+  return {
+      fmt::format("{}{}", kOfLease, lease.id),
+      fmt::format("{:>3} {:9} {:>7}     {:14} {}", place ? std::to_string(place->position) : "?",
+                  owner_of(lease.user, lease.uid), lease.wanted_gpus,
+                  place && place->expected_s ? "about " + length_text(*place->expected_s) : "-",
+                  place ? place->text : "")};
 }
 
 TextRow row_of_holder(const Lease& lease) {

@@ -242,7 +242,7 @@ class Session {
     if (dialog.under_way) return start(deed);  // a plan was still under way
     // It may be the plan of a dialog that was closed, or of what was typed before.
     const bool of_this = outcome->words == asked_of_daemon(plan_of(dialog.action));
-    if (of_this) dialog.planned = outcome->text ? *outcome->text : outcome->text.error().message;
+    if (of_this) dialog.planned = outcome->text ? *outcome->text : outcome->text.error().text();
     plan();
   }
 
@@ -284,7 +284,7 @@ class Session {
     plan.connection = STDOUT_FILENO;  // the terminal, for questions and answers
     plan.environment = {{"GPUYARD_SOCKET", model_.daemon}, {"GPUYARD_HOST", ""}};
     const auto child = spawn(plan);
-    if (!child) print(formatted("gpuyard: {}\n", child.error().message));
+    if (!child) print(formatted("gpuyard: {}\n", child.error().text()));
     if (child) wait_for_verb(*child);
     print("\nPress Enter to return to top. ");
     const std::array fds = {STDIN_FILENO};
@@ -365,7 +365,7 @@ void tell_until_ended(Interruptions& interruptions, Teller& teller, Model model)
     if (!wait_for_tick(interruptions, next)) return;
     auto news = teller.tell(model.wish);
     model.now = wall_now();
-    model.failure = news ? "" : "retrying: " + news.error().message;
+    model.failure = news ? "" : "retrying: " + news.error().text();
     if (news) hear(model, *std::move(news));
   } while (true);
 }

@@ -136,35 +136,48 @@ void introduce(Model& model, const TopVerb& verb, const Teller& teller) {
 Options add_top(Options program, TopVerb& verb) {
   const Options top =
       program.verb("top", "Show a live dashboard of GPUs, processes, leases and alerts");
+  top.explain("Press ? for the keys. Without a terminal, top needs --once or --plain.")
+      .example("gpuyard top")
+      .example("gpuyard top --simulate 8", "Try the dashboard without a GPU")
+      .example("gpuyard top --filter 'temp>80'")
+      .example("gpuyard top --at 02:10", "See what was at ten past two")
+      .example("gpuyard top --replay night.rec --speed 60");
   add_source(top, verb.source);
-  top.flag("--once", verb.once, "Print one screen as text and exit");
-  top.flag("--plain", verb.plain, "Print the state as lines of text, then only changes");
-  top.flag("--read-only,--readonly", verb.readonly, "Disable all actions that change something");
-  top.option("--pane", verb.pane,
-             "Pane to open: overview, gpu, processes, queue, alerts or usage [default: overview]")
-      .type_name("PANE");
-  top.option("--gpu", verb.gpu, "GPU to select: index, UUID or PCI address").type_name("GPU");
-  top.option("--filter", verb.filter, "Only rows that match a filter, e.g. 'temp>80 & user==alice'")
-      .type_name("FILTER");
-  top.option("--at", verb.at,
-             "Start at a past time, e.g. 02:10 or 3h (ago), or this far into the recording")
-      .type_name("TIME");
+  add_color(top, verb.color);
+  const Options view = top.heading("View");
+  view.option("--pane", verb.pane, "Pane to open: overview, gpu, processes, queue, alerts or usage")
+      .metavar("NAME")
+      .default_is("overview");
+  view.option("--gpu", verb.gpu, "GPU to select: index, UUID or PCI address").metavar("GPU");
+  view.option("--filter", verb.filter,
+              "Only rows that match a filter, e.g. 'temp>80 & user==alice'")
+      .metavar("FILTER");
+  view.flag("--read-only", verb.readonly, "Disable all actions that change something")
+      .formerly("--readonly");
+  const Options past = top.heading("Past");
+  past.option("--at", verb.at,
+              "Start at a past time, e.g. 02:10 or 3h (ago), or this far into the recording")
+      .metavar("TIME");
   const Option replay =
-      top.option("--replay", verb.replay, "Show a recording instead of GPUs").type_name("FILE");
+      past.option("--replay", verb.replay, "Show a recording instead of GPUs").metavar("FILE");
   for (const char* other : {"--socket", "--local", "--nvml", "--simulate"}) {
     replay.excludes(top.find(other));
   }
-  top.option("--speed", verb.speed, "Playback speed factor, 0.01 to 1000 [default: 1]")
-      .type_name("FACTOR")
+  past.option("--speed", verb.speed, "Playback speed factor, 0.01 to 1000")
+      .metavar("FACTOR")
+      .default_is("1")
       .range(recording::kSlowest, recording::kFastest)
       .needs(replay);
-  top.option("--size", verb.size, "Screen size to draw, e.g. 120x40 [default: the terminal's]")
-      .type_name("WxH");
-  top.option("--charset", verb.charset,
-             "Drawing characters: braille, block or ascii [default: by locale]")
-      .type_name("SIGNS");
-  top.flag("--no-mouse", verb.no_mouse, "Do not use the mouse");
-  add_color(top, verb.color);
+  const Options output = top.heading("Output");
+  output.flag("--once", verb.once, "Print one screen as text and exit");
+  output.flag("--plain", verb.plain, "Print the state as lines of text, then only changes");
+  output.option("--size", verb.size, "Screen size to draw, e.g. 120x40")
+      .metavar("WxH")
+      .default_is("the terminal's");
+  output.option("--charset", verb.charset, "Drawing characters: braille, block or ascii")
+      .metavar("NAME")
+      .default_is("by locale");
+  output.flag("--no-mouse", verb.no_mouse, "Do not use the mouse");
   return top;
 }
 
@@ -177,9 +190,9 @@ int run(const TopVerb& verb) {
   look->size = *size;
   const bool interactive = screen.terminal && ::isatty(STDIN_FILENO) == 1;
   if (!verb.once && !verb.plain && !interactive) {
-    return complain({Errc::invalid,
-                     "top needs a terminal; to print one screen, use `gpuyard top --once`, to "
-                     "print lines, `gpuyard top --plain`"});
+    return complain({Errc::invalid, "top needs a terminal", "",
+                     "gpuyard top --once  # prints one screen\n"
+                     "gpuyard top --plain  # prints lines"});
   }
   Model model;
   if (const auto begun = begin(model, verb); !begun) return complain(begun.error());

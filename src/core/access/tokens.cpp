@@ -34,7 +34,7 @@ void Tokens::try_load() {
   const auto again = [this] { again_ = loop_.call_after(kLoadAgain, [this] { try_load(); }); };
   const bool asked = archive_.load(here_.guard([this, again](Result<std::vector<Token>> all) {
     if (!all) {
-      log::error("tokens are refused until the stored tokens can be read: {}", all.error().message);
+      log::error("tokens are refused until the stored tokens can be read: {}", all.error().text());
       return again();
     }
     for (Token& token : *all) tokens_.emplace(token.id, std::move(token));
@@ -59,9 +59,8 @@ Result<void> Tokens::check_wish(const TokenWish& wish) const {
   for (const auto& [id, token] : tokens_) {
     if (token.uid != wish.uid || token.name != wish.name || !token.live(now)) continue;
     return Error{Errc::conflict,
-                 fmt::format("a token named \"{}\" already exists, {}; choose another name, or "
-                             "revoke it: `gpuyard token revoke {}`",
-                             wish.name, token.id, token.id)};
+                 fmt::format("a token named \"{}\" already exists, {}", wish.name, token.id), "",
+                 fmt::format("gpuyard token revoke {}  # or choose another name", token.id)};
   }
   return check_room(wish);
 }
@@ -78,11 +77,9 @@ Result<void> Tokens::check_room(const TokenWish& wish) const {
     if (token.uid == wish.uid) ++own;
   }
   if (!wish.by_admin && own >= kMostOfOne) {
-    return Error{
-        Errc::busy,
-        fmt::format(
-            "you have {} tokens, the maximum per user; revoke unused ones: `gpuyard token list`",
-            own)};
+    return Error{Errc::busy,
+                 fmt::format("you have {} tokens, the maximum per user; revoke unused ones", own),
+                 "", "gpuyard token list"};
   }
   if (good >= (wish.by_admin ? kMost : kMost - kKeptForAdmins)) {
     return Error{
@@ -237,32 +234,32 @@ std::vector<std::string> Tokens::revoke(const std::vector<std::string>& ids, con
     if (kept) return done(kept);
     done(Error{kept.error().code, fmt::format("revoked, but not stored yet: {}; gpuyard retries, "
                                               "and a restart before then undoes the revocation",
-                                              kept.error().message)});
+                                              kept.error().text())});
   });
   return changed;
 }
 
 Result<const Token*> Tokens::check(std::string_view text) const {
   const auto presented = TokenText::parse(text);
-  if (!presented) return Error{Errc::denied, presented.error().message};
+  if (!presented) return Error{Errc::denied, presented.error().text()};
   if (!loaded_) return Error{Errc::unavailable, "tokens are still being loaded; try again"};
   // A token that does not exist takes as long as one whose secret is wrong.
   static const Token nobody{.id = {}, .digest = std::string(64, '0'), .name = {}, .made_by = {}};
   const auto found = tokens_.find(presented->id);
   const Token& token = found == tokens_.end() ? nobody : found->second;
   if (!same_digest(presented->digest(), token.digest)) {
-    return Error{Errc::denied,
-                 "unknown token; it may belong to another machine, or have expired long ago. List "
-                 "yours with `gpuyard token list` on the machine itself"};
+    return Error{Errc::denied, "unknown token",
+                 "it may belong to another machine, or have expired long ago",
+                 "gpuyard token list  # on the machine itself"};
   }
   if (token.revoked) {
     return Error{Errc::denied, fmt::format("token {} was revoked at {} by {}", token.id,
                                            to_rfc3339(*token.revoked), token.revoked_by)};
   }
   if (!token.live(loop_.wall())) {
-    return Error{Errc::denied, fmt::format("token {} expired at {}; create a new one with `gpuyard "
-                                           "token create` on the machine itself",
-                                           token.id, to_rfc3339(*token.expires))};
+    return Error{Errc::denied,
+                 fmt::format("token {} expired at {}", token.id, to_rfc3339(*token.expires)), "",
+                 "gpuyard token create NAME  # on the machine itself"};
   }
   return &token;
 }

@@ -135,10 +135,11 @@ void Board::acknowledge(std::uint64_t number, Acknowledgement by, const Answer& 
   if (engine_.find(number) == nullptr) {
     if (!loaded_) return loop_.post([answer] { answer(not_read()); });
     const bool was = number != 0 && number <= engine_.last_number();
-    const Error error{
-        was ? Errc::conflict : Errc::not_found,
-        was ? fmt::format("alert {} is already resolved; there is nothing to acknowledge", number)
-            : fmt::format("alert {} not found; list alerts with `gpuyard alerts`", number)};
+    const Error error =
+        was ? Error{Errc::conflict, fmt::format("alert {} is already resolved", number),
+                    "there is nothing to acknowledge"}
+            : Error{Errc::not_found, fmt::format("alert {} not found", number), "",
+                    "gpuyard alerts"};
     return loop_.post([answer, error] { answer(error); });
   }
   if (!archive_.has_room(requester)) return loop_.post([answer] { answer(no_room()); });
@@ -160,8 +161,15 @@ void Board::silence(Silence silence, const Silenced& answer, const Requester& re
   const std::size_t most =
       SilenceBook::kMost - (requester.privileged ? 0 : SilenceBook::kKeptForAdmins);
   if (silences_.size() >= most) {
-    return loop_.post([answer, most] {
-      answer(Error{Errc::busy, fmt::format("the limit is {} silences; end some of them", most)});
+    const std::string text =
+        most < SilenceBook::kMost
+            ? fmt::format("the limit is {} silences, and {} for administrators", most,
+                          SilenceBook::kMost)
+            : fmt::format("the limit is {} silences", most);
+    return loop_.post([answer, text] {
+      answer(Error{.code = Errc::busy,
+                   .message = text,
+                   .hint = "gpuyard alerts silences  # to end those that are no longer needed"});
     });
   }
   if (!archive_.has_room(requester)) return loop_.post([answer] { answer(no_room()); });
@@ -240,7 +248,7 @@ void Board::merge(const andon::Kept& kept) {
 void Board::open_without_what_was_kept() {
   if (open_) return;
   if (!trouble_) trouble_ = Error{Errc::timed_out, "the disk does not respond"};
-  log::error("continuing without the stored alerts: {}", trouble_->message);
+  log::error("continuing without the stored alerts: {}", trouble_->text());
   owes_everything_ = true;
   // Numbers that no earlier life can have given.
   const auto since_1970 = loop_.wall().time_since_epoch();
@@ -324,7 +332,7 @@ void Board::say(Keeping& keeping) {
 }
 
 void Board::fail(const Error& why) {
-  if (!trouble_) log::error("alerts cannot be stored on disk: {}", why.message);
+  if (!trouble_) log::error("alerts cannot be stored on disk: {}", why.text());
   trouble_ = why;
 }
 
@@ -344,7 +352,7 @@ void Board::on_kept(const KeepingPtr& keeping, const Result<void>& saved) {
   if (saved) return keeping->kept(saved);
   keeping->kept(Error{Errc::unavailable,
                       "active, but not stored, so it would be lost when the daemon restarts: " +
-                          saved.error().message});
+                          saved.error().text()});
 }
 
 const Alert* Board::find(std::uint64_t number) const {

@@ -213,7 +213,7 @@ on = "row_remap_pending"
 at = 1
 severity = 55
 message = "GPU {gpu} will remap a failing memory row at the next reset"
-advice = "Reset it when it is free: lease it with `gpuyard lease take`, then have it reset."
+advice = "Reset it when it is free: lease it with `gpuyard lease take --among GPU --for 10m`, then have it reset."
 
 [rule.row-remap-failure]
 on = "row_remap_failure"

@@ -7,6 +7,7 @@
 
 #include "andon/engine.h"
 #include "base/record.h"
+#include "base/text.h"
 #include "device/catalog.h"
 
 namespace gpuyard::andon {
@@ -51,8 +52,10 @@ class Reader {
     for (const Rule& rule : rules_) {
       for (const std::string& other : rule.inhibits) {
         if (other == "*" || find_rule(rules_, other) != nullptr) continue;
-        return Error{Errc::invalid, fmt::format("{}: rule {}: inhibits: unknown rule \"{}\"", file_,
-                                                rule.name, other)};
+        std::vector<std::string_view> known;
+        for (const Rule& one : rules_) known.push_back(one.name);
+        return Error{Errc::invalid, fmt::format("{}: rule {}: inhibits: {}", file_, rule.name,
+                                                unknown_word("rule", other, known))};
       }
     }
     return {};
@@ -113,10 +116,12 @@ class Reader {
   }
 
   Error unknown_key(const Rule& rule, const toml::key& name) const {
-    std::string known;
-    for (const RuleKey& key : rule_keys()) known += fmt::format(" {}", key.name);
-    return at(name.source(), fmt::format("rule {}: unknown key \"{}\"; known keys:{}", rule.name,
-                                         name.str(), known));
+    std::vector<std::string_view> known;
+    for (const RuleKey& key : rule_keys()) known.push_back(key.name);
+    return at(name.source(),
+              fmt::format("rule {}: {}", rule.name,
+                          unknown_word("key", name.str(), known,
+                                       fmt::format("; known keys: {}", fmt::join(known, " ")))));
   }
 
   const std::string& file_;

@@ -107,10 +107,10 @@ TEST(RuleReader, RefusesWithFileLineAndWhatIsAllowed) {
   EXPECT_EQ(refused("[rule.thermal]\nclear_at = 81\n"),
             "alerts.toml:1: rule thermal: clear_at is on the wrong side of at: the rule would "
             "clear while at is reached");
-  EXPECT_NE(
-      refused("[rule.thermal]\nat = 85\nhodl_s = 3\n")
-          .find("alerts.toml:3: rule thermal: unknown key \"hodl_s\"; known keys: on enabled at"),
-      std::string::npos);
+  EXPECT_EQ(refused("[rule.thermal]\nat = 85\nhodl_s = 3\n"),
+            "alerts.toml:3: rule thermal: unknown key \"hodl_s\" (did you mean \"hold_s\"?)");
+  EXPECT_NE(refused("[rule.thermal]\nq = 3\n").find("unknown key \"q\"; known keys: on enabled at"),
+            std::string::npos);
   EXPECT_NE(refused("[rule.x]\non = 'temprature'\n")
                 .find("alerts.toml:2: rule x: on must be the name of a signal, an event or a "
                       "metric: unknown name \"temprature\"; known names: temperature_c"),

@@ -76,7 +76,7 @@ std::optional<std::uint64_t> EntriesOfEach::take(const std::string& person, int 
 void AuditTrail::note(const DeviceInfo& gpu, const PendingChange& order, const Change& change,
                       TimePoint began) {
   AuditEntry entry;
-  if (change.error) entry.error = change.error->message;
+  if (change.error) entry.error = change.error->text();
   if (entry.error && !admit_refusal(order.asker, *entry.error)) return;
   entry.source = source_of(order.asker);
   entry.action = text_of(order.job);
@@ -92,7 +92,7 @@ void AuditTrail::note(const DeviceInfo& gpu, const PendingChange& order, const C
 
 void AuditTrail::note_refusal(const Asker& asker, const std::string& action, const Error& why) {
   AuditEntry entry;
-  entry.error = why.message;
+  entry.error = why.text();
   if (!admit_refusal(asker, *entry.error)) return;
   entry.source = source_of_refusal(asker);
   entry.action = action;

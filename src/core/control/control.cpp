@@ -139,9 +139,10 @@ void Control::look(const DeviceId& gpu, SettingKind kind, Seen seen) {
 
 Result<void> Control::may_ask(const Request& request) {
   if (!policy_.enabled) {
-    return Error{Errc::denied,
-                 "control is disabled: an administrator can set \"enabled = true\" under [control] "
-                 "in the file that `gpuyard config path` prints, and restart gpuyard"};
+    return Error{Errc::denied, "control is disabled",
+                 "an administrator can set \"enabled = true\" under [control] in the configuration "
+                 "file, and restart gpuyard",
+                 "gpuyard config path  # prints the path of the file"};
   }
   if (request.force && !request.asker.admin) {
     return Error{Errc::denied,
@@ -159,9 +160,9 @@ Result<void> Control::may_ask(const Request& request) {
                              std::chrono::ceil<std::chrono::seconds>(*wait).count())};
   }
   if (!loaded_) {
-    return Error{Errc::unavailable,
-                 unloaded_ ? "the stored settings cannot be read: " + unloaded_->message
-                           : "gpuyard is still starting; try again in a second"};
+    return Error{Errc::unavailable, unloaded_
+                                        ? "the stored settings cannot be read: " + unloaded_->text()
+                                        : "gpuyard is still starting; try again in a second"};
   }
   return {};
 }
@@ -331,7 +332,7 @@ const Holding* Control::holding(const DeviceId& gpu, SettingKind kind) const {
 
 std::vector<std::string> Control::notes() const {
   auto notes = archive_.notes();
-  if (unloaded_) notes.push_back("the stored settings cannot be read: " + unloaded_->message);
+  if (unloaded_) notes.push_back("the stored settings cannot be read: " + unloaded_->text());
   return notes;
 }
 

@@ -344,7 +344,7 @@ TEST(Control, IsOffUnlessSwitchedOn) {
   daemon.put("a", power_limit(300'000));
   ASSERT_TRUE(daemon.error);
   EXPECT_EQ(daemon.error->code, Errc::denied);
-  EXPECT_NE(daemon.error->message.find("[control]"), std::string::npos);
+  EXPECT_NE(daemon.error->cause.find("[control]"), std::string::npos);
   EXPECT_TRUE(world.writes.empty());
 }
 

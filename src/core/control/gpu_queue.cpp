@@ -117,7 +117,7 @@ void GpuQueue::command(Command command, std::function<void(const Heard&)> then) 
   }
   CommandReply refused;
   refused.id = asked_.id;
-  refused.failure = CommandFailure{why->code, why->message};
+  refused.failure = CommandFailure{why->code, why->text()};
   begin_soon_ = environment_.loop.call_at(environment_.loop.now(), [this, refused] {
     if (then_ && refused.id == asked_.id) hear({refused});
   });
@@ -140,7 +140,7 @@ void GpuQueue::on_host_down() {
   if (!then_ || !sent_) return;
   CommandReply lost;
   lost.id = asked_.id;
-  lost.failure = CommandFailure{Errc::unavailable, terminated(gpu_).message};
+  lost.failure = CommandFailure{Errc::unavailable, terminated(gpu_).text()};
   hear({lost, false});
 }
 
@@ -153,7 +153,7 @@ void GpuQueue::hold(const Holding& holding, std::function<void(const Result<void
     if (!done) {
       return then(Error{Errc::unavailable,
                         "nothing was changed, because the change could not be recorded first: " +
-                            done.error().message});
+                            done.error().text()});
     }
     holdings_[holding.kind] = holding;
     then(done);

@@ -96,7 +96,7 @@ struct World {
     const Setting& setting = apply.setting;
     reply.before = look(reply.device, setting.kind);
     const auto fail = [&](const Error& why) {
-      reply.failure = CommandFailure{why.code, why.message};
+      reply.failure = CommandFailure{why.code, why.text()};
     };
     if (auto possible = check(setting, *reply.before); !possible) return fail(possible.error());
     const bool other =

@@ -72,7 +72,7 @@ class Search {
     const SeriesKey key{question_.uuid, json_key(*question_.row), question_.element};
     auto stored = store_.get(lookup_.run, key, question_.from_ms, question_.until_ms);
     if (!stored) {
-      notes_.push_back("the history on disk cannot be read: " + stored.error().message);
+      notes_.push_back("the history on disk cannot be read: " + stored.error().text());
       return found;
     }
     for (Past& past : *stored) {

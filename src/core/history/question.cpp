@@ -217,6 +217,7 @@ Error unknown(std::string_view name) {
     keys.emplace_back(row->key);
     keys.emplace_back(row->nvidia_smi);
   }
+  for (const ShortName& one : kShortNames) keys.emplace_back(one.name);
   const auto known =
       std::ranges::find_if(catalog(), [&](const Row& row) { return is_called(row, name); });
   if (known != catalog().end()) {
@@ -225,10 +226,8 @@ Error unknown(std::string_view name) {
         fmt::format("\"{}\" has no history: only numbers that change by themselves are recorded",
                     name)};
   }
-  const std::string near(nearest(name, {keys.begin(), keys.end()}));
-  return {Errc::invalid,
-          fmt::format("unknown metric \"{}\"{}; list all metrics with `gpuyard query --list`", name,
-                      near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near))};
+  return {Errc::invalid, unknown_word("metric", name, {keys.begin(), keys.end()}), "",
+          "gpuyard query --list"};
 }
 
 Error ambiguous(std::string_view name, const std::vector<const Row*>& rows) {

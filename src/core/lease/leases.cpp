@@ -122,7 +122,7 @@ void Leases::try_now(const Caller& caller, const std::optional<Identity>& holder
 
 Result<Offer> Leases::offer(std::uint32_t uid, const Wish& wish) const {
   if (const auto why = closed()) return *why;
-  if (const auto why = observed()) return Offer{.why = why->message};
+  if (const auto why = observed()) return Offer{.why = why->text()};
   const Terms terms = terms_of(uid, wish);
   Terms of_one = terms;
   of_one.count = 1;
@@ -131,7 +131,7 @@ Result<Offer> Leases::offer(std::uint32_t uid, const Wish& wish) const {
   if (const GpuSet left = terms.count == 1 ? any : core_.available(terms); left.any()) {
     offer.chosen = gpus_.names(place(core_.gpus(), left, terms.count));
   } else if (const auto possible = core_.possible(terms); !possible) {
-    offer.why = possible.error().message;
+    offer.why = possible.error().text();
   } else if (exceeds_quota(uid, terms.count)) {
     offer.why = "this would exceed the GPU limit per user";
   } else {

@@ -29,10 +29,13 @@ void Leases::stop_observing(const Done& done) {
   for (const auto& [ticket, claim] : core_.live()) {
     const Lease& lease = *journal_.find(by_ticket_.at(ticket));
     if (lease.wish.binding != Binding::job) continue;
-    return refuse_to(
-        {Errc::conflict, fmt::format("lease {} of a Slurm job holds GPUs; wait until the job ends, "
-                                     "or run `gpuyard lease release {} --force`",
-                                     lease.id, lease.id)});
+    return refuse_to({.code = Errc::conflict,
+                      .message = fmt::format("lease {} of a Slurm job holds GPUs", lease.id),
+                      .cause = "gpuyard can lease the GPUs again when the job has ended",
+                      .hint = fmt::format(
+                          "gpuyard lease release {} --force --reason \"the job has ended\"  # if "
+                          "Slurm no longer runs it",
+                          lease.id)});
   }
   if (gpus_.observes_only()) {
     gpus_.stop_observing();
@@ -52,15 +55,15 @@ void Leases::end_waiting() {
   std::vector<std::string> waiting;
   for (const auto& [ticket, claim] : core_.waiting()) waiting.push_back(by_ticket_.at(ticket));
   for (const std::string& id : waiting) {
-    end(*journal_.find(id), Ending::cancelled, "Slurm", observed()->message);
+    end(*journal_.find(id), Ending::cancelled, "Slurm", observed()->text());
   }
 }
 
 std::optional<Error> Leases::observed() const {
   if (!gpus_.observes_only()) return std::nullopt;
   return Error{Errc::conflict,
-               "Slurm allocates the GPUs of this machine, and gpuyard only observes them; request "
-               "GPUs from Slurm (`srun --gres=gpu:1 ...`)"};
+               "Slurm allocates the GPUs of this machine, and gpuyard only observes them", "",
+               "srun --gres=gpu:1 COMMAND"};
 }
 
 // Job numbers come again. The time makes each beginning another lease, the later one the greater.

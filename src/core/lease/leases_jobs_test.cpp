@@ -126,7 +126,7 @@ TEST(Jobs, FromTheFirstOneOnLeasesOnlyObserve) {
   const auto refused = yard.claim(10, "a");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::conflict);
-  EXPECT_THAT(refused.error().message, HasSubstr("srun --gres=gpu"));
+  EXPECT_THAT(refused.error().hint, StartsWith("srun --gres=gpu"));
   EXPECT_THAT(yard.leases->offer(1000, {})->why, HasSubstr("Slurm"));
   ASSERT_TRUE(yard.end_job("slurm-17"));
   yard.ground.start(66, 2000);
@@ -183,6 +183,7 @@ TEST(Jobs, GpusAreLeasedAgainOnceSlurmIsForgotten) {
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->code, Errc::conflict);
   EXPECT_THAT(refused->message, HasSubstr("lease slurm-17-"));
+  EXPECT_THAT(refused->hint, HasSubstr("--force --reason \""));
   ASSERT_TRUE(yard.end_job("slurm-17"));
   yard.loop.advance(seconds(1));
   yard.ground.start(66, 2000);

@@ -29,7 +29,7 @@ void Leases::load() {
 }
 
 void Leases::on_lost(const Error& why) {
-  if (!trouble_) log::error("leases: no lease can be granted now: {}", why.message);
+  if (!trouble_) log::error("leases: no lease can be granted now: {}", why.text());
   trouble_ = why;
   ++life_;
   core_.close();
@@ -181,7 +181,7 @@ std::optional<Error> Leases::closed() const {
     return Error{Errc::unavailable,
                  fmt::format("leases cannot be granted or changed now, because the journal cannot "
                              "be written: {}; held leases stay held",
-                             trouble_->message)};
+                             trouble_->text())};
   }
   if (standing_ == Standing::open) return std::nullopt;
   // The leases are checked once the GPUs are listed.
@@ -207,7 +207,7 @@ std::optional<Error> Leases::closed_to_claims() const {
 
 std::vector<std::string> Leases::notes() const {
   std::vector<std::string> notes;
-  if (const auto why = closed(); why && standing_ != Standing::idle) notes.push_back(why->message);
+  if (const auto why = closed(); why && standing_ != Standing::idle) notes.push_back(why->text());
   if (!trouble_) std::ranges::copy(journal_.notes(), std::back_inserter(notes));
   for (const auto& [ticket, id] : by_ticket_) {
     const Lease* lease = find(id);

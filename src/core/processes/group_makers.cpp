@@ -58,8 +58,7 @@ GroupMakers GroupMakers::parse(std::string_view mountinfo) {
 GroupMakers GroupMakers::of_this_machine() {
   const auto text = read_file(kMountInfo, kMostMountInfo);
   if (text) return parse(*text);
-  log::debug("the makers of control groups are inferred from their paths: {}",
-             text.error().message);
+  log::debug("the makers of control groups are inferred from their paths: {}", text.error().text());
   return {};
 }
 

@@ -130,7 +130,7 @@ SubordinateUids SubordinateUids::parse(std::string_view text, const LookUp& uid_
 SubordinateUids SubordinateUids::of_this_machine() {
   const auto text = read_file(kFile, kMostBytes);
   if (text) return parse(*text, look_up_uid);
-  log::debug("the owners of subordinate UIDs are unknown: {}", text.error().message);
+  log::debug("the owners of subordinate UIDs are unknown: {}", text.error().text());
   return {};
 }
 

@@ -84,7 +84,7 @@ class FileReader {
   Result<void> read(const toml::table& document) {
     for (const auto& [name, node] : document) {
       const auto* section = node.as_table();
-      if (section == nullptr || !is_section(name.str())) return unknown(name.str(), name);
+      if (section == nullptr || !is_section(name.str())) return unknown("", name);
       for (const auto& [key, value] : *section) {
         if (auto done = set(name.str(), key, value); !done) return done;
       }
@@ -98,18 +98,25 @@ class FileReader {
                        [&](const Key& key) { return key.section == name; });
   }
 
-  Error unknown(std::string_view name, const toml::key& where) const {
-    std::string known;
-    for (const Key& key : keys()) known += fmt::format(" {}.{}", key.section, key.name);
+  // `section` is empty if the section itself is unknown.
+  Error unknown(std::string_view section, const toml::key& where) const {
+    std::string all;
+    std::vector<std::string_view> near;
+    for (const Key& key : keys()) {
+      all += fmt::format(" {}.{}", key.section, key.name);
+      if (section.empty()) near.push_back(key.section);
+      if (key.section == section) near.push_back(key.name);
+    }
     return error_at(file_, where.source(),
-                    fmt::format("unknown key \"{}\"; known keys:{}", name, known));
+                    unknown_word("key", where.str(), near, "; known keys:" + all,
+                                 section.empty() ? "" : fmt::format("{}.", section)));
   }
 
   Result<void> set(std::string_view section, const toml::key& name, const toml::node& node) {
     const auto key = std::find_if(keys().begin(), keys().end(), [&](const Key& candidate) {
       return candidate.section == section && candidate.name == name.str();
     });
-    if (key == keys().end()) return unknown(fmt::format("{}.{}", section, name.str()), name);
+    if (key == keys().end()) return unknown(section, name);
     const auto type = static_cast<std::size_t>(key->type);
     auto value = toml_value<Value>(node, type);
     if (!value) {
@@ -122,7 +129,7 @@ class FileReader {
     if (done) done = key->set(config_, *value);
     if (!done) {
       return error_at(file_, node.source(),
-                      fmt::format("{}.{}: {}", section, name.str(), done.error().message));
+                      fmt::format("{}.{}: {}", section, name.str(), done.error().text()));
     }
     return {};
   }
@@ -167,7 +174,7 @@ Result<Config> load(const Environment& environment, const std::string& file) {
     if (auto trusted = check_trusted_by_root(path); !trusted) return std::move(trusted).error();
     const auto text = read_file(path, kMaxFile);
     if (!text && text.error().code == Errc::not_found && file.empty()) continue;
-    if (!text) return Error{Errc::invalid, text.error().message};
+    if (!text) return Error{Errc::invalid, text.error().text()};
     if (auto done = apply_toml(config, *text, path, environment.home); !done) return done.error();
   }
   if (config.alerts.file.empty()) config.alerts.file = alerts_beside(files_read(environment, file));

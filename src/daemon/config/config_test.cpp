@@ -115,10 +115,16 @@ TEST(ConfigFile, WordInThePlaceOfAPathStays) {
 }
 
 TEST(ConfigFile, AnUnknownKeyIsNamedWithFileAndLine) {
-  const std::string problem = problem_of("[server]\nsocket = \"/x\"\nlistn = []\n");
-  EXPECT_TRUE(problem.starts_with("x.toml:3: unknown key \"server.listn\"; known keys: "))
-      << problem;
+  const std::string problem = problem_of("[server]\nsocket = \"/x\"\nq = []\n");
+  EXPECT_TRUE(problem.starts_with("x.toml:3: unknown key \"server.q\"; known keys: ")) << problem;
   EXPECT_NE(problem.find(" server.listen"), std::string::npos) << problem;
+}
+
+TEST(ConfigFile, AMisspeltNameHasASuggestion) {
+  EXPECT_EQ(problem_of("[server]\nlistn = []\n"),
+            "x.toml:2: unknown key \"server.listn\" (did you mean \"server.listen\"?)");
+  EXPECT_EQ(problem_of("[serever]\nlisten = []\n"),
+            "x.toml:1: unknown key \"serever\" (did you mean \"server\"?)");
 }
 
 TEST(ConfigFile, AnUnknownSectionIsNamedToo) {

@@ -61,16 +61,19 @@ http::Reply while_good(Credential credential, http::Reply reply) {
       });
 }
 
+Error ended_while_waiting() {
+  return {Errc::denied, "the token expired or was revoked while the request was waiting"};
+}
+
 Credential token_credential(Context& context, const std::string& token) {
-  return {
-      [&context, token]() -> std::optional<http::Response> {
-        const access::Token* now = context.tokens.find(token);
-        if (now != nullptr && now->live(context.loop.wall())) return std::nullopt;
-        return unauthenticated("the token expired or was revoked while the request was waiting");
-      },
-      [&context, token](std::function<void()> ended) {
-        return context.tokens.on_end(token, std::move(ended));
-      }};
+  return {[&context, token]() -> std::optional<http::Response> {
+            const access::Token* now = context.tokens.find(token);
+            if (now != nullptr && now->live(context.loop.wall())) return std::nullopt;
+            return unauthenticated(ended_while_waiting());
+          },
+          [&context, token](std::function<void()> ended) {
+            return context.tokens.on_end(token, std::move(ended));
+          }};
 }
 
 Credential certificate_credential(Context& context, const http::Peer& peer) {
@@ -113,8 +116,8 @@ bool may_be_of_another_page(const http::Request& request) {
 
 }  // namespace
 
-http::Response unauthenticated(const std::string& message) {
-  http::Response response = http::error_response(401, "unauthenticated", message);
+http::Response unauthenticated(const Error& error) {
+  http::Response response = http::error_response(401, "unauthenticated", error.text(), error.hint);
   response.headers.push_back({"WWW-Authenticate", "Bearer realm=\"gpuyard\""});
   return response;
 }
@@ -154,8 +157,7 @@ void Admission::show(const std::shared_ptr<Call>& call, std::string_view text,
     // To be asked of the group takes a while.
     const access::Token* now = context_.tokens.find(id);
     if (now == nullptr || !now->live(context_.loop.wall())) {
-      return call->reply(
-          unauthenticated("the token expired or was revoked while the request was waiting"));
+      return call->reply(unauthenticated(ended_while_waiting()));
     }
     admitted(principal_of(*now, way, member, authority_));
   };
@@ -175,7 +177,7 @@ void Admission::show_certificate(const std::shared_ptr<Call>& call, const Admitt
     note(call, peer.party, why);
     call->reply(http::error_response({Errc::denied, std::move(why)}));
   };
-  if (auto good = context_.certificates.check(peer); !good) return refuse(good.error().message);
+  if (auto good = context_.certificates.check(peer); !good) return refuse(good.error().text());
   if (may_be_of_another_page(call->request)) {
     return refuse(
         "refused, because browsers send client certificates for any page: a change needs "
@@ -209,12 +211,12 @@ void Admission::refuse(const std::shared_ptr<Call>& call, const Error& why, int 
   const std::string& from = call->request.peer.party;
   const auto noted = [&](std::uint64_t count) {
     note(call, from,
-         count > 1 ? fmt::format("{} ({} attempts since the last line)", why.message, count)
-                   : why.message);
+         count > 1 ? fmt::format("{} ({} attempts since the last line)", why.text(), count)
+                   : why.text());
   };
-  const auto answer = [call, status, message = why.message] {
-    call->reply(status == 401 ? unauthenticated(message)
-                              : http::error_response(status, "denied", message));
+  const auto answer = [call, status, why] {
+    call->reply(status == 401 ? unauthenticated(why)
+                              : http::error_response(status, "denied", why.text(), why.hint));
   };
   if (context_.guesses.failed(party_of(call->request.peer), noted, answer)) return;
   http::Response busy = http::error_response(

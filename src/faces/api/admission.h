@@ -44,6 +44,6 @@ class Admission {
 };
 
 // 401 with the field that says how to do better.
-http::Response unauthenticated(const std::string& message);
+http::Response unauthenticated(const Error&);
 
 }  // namespace gpuyard::api

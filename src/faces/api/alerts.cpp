@@ -78,9 +78,11 @@ Result<void> narrow(const Principal& principal, std::string& gpus) {
 }
 
 Result<void> check_rule(const Context& context, const std::string& name) {
-  if (name.empty() || find_rule(context.alerts.engine().rules(), name) != nullptr) return {};
-  return Error{Errc::not_found,
-               "unknown rule \"" + name + "\"; list rules with `gpuyard alerts rules`"};
+  const auto& rules = context.alerts.engine().rules();
+  if (name.empty() || find_rule(rules, name) != nullptr) return {};
+  std::vector<std::string_view> known;
+  for (const andon::Rule& rule : rules) known.push_back(rule.name);
+  return Error{Errc::not_found, unknown_word("rule", name, known), "", "gpuyard alerts rules"};
 }
 
 Result<andon::Silence> silence_of(const Context& context, const Asked& asked,
@@ -139,7 +141,7 @@ void get_alerts(Context& context, const Asked& asked, const NoParams&,
   if (const auto trouble = board.trouble()) {
     all.notes.push_back(
         "alerts are sent, but not stored, so they would be lost when gpuyard restarts: " +
-        trouble->message);
+        trouble->text());
   }
   if (!board.looking()) all.notes.emplace_back("stored alerts are still being loaded");
   note_unknown(context, asked.principal, all.notes);
@@ -171,7 +173,7 @@ void get_alert_history(Context& context, const Asked& asked,
   question.rule = query.rule.value_or("");
   question.before = query.before;
   const auto answer = [&context, respond](const Result<KeptAlerts>& alerts) {
-    if (!alerts) return respond(Error{Errc::unavailable, alerts.error().message});
+    if (!alerts) return respond(Error{Errc::unavailable, alerts.error().text()});
     protocol::AlertHistory history{1, simulated(context), {}};
     for (const andon::Alert& one : *alerts) {
       history.alerts.push_back(alert_view(context.alerts, one));
@@ -192,7 +194,7 @@ void get_alert(Context& context, const Asked& asked, const protocol::AlertName& 
   question.limit = 1;
   question.before = name.alert + 1;
   const auto found = [name, respond, answer](const Result<KeptAlerts>& newest) {
-    if (!newest) return respond(Error{Errc::unavailable, newest.error().message});
+    if (!newest) return respond(Error{Errc::unavailable, newest.error().text()});
     if (!newest->empty() && newest->front().number == name.alert) return answer(newest->front());
     respond(Error{
         Errc::not_found,

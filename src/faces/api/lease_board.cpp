@@ -194,7 +194,7 @@ std::string text_of(Context& context, const lease::Lease& lease, lease::Hindranc
       break;
   }
   const auto closed = context.leases.closed();
-  return closed ? closed->message : "no leases are granted at the moment";
+  return closed ? closed->text() : "no leases are granted at the moment";
 }
 
 }  // namespace
@@ -219,8 +219,24 @@ protocol::LeasePlace place_of(Context& context, const lease::Lease& lease,
   return place;
 }
 
+namespace {
+
+// Says why a claim that does not wait got no GPUs.
+std::string why_none_free(Context& context, const lease::Lease& lease) {
+  const auto offer = context.leases.offer(lease.uid, lease.wish);
+  if (!offer) return offer.error().text();
+  const std::vector<DeviceId> gpus = fitting(context, lease.wish);
+  const std::string holders = holders_of(context, gpus);
+  if (holders.empty()) return offer->why;
+  return fmt::format("{} of {} matching GPUs {} free; leased: {}", offer->free.size(), gpus.size(),
+                     offer->free.size() == 1 ? "is" : "are", holders);
+}
+
+}  // namespace
+
 protocol::Lease placed_view_of(Context& context, const lease::Lease& lease, const Viewer& viewer) {
   protocol::Lease view = view_of(context, lease, viewer);
+  if (lease.ending == lease::Ending::none_free) view.why = why_none_free(context, lease);
   if (lease.state != lease::State::waiting) return view;
   const auto outlook = board_of(context).place(lease.id);
   if (outlook) view.place = place_of(context, lease, *outlook, viewer);

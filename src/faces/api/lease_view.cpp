@@ -208,10 +208,8 @@ Result<std::string> lease_named(const lease::Leases& leases, std::string_view na
   if (meant.size() > 1) return ambiguous(name, meant);
   // Its claim may not be on the disk yet.
   if (leases.find_decided(name) != nullptr) return std::string(name);
-  return Error{Errc::not_found,
-               fmt::format("lease \"{}\" not found; ended leases are forgotten after a day. List "
-                           "current ones with `gpuyard leases` and `gpuyard queue`",
-                           name)};
+  return Error{Errc::not_found, fmt::format("lease \"{}\" not found", name),
+               "ended leases are forgotten after a day", "gpuyard leases\ngpuyard queue"};
 }
 
 }  // namespace gpuyard::api

@@ -64,7 +64,7 @@ Result<lease::Wish> wish_for(const Context& context, const Asked& asked,
   if (wish->binding != lease::Binding::detached) {
     return Error{Errc::denied,
                  "/binding: a remote lease cannot be bound to a process on another machine; use "
-                 "\"detached\" with a ttl_s, or `ssh HOST gpuyard run ...`"};
+                 "\"detached\" with a ttl_s, or `ssh HOST gpuyard run -- COMMAND`"};
   }
   if (asked.principal.gpus.empty()) return wish;
   if (wish->among.empty()) wish->among = asked.principal.gpus;

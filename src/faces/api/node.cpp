@@ -99,6 +99,11 @@ std::vector<std::string> notes_of(const Context& context) {
     notes.push_back(context.tls->trouble);
   }
   for (std::string& note : context.control.notes()) notes.push_back(std::move(note));
+  for (const protocol::Sink& sink : context.alert_sinks.sinks()) {
+    if (!sink.closed.value_or(false)) continue;
+    notes.push_back(
+        fmt::format("alert sink {} is closed: {}", sink.name, sink.last_error.value_or("")));
+  }
   if (context.closed_doors == nullptr) return notes;
   for (const auto& [door, why] : *context.closed_doors) {
     notes.push_back(fmt::format("{} is closed: {}", door, why));

@@ -103,7 +103,7 @@ bj::value answer_example_of(const BoundRoute& route, const Examples& examples) {
   return text.empty() ? bj::value() : bj::value(text);
 }
 
-// Returns the schema of {"error": {"code", "message"}}, or of {"detail": message}.
+// Returns the schema of {"error": {"code", "message", "hint"}}, or of {"detail": message}.
 bj::value error_schema_of(protocol::ErrorShape shape, Parts& parts) {
   const bj::object text{{"type", "string"}};
   bj::object detail{{"title", "Detail"},
@@ -111,8 +111,12 @@ bj::value error_schema_of(protocol::ErrorShape shape, Parts& parts) {
                     {"properties", {{"detail", text}}},
                     {"required", bj::array{"detail"}}};
   if (shape == protocol::ErrorShape::detail) return refer(std::move(detail), parts);
+  bj::object hint = text;
+  hint["description"] =
+      "What to do next: a command per line, and a remark behind \"  # \". The message ends with "
+      "it.";
   bj::object inner{{"type", "object"},
-                   {"properties", {{"code", text}, {"message", text}}},
+                   {"properties", {{"code", text}, {"message", text}, {"hint", std::move(hint)}}},
                    {"required", bj::array{"code", "message"}}};
   bj::object error{{"title", "Error"},
                    {"type", "object"},

@@ -164,10 +164,10 @@ Result<std::string> past_text(const Moment& moment, const std::vector<Answer>& a
   const WallTime until = moment.at + std::chrono::milliseconds(1);
   const StaysQuestion of_stays{moment.at - kBetweenLists, until, {}, protocol::kMostStays};
   const auto stays = kept_and_here(of_stays, *archives.stays, moment.processes);
-  if (!stays) past.notes.push_back("processes cannot be read: " + stays.error().message);
+  if (!stays) past.notes.push_back("processes cannot be read: " + stays.error().text());
   const SpellsQuestion of_spells{moment.at - SpellBook::kLongestGap, until, {}, kAllSpells};
   const auto spells = kept_and_here(of_spells, *archives.spells, moment.spells);
-  if (!spells) past.notes.push_back("bottlenecks cannot be read: " + spells.error().message);
+  if (!spells) past.notes.push_back("bottlenecks cannot be read: " + spells.error().text());
   protocol::Snapshot shown = protocol::snapshot_of(yard);
   for (protocol::Device& device : shown.devices) {
     device.age_ms.reset();

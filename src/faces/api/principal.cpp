@@ -9,36 +9,33 @@
 namespace gpuyard::api {
 namespace {
 
-// Returns how to get the missing right.
-std::string next_step(const Principal& principal, const protocol::RouteInfo& route,
-                      const Authority& authority) {
-  if (principal.by_credential()) {
-    return fmt::format(
-        "the {} is limited by its own scope and by what its {} may do now; for more, ask an "
-        "administrator or run `gpuyard token create --scope {}` on the machine itself",
-        principal.credential, principal.uid ? "user" : "service", enum_name(route.scope));
-  }
-  if (principal.way == Way::tls) {
-    return "send a token as `Authorization: Bearer gpy_...`; create one with `gpuyard token "
-           "create` on the machine itself";
-  }
-  if (!principal.uid)
-    return "TCP without TLS is read-only; use the Unix socket, ssh, or a token over TLS";
-  if (principal.contained) return "this socket allows leasing only; use the daemon's main socket";
-  if (route.scope != Scope::control || authority.control_group.empty()) {
-    return "ask an administrator of this machine";
-  }
+// Adds why the right is missing, and how to get it.
+void explain(Error& error, const Principal& principal, const protocol::RouteInfo& route,
+             const Authority& authority) {
   const std::string& group = authority.control_group;
-  if (!authority.control_gid) {
-    return fmt::format(
-        "members of the group \"{0}\" have it, but the group does not exist here: an administrator "
-        "can create it with `groupadd --system {0}` and restart gpuyard",
-        group);
+  if (principal.by_credential()) {
+    error.cause = fmt::format("the {} is limited by its own scope and by what its {} may do now",
+                              principal.credential, principal.uid ? "user" : "service");
+    error.hint = fmt::format(
+        "gpuyard token create NAME --scope {}  # on the machine itself, or ask an administrator",
+        enum_name(route.scope));
+  } else if (principal.way == Way::tls) {
+    error.cause = "send a token as `Authorization: Bearer gpy_...`";
+    error.hint = "gpuyard token create NAME  # on the machine itself";
+  } else if (!principal.uid) {
+    error.cause = "TCP without TLS is read-only; use the Unix socket, ssh, or a token over TLS";
+  } else if (principal.contained) {
+    error.cause = "this socket allows leasing only; use the daemon's main socket";
+  } else if (route.scope != Scope::control || group.empty()) {
+    error.cause = "ask an administrator of this machine";
+  } else if (!authority.control_gid) {
+    error.cause = fmt::format(
+        "members of the group \"{}\" have it, but the group does not exist here", group);
+    error.hint = fmt::format("groupadd --system {}  # as root; then restart gpuyard", group);
+  } else {
+    error.cause = fmt::format("members of the group \"{}\" have it", group);
+    error.hint = fmt::format("usermod -aG {} USER  # as root; then log in again", group);
   }
-  return fmt::format(
-      "members of the group \"{0}\" have it: an administrator can run `usermod -aG {0} USER`; then "
-      "the user must log in again",
-      group);
 }
 
 Who who_is(const http::Peer& peer, const Authority& authority) {
@@ -113,10 +110,11 @@ Result<void> authorise(const Principal& principal, const protocol::RouteInfo& ro
                                            route.method, route.pattern)};
   }
   if (principal.scope < route.scope) {
-    return Error{Errc::denied,
-                 fmt::format("{} {} needs the scope \"{}\"; {} has \"{}\": {}", route.method,
-                             route.pattern, enum_name(route.scope), principal.name(),
-                             enum_name(principal.scope), next_step(principal, route, authority))};
+    Error error{Errc::denied, fmt::format("{} {} needs the scope \"{}\"; {} has \"{}\"",
+                                          route.method, route.pattern, enum_name(route.scope),
+                                          principal.name(), enum_name(principal.scope))};
+    explain(error, principal, route, authority);
+    return error;
   }
   if (!principal.gpus.empty() && route.gpus == protocol::Gpus::whole) {
     return Error{Errc::denied, fmt::format("{} {} concerns all GPUs of the machine, but the {} is "

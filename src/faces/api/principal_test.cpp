@@ -60,7 +60,7 @@ TEST(Principal, OnTheSocketForLeasesNobodyMayMoreThanLease) {
     EXPECT_EQ(principal.scope, Scope::lease);
     const auto refused = authorise(principal, kControl, authority);
     ASSERT_FALSE(refused);
-    EXPECT_TRUE(refused.error().message.ends_with(
+    EXPECT_TRUE(refused.error().text().ends_with(
         "this socket allows leasing only; use the daemon's main socket"));
     peer.listener = "/run/gpuyard/gpuyard.sock";
     EXPECT_GT(principal_of(peer, authority).scope, Scope::lease);
@@ -96,7 +96,7 @@ TEST(Principal, MembersOfTheGroupMayControl) {
 TEST(Authority, ARefusalNamesTheGroupAndTheCommandThatGrantsIt) {
   RecordProperty("contract", "E15");
   const auto refusal = [](const Authority& authority) {
-    return authorise(over_unix(1000), kControl, authority).error().message;
+    return authorise(over_unix(1000), kControl, authority).error().text();
   };
   EXPECT_NE(refusal({kDaemon, "gpuyard", 500}).find("`usermod -aG gpuyard USER`"),
             std::string::npos);
@@ -119,18 +119,17 @@ TEST(Authority, EachScopeIncludesTheOnesBeforeIt) {
 TEST(Authority, ARefusalOverTcpPointsToTheUnixSocket) {
   const auto refused = authorise(over_tcp(), kControl, kDaemon);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error(),
-            (Error{Errc::denied,
-                   "POST /things needs the scope \"control\"; anonymous over TCP has "
-                   "\"read\": TCP without TLS is read-only; use the Unix socket, ssh, or a token "
-                   "over TLS"}));
+  EXPECT_EQ(refused.error().text(),
+            "POST /things needs the scope \"control\"; anonymous over TCP has "
+            "\"read\": TCP without TLS is read-only; use the Unix socket, ssh, or a token "
+            "over TLS");
 }
 
 TEST(Authority, ARefusalOfAUserPointsToAnAdministrator) {
   const auto refused = authorise(over_unix(1000), kControl, kDaemon);
   ASSERT_FALSE(refused);
   EXPECT_EQ(
-      refused.error().message,
+      refused.error().text(),
       "POST /things needs the scope \"control\"; uid 1000 has \"lease\": ask an administrator "
       "of this machine");
 }

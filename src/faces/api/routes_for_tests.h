@@ -32,10 +32,11 @@ struct Refusal {
   struct Why {
     std::string code;
     std::string message;
+    std::optional<std::string> hint;
   };
   Why error;
 };
-BOOST_DESCRIBE_STRUCT(Refusal::Why, (), (code, message))
+BOOST_DESCRIBE_STRUCT(Refusal::Why, (), (code, message, hint))
 BOOST_DESCRIBE_STRUCT(Refusal, (), (error))
 
 // A driver that refuses every query until the test sets who answers.
@@ -253,7 +254,7 @@ class LeaseRoutes : public Routes {
   access::Tokens::Made made(access::TokenWish wish) {
     std::optional<access::Tokens::Made> made;
     tokens_.make(std::move(wish), [&](auto one) {
-      EXPECT_TRUE(one) << one.error().message;
+      EXPECT_TRUE(one) << one.error().text();
       if (one) made = *std::move(one);
     });
     world_.loop.run_posted();

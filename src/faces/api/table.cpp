@@ -55,7 +55,7 @@ std::string party_of(const http::Peer& peer) {
 http::Response render_error(const protocol::RouteInfo& route, const Error& error) {
   if (route.errors == protocol::ErrorShape::standard) return http::error_response(error);
   std::string body = R"({"detail":)";
-  json::put_string(body, error.message);
+  json::put_string(body, error.text());
   body += '}';
   http::Response response{http_status_of(error.code), "application/json", std::move(body)};
   if (response.status == 503) {
@@ -258,7 +258,7 @@ void Router::call(const BoundRoute& route, NamedValues parameters, Admission::Ca
     note_refusal(context_, principal, request, call.request_id, route.info, permitted.error());
     if (accepts_html(route.info, request)) return call.reply(to_login());
     const bool token_would_help = principal.way == Way::tls && !principal.by_credential();
-    return call.reply(token_would_help ? unauthenticated(permitted.error().message)
+    return call.reply(token_would_help ? unauthenticated(permitted.error())
                                        : render_error(route.info, permitted.error()));
   }
   // Every answer of a simulated yard is marked, including those whose body has no field for it.

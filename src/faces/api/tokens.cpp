@@ -69,11 +69,12 @@ Result<void> count_change(const Context& context, const Requester& requester) {
           shares::kTokenChangesAMinute, std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }
 
+// Its length is checked with the rest of the body.
 Result<void> check_name(const std::string& name) {
   const bool plain = std::ranges::all_of(
       name, [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != '\x7f'; });
-  if (!name.empty() && name.size() <= access::Tokens::kLongestName && plain) return {};
-  return Error{Errc::invalid, "body: /name: must be 1 to 64 printable characters"};
+  if (plain) return {};
+  return Error{Errc::invalid, "body: /name: must not contain control characters"};
 }
 
 // Whose it is to be, and for how long.
@@ -92,10 +93,10 @@ Result<access::TokenWish> lasting_wish_of(const Principal& asker, const protocol
     return only_admins("create a token that never expires; set a lifetime, e.g. --expires 90d");
   }
   if (body.for_ever.value_or(false) && body.lasts_s) {
-    return Error{Errc::invalid, "body: /for_ever and /lasts_s exclude each other"};
+    return Error{Errc::invalid, "body: /for_ever cannot be used with /lasts_s"};
   }
   if (body.service.value_or(false)) {
-    if (body.uid) return Error{Errc::invalid, "body: /service and /uid exclude each other"};
+    if (body.uid) return Error{Errc::invalid, "body: /service cannot be used with /uid"};
     if (wish.scope > Scope::read) {
       return Error{Errc::invalid,
                    "body: /scope: a service token can only read, because leases and settings "
@@ -112,12 +113,6 @@ Result<access::TokenWish> lasting_wish_of(const Principal& asker, const protocol
 void get_tokens(Context& context, const Asked& asked, const NoParams&,
                 const Responder<protocol::Tokens>& respond) {
   respond(tokens_for(context, asked.principal));
-}
-
-void note(const Context& context, const Asked& asked, const std::string& action) {
-  const bool admin = asked.principal.scope >= Scope::admin;
-  context.control.note_done(
-      asker_of(context, asked.principal, admin, asked.request_id, asked.received), action);
 }
 
 void make_token(Context& context, const Asked& asked, const NoParams&,
@@ -143,9 +138,8 @@ void make_token(Context& context, const Asked& asked, const NoParams&,
   context.tokens.make(
       *std::move(wish), [&context, asked, respond](const Result<access::Tokens::Made>& made) {
         if (!made) return respond(made.error());
-        note(context, asked,
-             fmt::format("create token {} \"{}\" of {}, scope {}", made->token.id, made->token.name,
-                         made->token.owner(), enum_name(made->token.scope)));
+        asked.did(fmt::format("create token {} \"{}\" of {}, scope {}", made->token.id,
+                              made->token.name, made->token.owner(), enum_name(made->token.scope)));
         respond(protocol::NewToken{1, view_of(context, made->token), made->text});
       });
 }
@@ -159,33 +153,34 @@ void revoke(Context& context, const Asked& asked, const std::vector<std::string>
         respond(tokens_for(context, asked.principal));
       },
       token_requester(context, asked));
-  for (const std::string& id : changed) note(context, asked, "revoke token " + id);
+  for (const std::string& id : changed) asked.did("revoke token " + id);
 }
 
-// An id is meant before a name, and a good token before one that is over.
+// An ID is meant before a name. A name of revoked tokens alone changes nothing.
 void revoke_token(Context& context, const Asked& asked, const protocol::TokenName& named,
                   const Responder<protocol::Tokens>& respond) {
   const auto counted = count_change(context, token_requester(context, asked));
   if (!counted) return respond(counted.error());
   std::vector<std::string> ids;
+  bool was_revoked = false;
   for (const access::Token& token : context.tokens.all()) {
     if (!may_manage(asked.principal, token)) continue;
+    if (token.id == named.token) return revoke(context, asked, {token.id}, respond);
+    if (token.name != named.token) continue;
     const bool open = token.live(context.loop.wall()) || context.tokens.owes(token.id);
-    const bool named_so = token.name == named.token && open;
-    if (token.id == named.token) ids = {token.id};
-    if (token.id == named.token) break;
-    if (named_so) ids.push_back(token.id);
+    if (open) ids.push_back(token.id);
+    was_revoked = was_revoked || token.revoked;
   }
-  if (ids.size() == 1) return revoke(context, asked, ids, respond);
-  respond(ids.empty()
-              ? Error{Errc::not_found,
-                      fmt::format(
-                          "you have no valid token \"{}\"; list yours with `gpuyard token list`",
-                          named.token)}
-              : Error{Errc::conflict,
-                      fmt::format(
-                          "{} users have a token \"{}\"; use its ID, shown by `gpuyard token list`",
-                          ids.size(), named.token)});
+  if (ids.size() == 1 || (ids.empty() && was_revoked)) {
+    return revoke(context, asked, ids, respond);
+  }
+  respond(
+      ids.empty()
+          ? Error{Errc::not_found, fmt::format("you have no valid token \"{}\"", named.token), "",
+                  "gpuyard token list"}
+          : Error{Errc::conflict,
+                  fmt::format("{} users have a token \"{}\"; use its ID", ids.size(), named.token),
+                  "", "gpuyard token list"});
 }
 
 void revoke_tokens_of(Context& context, const Asked& asked, const protocol::TokensOf& of,

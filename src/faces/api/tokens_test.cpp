@@ -423,6 +423,8 @@ TEST_F(TokenRoutes, RevokingAgainSucceedsAndChangesNothing) {
   EXPECT_EQ(del(path, local_user(kAlice))->status(), 200);
   const int saves = token_archive_.saves;
   for (int i = 0; i < 10; ++i) EXPECT_EQ(del(path, local_user(kAlice))->status(), 200);
+  EXPECT_EQ(del("/api/gpu/tokens/ci", local_user(kAlice))->status(), 200);
+  EXPECT_EQ(del("/api/gpu/tokens/ci", local_user(kBob))->status(), 404);
   EXPECT_EQ(del("/api/gpu/tokens?uid=1000", local_user(kAlice))->status(), 200);
   EXPECT_EQ(del("/api/gpu/tokens?uid=4321", local_user(0))->status(), 200);
   EXPECT_EQ(token_archive_.saves, saves);

@@ -7,6 +7,7 @@
 
 #include "base/json_writer.h"
 #include "client/daemon_client.h"
+#include "client/local.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::client {
@@ -45,9 +46,11 @@ bool ClaimFeed::is_patient(const Error& why) const {
 }
 
 Error ClaimFeed::broken_off(const Error& why) const {
-  const bool ended = why.code == Errc::not_found;
-  return {Errc::unavailable,
-          ended ? "the daemon at " + daemon_.text() + " has stopped" : why.message};
+  Error error = why;
+  error.code = Errc::unavailable;
+  if (why.code == Errc::not_found)
+    error.message = "the daemon at " + daemon_.text() + " has stopped";
+  return error;
 }
 
 ClaimFeed::ClaimFeed(http::Endpoint daemon, protocol::LeaseWish wish)
@@ -94,7 +97,7 @@ void ClaimFeed::follow(const std::stop_token& stop) {
 
 Result<void> ClaimFeed::stream(const std::stop_token& stop) {
   auto reader = http::EventReader::open(daemon_, request(), kAnswerDeadline);
-  if (!reader) return std::move(reader).error();
+  if (!reader) return unanswered(std::move(reader).error(), daemon_);
   there_ = true;
   if (reader->response().status != 200) return error_of(reader->response());
   while (!stop.stop_requested()) {
@@ -133,7 +136,7 @@ Result<protocol::LeaseAnswer> ClaimFeed::ask() {
   const Duration deadline =
       kAnswerDeadline + std::chrono::seconds(static_cast<std::int64_t>(kAnswerWithin));
   const auto response = http::fetch(daemon_, request(), deadline);
-  if (!response) return response.error();
+  if (!response) return unanswered(response.error(), daemon_);
   there_ = true;
   if (response->status != 200) return error_of(*response);
   return answer_from<protocol::LeaseAnswer>(daemon_.text(), response->body);

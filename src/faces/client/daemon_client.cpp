@@ -8,6 +8,7 @@
 
 #include "base/json_reader.h"
 #include "base/text.h"
+#include "client/local.h"
 #include "protocol/fields.h"
 
 namespace gpuyard::client {
@@ -28,6 +29,8 @@ std::string percent_encoded(std::string_view text) {
 }
 
 Errc errc_of_status(int status) {
+  constexpr int kUnauthorized = 401;
+  if (status == kUnauthorized) return Errc::denied;
   for (int i = 0; i <= static_cast<int>(Errc::internal); ++i) {
     const auto code = static_cast<Errc>(i);
     if (code != Errc::busy && http_status_of(code) == status) return code;
@@ -75,7 +78,7 @@ Result<std::string> exchange(const http::Endpoint& daemon, const protocol::Route
   const TimePoint began = BootClock::now();
   for (int again = 0;; ++again) {
     auto response = http::fetch(daemon, request, deadline, max_answer);
-    if (!response) return std::move(response).error();
+    if (!response) return unanswered(std::move(response).error(), daemon);
     if (response->status / 100 == 2) return std::move(response->body);
     const auto wait = patience == Patience::insists
                           ? wait_after(*response, again, BootClock::now() - began)
@@ -136,6 +139,14 @@ namespace {
 
 constexpr std::size_t kMostOfBody = 1000;  // of a body that is not an error of gpuyard
 
+// The message of a daemon ends with its hint, for clients that do not know the hint.
+void take_hint(Error& error, std::string hint) {
+  const std::string end = Error{error.code, "", "", hint}.text();
+  if (!error.message.ends_with(end)) return;
+  error.message.erase(error.message.size() - end.size());
+  error.hint = std::move(hint);
+}
+
 // A daemon never redirects: the answer is from a proxy in front of it or from another server.
 Error redirected(const http::ClientResponse& response) {
   const std::string_view to = response.header("Location");
@@ -148,11 +159,15 @@ Error redirected(const http::ClientResponse& response) {
 
 }  // namespace
 
-// Reads {"error": {"code", "message"}} or {"detail": message}, or
-// {"reason": message} of a daemon that is not ready; else the body is the message.
+// Reads {"error": {"code", "message", "hint"}} or {"detail": message}, or
+// {"reason": message} of a daemon that is not ready; else the body is the message. A page is not:
+// it is from a proxy in front of the daemon, or from another server.
 Error error_of(const http::ClientResponse& response) {
   if (response.status / 100 == 3) return redirected(response);
   Error error{errc_of_status(response.status), response.body.substr(0, kMostOfBody)};
+  if (trimmed(response.body).starts_with('<')) {
+    error.message = fmt::format("status {} from a proxy or another server", response.status);
+  }
   const auto document = json::parse(response.body);
   const auto* object = document ? document->if_object() : nullptr;
   if (object == nullptr) return error;
@@ -164,6 +179,7 @@ Error error_of(const http::ClientResponse& response) {
   if (const auto message = text_in(inner->get_object(), "message")) {
     error.message = in_words(*message);
   }
+  if (auto hint = text_in(inner->get_object(), "hint")) take_hint(error, *std::move(hint));
   const auto code = text_in(inner->get_object(), "code");
   if (const auto known = code ? enum_from_name<Errc>(*code) : std::nullopt) error.code = *known;
   return error;

@@ -32,6 +32,41 @@ TEST(ErrorOf, NamesTheFieldAndNotItsPlace) {
   EXPECT_EQ(error.message, "among: GPU index 99 is out of range");
 }
 
+TEST(ErrorOf, AHintIsTakenFromTheEndOfTheMessage) {
+  const Error sent{Errc::denied, "no scope", "no group", "usermod x  # as root\nlogin"};
+  const http::Response response = http::error_response(sent);
+  const Error error = error_of({response.status, {}, *response.body});
+  EXPECT_EQ(error, (Error{Errc::denied, "no scope: no group"}));
+  EXPECT_EQ(error.hint, sent.hint);
+  EXPECT_EQ(error.text(), sent.text());
+}
+
+TEST(ErrorOf, TheMessageIsWholeWithoutAHint) {
+  const std::string whole = R"({"error":{"code":"denied","message":"no; try `x`"}})";
+  const Error error = error_of({403, {}, whole});
+  EXPECT_EQ(error.message, "no; try `x`");
+  EXPECT_EQ(error.hint, "");
+}
+
+TEST(ErrorOf, AHintThatDoesNotEndTheMessageIsIgnored) {
+  const std::string body = R"({"error":{"code":"denied","message":"no","hint":"x"}})";
+  const Error error = error_of({403, {}, body});
+  EXPECT_EQ(error.text(), "no");
+}
+
+TEST(ErrorOf, AMissingTokenIsDenied) {
+  const std::string body = R"({"error":{"code":"unauthenticated","message":"no token"}})";
+  EXPECT_EQ(error_of({401, {}, body}), (Error{Errc::denied, "no token"}));
+}
+
+TEST(ErrorOf, APageOfAProxyIsShortenedToItsStatus) {
+  const Error error =
+      error_of({504, {}, "\n<html><body><h1>504 Gateway Time-out</h1></body></html>"});
+  EXPECT_EQ(error.code, Errc::timed_out);
+  EXPECT_EQ(error.message, "status 504 from a proxy or another server");
+  EXPECT_EQ(error_of({504, {}, "no answer"}).message, "no answer");
+}
+
 TEST(ErrorOf, ARedirectNamesItsTargetAndTheNextStep) {
   http::ClientResponse moved;
   moved.status = 302;

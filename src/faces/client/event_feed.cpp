@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/daemon_client.h"
+#include "client/local.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::client {
@@ -46,7 +47,7 @@ Result<void> EventFeed::open() {
   http::ClientRequest asked;
   asked.target = target_of(protocol::kEvents.pattern, named_values(request_));
   auto reader = http::EventReader::open(daemon_, std::move(asked), kAnswerDeadline);
-  if (!reader) return std::move(reader).error();
+  if (!reader) return unanswered(std::move(reader).error(), daemon_);
   if (reader->response().status != 200) return error_of(reader->response());
   listened_ = true;
   reader_.emplace(*std::move(reader));

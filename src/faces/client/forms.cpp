@@ -119,7 +119,7 @@ Result<std::size_t> drop_malformed(boost::json::value& answer) {
 Result<void> read_answer(std::string_view whose, std::string_view text, const json::Shape& shape,
                          void* to) {
   const auto wrong = [&](const Error& error) {
-    return Error{Errc::internal, fmt::format("invalid response from {}: {}", whose, error.message)};
+    return Error{Errc::internal, fmt::format("invalid response from {}: {}", whose, error.text())};
   };
   auto document = json::parse(text);
   if (!document) return wrong(document.error());

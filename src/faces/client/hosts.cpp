@@ -198,6 +198,8 @@ struct Named {
   std::string pin = {};
   std::string ca_file = {};
   std::string token_file = {};
+
+  friend bool operator==(const Named&, const Named&) = default;
 };
 
 Result<Named> named_in(const toml::table& section, const std::string& name,
@@ -232,15 +234,12 @@ Result<Named> named_in(const toml::table& section, const std::string& name,
   return found;
 }
 
-// The hosts of the file, by name.
-Result<std::map<std::string, Named>> hosts_in(const std::string& file) {
-  // The file decides on which machine root changes things.
-  if (auto trusted = check_trusted_by_root(file); !trusted) return std::move(trusted).error();
-  const auto text = read_file(file, kMostOfFile);
-  if (!text && text.error().code != Errc::not_found) return text.error();
-  const auto document = parse_toml(text ? *text : "", file);
+using Hosts = std::map<std::string, Named>;  // by name
+
+Result<Hosts> hosts_in_text(std::string_view text, const std::string& file) {
+  const auto document = parse_toml(text, file);
   if (!document) return document.error();
-  std::map<std::string, Named> hosts;
+  Hosts hosts;
   for (const auto& [name, node] : *document) {
     const auto* const section = node.as_table();
     if (section == nullptr) continue;
@@ -249,6 +248,14 @@ Result<std::map<std::string, Named>> hosts_in(const std::string& file) {
     hosts.emplace(name.str(), *std::move(one));
   }
   return hosts;
+}
+
+Result<Hosts> hosts_in(const std::string& file) {
+  // The file decides on which machine root changes things.
+  if (auto trusted = check_trusted_by_root(file); !trusted) return std::move(trusted).error();
+  const auto text = read_file(file, kMostOfFile);
+  if (!text && text.error().code != Errc::not_found) return text.error();
+  return hosts_in_text(text ? *text : "", file);
 }
 
 Result<std::string> url_called(const std::string& name, const std::string& file) {
@@ -267,12 +274,14 @@ Result<std::string> token_in(const std::string& file) {
   if (::stat(file.c_str(), &found) != 0) return system_error("reading the token in " + file);
   constexpr mode_t kOthers = 077;
   if ((found.st_mode & kOthers) != 0) {
-    const std::string mend = S_ISREG(found.st_mode)
-                                 ? fmt::format("run `chmod 600 {}`, and create", shell_word(file))
-                                 : "it is not a regular file; store the token in one, and create";
-    return Error{Errc::denied,
-                 fmt::format("{} is readable by others, and so is the token in it: {} a new token",
-                             file, mend)};
+    Error error{Errc::denied,
+                fmt::format("{} is readable by others, and so is the token in it", file)};
+    if (S_ISREG(found.st_mode)) {
+      error.hint = fmt::format("chmod 600 {}  # and create a new token", shell_word(file));
+    } else {
+      error.message += ": it is not a regular file; store a new token in one";
+    }
+    return error;
   }
   const auto text = read_file(file, kMostOfToken);
   if (!text) return text.error();
@@ -315,6 +324,11 @@ Result<std::string> token_for(const Keys& keys, const Named& host, const http::O
     return Error{Errc::invalid,
                  "GPUYARD_TOKEN and GPUYARD_TOKEN_FILE are both set; unset one of them"};
   }
+  if (!keys.token_file.empty()) {
+    if (auto whole = absolute_path(keys.token_file, keys.home); !whole) {
+      return std::move(whole).error().in("GPUYARD_TOKEN_FILE");
+    }
+  }
   const bool of_environment = !keys.many && !keys.token.empty();
   const auto file = of_environment ? Result<std::string>("") : token_file_for(keys, host, origin);
   if (!file) return file.error();
@@ -327,15 +341,12 @@ Result<std::string> token_for(const Keys& keys, const Named& host, const http::O
   return token;
 }
 
-// Returns the entry of this host in the file, under any name; an empty one if there is none.
-// Entries that differ are refused, because the one without the pin could apply.
-Result<Named> entry_of(const http::Origin& origin, const std::string& file) {
+// Returns the entry of this host, under any name; an empty one if there is none. Entries that
+// differ are refused, because the one without the pin could apply.
+Result<Named> entry_of(const http::Origin& origin, const Hosts& hosts, const std::string& file) {
   Named found;
-  if (file.empty()) return found;
-  const auto hosts = hosts_in(file);
-  if (!hosts) return hosts.error();
   const auto keys = [](const Named& one) { return std::tie(one.pin, one.ca_file, one.token_file); };
-  for (const auto& [name, one] : *hosts) {
+  for (const auto& [name, one] : hosts) {
     const auto same = parse_https_url(one.url);
     if (!same || same->text() != origin.text()) continue;
     if (!found.name.empty() && keys(found) != keys(one)) {
@@ -352,7 +363,9 @@ Result<Named> entry_of(const http::Origin& origin, const std::string& file) {
 Result<http::Endpoint> daemon_over_https(const std::string& url, const Keys& keys) {
   auto origin = parse_https_url(url);
   if (!origin) return std::move(origin).error();
-  const auto host = entry_of(*origin, keys.hosts_file);
+  const auto hosts = keys.hosts_file.empty() ? Hosts{} : hosts_in(keys.hosts_file);
+  if (!hosts) return hosts.error();
+  const auto host = entry_of(*origin, *hosts, keys.hosts_file);
   if (!host) return host.error();
   origin->pin = host->pin;
   auto ca_file = path_of(keys, *host, "ca_file", host->ca_file);
@@ -390,6 +403,47 @@ Result<std::vector<std::pair<std::string, std::string>>> hosts_named_in(const st
     named.emplace_back(name, *std::move(url));
   }
   return named;
+}
+
+Result<void> check_hosts(std::string_view text, const std::string& file) {
+  const auto hosts = hosts_in_text(text, file);
+  if (!hosts) return hosts.error();
+  for (const auto& [name, one] : *hosts) {
+    const auto origin = parse_https_url(one.url);
+    if (!origin) continue;
+    if (auto entry = entry_of(*origin, *hosts, file); !entry) return std::move(entry).error();
+  }
+  return {};
+}
+
+Result<std::string> without_host(const std::string& text, const std::string& name,
+                                 const std::string& file) {
+  auto hosts = hosts_in_text(text, file);
+  if (!hosts) return hosts.error();
+  if (hosts->erase(name) == 0) {
+    return Error{Errc::not_found, fmt::format("{} has no host {}", file, printable(name))};
+  }
+  const auto document = parse_toml(text, file);
+  if (!document) return document.error();
+  const toml::table& section = *(*document)[name].as_table();
+  std::size_t first = section.source().begin.line;
+  std::size_t last = first;
+  for (const auto& [key, node] : section) {
+    last = std::max<std::size_t>(last, node.source().end.line);
+  }
+  std::vector<std::string_view> lines;
+  for (std::string_view rest = text; !rest.empty();) lines.push_back(take_until('\n', rest));
+  if (first > 1 && trimmed(lines[first - 2]).empty()) --first;
+  std::string left;
+  for (std::size_t line = 1; line <= lines.size(); ++line) {
+    if (line < first || line > last) left += fmt::format("{}\n", lines[line - 1]);
+  }
+  const auto remaining = hosts_in_text(left, file);
+  if (remaining && *remaining == *hosts) return left;
+  return Error{Errc::unsupported,
+               fmt::format("{}: the lines of {} are mixed with those of other hosts; remove them "
+                           "with an editor",
+                           file, printable(name))};
 }
 
 bool is_elsewhere(std::string_view address) {

@@ -44,6 +44,15 @@ Result<std::string> address_of(std::string_view host, const std::string& hosts_f
 // Returns the names in a file as hosts.toml, each with its URL. Errc::not_found: there is no file.
 Result<std::vector<std::pair<std::string, std::string>>> hosts_named_in(const std::string& file);
 
+// Errc::invalid if a file as hosts.toml with this text would be refused when it is read: for a
+// mistake, or for entries of one host that differ.
+Result<void> check_hosts(std::string_view text, const std::string& file);
+
+// Returns the text of such a file without the lines of one entry. Errc::not_found: it has no such
+// name; unsupported: the lines of the entry cannot be told from those of others.
+Result<std::string> without_host(const std::string& text, const std::string& name,
+                                 const std::string& file);
+
 // How ssh is started.
 struct SshManner {
   // Our program has the verb with-parent, by which ssh ends when we are killed. Without it an ssh

@@ -51,6 +51,32 @@ std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& socket
   return http::Endpoint::unix_socket(*found);
 }
 
+namespace {
+
+bool has_service() {
+  return ::access("/lib/systemd/system/gpuyard.service", F_OK) == 0;
+}
+
+constexpr const char* kStartService = "sudo systemctl start gpuyard";
+
+}  // namespace
+
+std::string start_command() {
+  return has_service() ? kStartService : "gpuyard serve";
+}
+
+Error unanswered(Error error, const http::Endpoint& daemon) {
+  if (error.code != Errc::unavailable || daemon.elsewhere()) return error;
+  if (daemon.kind == http::Endpoint::Kind::tcp) {
+    if (http::is_loopback(daemon.address)) error.hint = "gpuyard serve --listen " + daemon.text();
+  } else if (is_system_place(daemon.path) && has_service()) {
+    error.hint = kStartService;
+  } else {
+    error.hint = "gpuyard serve --socket " + shell_word(daemon.path);
+  }
+  return error;
+}
+
 Keys keys_of(const Environment& environment) {
   return {.hosts_file = hosts_file(environment),
           .token = environment.gpuyard_token,
@@ -79,8 +105,7 @@ Result<http::Endpoint> daemon_meant(const std::string& host, const Environment& 
   }
   if (!environment.gpuyard_socket.empty()) return daemon_called(environment.gpuyard_socket, keys);
   if (auto found = find_daemon(sockets_to_believe(environment))) return *std::move(found);
-  return Error{Errc::unavailable,
-               "no daemon is running on this machine; start one with `gpuyard serve`"};
+  return Error{Errc::unavailable, "no daemon is running on this machine", "", start_command()};
 }
 
 }  // namespace gpuyard::client

@@ -20,6 +20,13 @@ std::vector<std::string> sockets_to_believe(const Environment&);
 // Returns the first of `sockets` where a trusted daemon listens; empty: there is none.
 std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& sockets);
 
+// Returns the command that starts a daemon on this machine: with the package's service, if it is
+// installed.
+std::string start_command();
+
+// Adds the command that starts a daemon at that address to the error of one that does not answer.
+Error unanswered(Error, const http::Endpoint& daemon);
+
 // What this user has to show to a daemon elsewhere.
 Keys keys_of(const Environment&);
 

@@ -61,7 +61,8 @@ struct Reason {
   std::string_view words;  // of what was said
   Errc code;
   std::string_view what;
-  std::string_view next;  // {} is what follows `ssh` on a command line
+  std::string_view next;       // what to do, if there is no command for it
+  std::string_view hint = {};  // {} is what follows `ssh` on a command line
 };
 
 // ssh has one exit code for all that goes wrong, and always speaks English.
@@ -69,11 +70,12 @@ constexpr std::array kReasons = {
     Reason{"has changed and you have requested", Errc::denied, "its host key has changed",
            "The connection may be intercepted, or the machine was reinstalled: ask its "
            "administrator before you remove the old key"},
-    Reason{"Host key verification failed", Errc::denied, "ssh does not know its host key",
-           "Run `ssh {}` once to see and confirm it; check it with the administrator"},
+    Reason{"Host key verification failed", Errc::denied, "ssh does not know its host key", "",
+           "ssh {}  # shows it, once; compare it with the administrator's"},
     Reason{"Permission denied", Errc::denied, "ssh was refused access",
-           "gpuyard does not ask for passwords: install your key with `ssh-copy-id {0}`, unlock it "
-           "with `ssh-add`, and test with `ssh -o BatchMode=yes {0} true`"},
+           "gpuyard does not ask for passwords",
+           "ssh-copy-id {0}  # installs your key\nssh-add  # unlocks it\n"
+           "ssh -o BatchMode=yes {0} true  # tests it"},
     Reason{"Could not resolve hostname", Errc::unavailable, "unknown host",
            "Check the name in DNS or ~/.ssh/config"},
     Reason{"Connection refused", Errc::unavailable, "no ssh server is listening there",
@@ -88,17 +90,15 @@ constexpr std::array kReasons = {
            "Check that the network is up"},
 };
 
-constexpr Reason kOfSsh = {"", Errc::unavailable, "ssh failed",
-                           "Make sure that `ssh {} true` works"};
-constexpr Reason kNoSsh = {"", Errc::unavailable, "ssh is not installed on this machine",
-                           "Install it: apt install openssh-client"};
+constexpr Reason kOfSsh = {"", Errc::unavailable, "ssh failed", "", "ssh {} true"};
+constexpr Reason kNoSsh = {"", Errc::unavailable, "ssh is not installed on this machine", "",
+                           "sudo apt install openssh-client"};
 constexpr Reason kNoProgram = {
     "", Errc::unavailable, "gpuyard was not found there in ssh's PATH",
     "If it is installed elsewhere, give its path: -H ssh://HOST/path/of/gpuyard, or in hosts.toml"};
 constexpr Reason kTooOld = {"", Errc::unsupported, "its gpuyard is too old for remote use",
                             "Install a newer version there"};
-constexpr Reason kTooLate = {"", Errc::timed_out, "it did not respond in time",
-                             "Make sure that `ssh {} true` works"};
+constexpr Reason kTooLate = {"", Errc::timed_out, "it did not respond in time", "", "ssh {} true"};
 constexpr Reason kOfDaemon = {"", Errc::unavailable, "", ""};
 constexpr Reason kEnded = {"", Errc::unavailable, "the connection was closed", ""};
 
@@ -126,14 +126,14 @@ const Reason& reason_of(const http::ChildEnd& end) {
 
 Error explain_ssh(const SshHost& host, const http::ChildEnd& end) {
   const Reason& reason = reason_of(end);
-  std::string text = host.url();
-  if (!reason.what.empty()) text += fmt::format(": {}", reason.what);
-  if (!end.said.empty()) text += ": " + end.said;
+  Error error{reason.code, host.url(), end.said};
+  if (!reason.what.empty()) error.message += fmt::format(": {}", reason.what);
   if (!reason.next.empty()) {
-    text += text.ends_with('.') ? " " : ". ";
-    text += fmt::format(fmt::runtime(reason.next), host.for_people());
+    if (!error.cause.empty()) error.cause += error.cause.ends_with('.') ? " " : ". ";
+    error.cause += reason.next;
   }
-  return {reason.code, std::move(text)};
+  error.hint = fmt::format(fmt::runtime(reason.hint), host.for_people());
+  return error;
 }
 
 http::Endpoint daemon_over_ssh(const SshHost& host, const SshManner& manner) {
@@ -144,8 +144,7 @@ http::Endpoint daemon_over_ssh(const SshHost& host, const SshManner& manner) {
           [host, shared = !manner.masters.empty()](const http::ChildEnd& end) {
             Error error = explain_ssh(host, end);
             if (end.too_late && shared) {
-              error.message +=
-                  "; to close a kept connection that hangs, run `gpuyard fleet hang-up`";
+              error.hint += "\ngpuyard fleet disconnect  # closes a kept connection that hangs";
             }
             return error;
           },

@@ -114,7 +114,7 @@ Result<std::vector<Host>> hosts_in_targets(std::string_view json, const std::str
       json::from_json<Targets>(fmt::format("{{\"groups\":{}}}", json), json::UnknownFields::ignore);
   if (!read) {
     return Error{Errc::invalid, fmt::format("{} is not a Prometheus target list: {}", source,
-                                            read.error().message)};
+                                            read.error().text())};
   }
   std::vector<Host> hosts;
   for (const TargetGroup& group : read->groups) {

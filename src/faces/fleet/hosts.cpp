@@ -86,7 +86,7 @@ Result<std::vector<Host>> hosts_in_http_sd(const std::string& url) {
                  fmt::format("{} responded with status {}", url, answer->status)};
   }
   auto hosts = hosts_in_targets(answer->body, url);
-  if (!hosts) return Error{Errc::unavailable, hosts.error().message};
+  if (!hosts) return Error{Errc::unavailable, hosts.error().text()};
   for (Host& host : *hosts) host.from_strangers = !page->origin.tls;
   return hosts;
 }
@@ -146,7 +146,7 @@ Result<std::vector<Host>> hosts_of(const std::vector<std::string>& words,
     } else if (some.error().code == Errc::invalid || !is_on_network(part)) {
       return Error(some.error()).in("--hosts " + printable(part));
     } else {
-      add({{part, part, true, some.error().message}}, all, known);
+      add({{part, part, true, some.error().text()}}, all, known);
     }
   }
   if (all.size() > kMostHosts) {

@@ -26,12 +26,12 @@ Result<http::Endpoint> way_to(const Host& host, const Manner& manner) {
 
 Error with_audience(Error error, const http::Endpoint& daemon, const Manner& manner) {
   const bool asks =
-      error.message.find("token") != std::string::npos;  // no code means a missing token
+      error.text().find("token") != std::string::npos;  // no code means a missing token
   const bool without = daemon.tls && daemon.tls->token.empty();
   const bool shared = !manner.keys.token.empty() || !manner.keys.token_file.empty();
   if (asks && without && shared) {
-    error.message += fmt::format(
-        "; {} is for one daemon and is not sent to several: set token_file for each host in "
+    error.cause = fmt::format(
+        "{} is for one daemon and is not sent to several: set token_file for each host in "
         "hosts.toml, or set GPUYARD_TOKEN_FILE to a path with {{}} for the host name",
         manner.keys.token.empty() ? "the token of GPUYARD_TOKEN_FILE" : "GPUYARD_TOKEN");
   }

@@ -20,7 +20,8 @@ const Brief& brief_in(const Heard<WithBrief<Answer>>& heard) {
 std::string problem_of(const Host& host, const Error& error) {
   constexpr std::size_t kLongest = 400;  // bytes: a proxy answers with a whole page
   const std::string url = host.url + ": ";
-  const std::string text = error.message.substr(error.message.starts_with(url) ? url.size() : 0);
+  std::string text = error.text();
+  if (text.starts_with(url)) text.erase(0, url.size());
   return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
 }
 

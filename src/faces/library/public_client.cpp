@@ -97,7 +97,11 @@ protocol::LeaseWish wish_of(const Client::LeaseRequest& request, Duration wait) 
 
 // The message may reach a terminal or a log, and the daemon need not be trusted.
 Error shown(const Error& error) {
-  return {error.code, printable(error.message)};
+  std::string hint;
+  for (std::string_view rest = error.hint; !rest.empty();) {
+    hint += (hint.empty() ? "" : "\n") + printable(take_until('\n', rest));
+  }
+  return {error.code, printable(error.message), printable(error.cause), std::move(hint)};
 }
 
 template <class T>
@@ -213,7 +217,7 @@ Result<Client::Lease> Client::claim(const LeaseRequest& request, milliseconds wa
     }
     if (!answer && (!client::passes(answer.error()) || wish.wait_s)) return answer.error();
     if (answer && answer->lease.place) why = answer->lease.place->text;
-    if (!answer) why = answer.error().message;
+    if (!answer) why = answer.error().text();
     asked = true;
     if (!answer) std::this_thread::sleep_for(kBetweenClaims);
   }
@@ -361,7 +365,7 @@ Result<std::optional<Client::Event>> Client::Events::next(milliseconds wait) {
   if (!*news) return std::optional<Event>();
   auto& [kind, event, error] = **news;
   return std::optional(Event{static_cast<Event::Kind>(kind), std::move(event.name),
-                             std::move(event.id), std::move(event.data), printable(error.message)});
+                             std::move(event.id), std::move(event.data), printable(error.text())});
 }
 
 }  // namespace gpuyard

@@ -138,7 +138,7 @@ Result<void> v0::TrainingMonitor::begin() {
   if (state_->current && !state_->current->has_ended()) {
     return Error{Errc::conflict, "the training has already started; call end() first"};
   }
-  auto run = std::make_shared<TrainingRun>(std::move(monitor), opened ? "" : opened.error().message,
+  auto run = std::make_shared<TrainingRun>(std::move(monitor), opened ? "" : opened.error().text(),
                                            std::move(wish));
   if (auto begun = run->begin(); !begun) return begun;
   state_->current = std::move(run);

@@ -194,7 +194,7 @@ Result<void> TrainingRun::begin() {
     if (window) {
       energy_ = std::make_shared<const EnergyWindow>(*std::move(window));
     } else {
-      energy_missing_ = std::move(window).error().message;
+      energy_missing_ = std::move(window).error().text();
     }
   }
   const Snapshot first = read(patience(kEdgeDeadline));

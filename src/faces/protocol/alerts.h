@@ -228,13 +228,17 @@ struct Sink {
   std::uint64_t dead_letters_total = 0;
   std::optional<std::string> failing_since;
   std::optional<std::string> last_error;
+  std::optional<bool> closed;
 };
 BOOST_DESCRIBE_STRUCT(Sink, (),
                       (name, kind, where, min_level, queued, delivered_total, retries_total,
-                       dead_letters_total, failing_since, last_error))
+                       dead_letters_total, failing_since, last_error, closed))
 GPUYARD_ABOUT(Sink, {"where", "Host or program, without secrets."},
               {"dead_letters_total", "Dropped notifications: refused, too old or too many."},
-              {"failing_since", "Since when deliveries have failed; null: working."})
+              {"failing_since", "Since when deliveries have failed; null: working."},
+              {"closed",
+               "True if the sink cannot be used until a file that it needs is fixed; last_error "
+               "names it."})
 
 struct Sinks {
   int schema = 1;

@@ -110,7 +110,7 @@ Change change_of(const control::Change& change) {
   view.owner = change.owner;
   view.until = moment(change.until);
   if (change.error) {
-    view.error = ErrorView{std::string(name_of(change.error->code)), change.error->message};
+    view.error = ErrorView{std::string(name_of(change.error->code)), change.error->text()};
   }
   return view;
 }
@@ -121,7 +121,7 @@ ManagedSetting managed_setting_of(SettingKind kind, const Result<SettingState>& 
   view.setting = enum_name(kind);
   view.standing = standing_of(held);
   if (!seen) {
-    view.why = seen.error().message;
+    view.why = seen.error().text();
   } else {
     view.now = optional_view(kind, seen->now);
     if (!seen->now) view.why = "not reported by the driver";

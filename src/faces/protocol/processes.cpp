@@ -11,7 +11,7 @@ void put_placement(Process& out, const Result<Placement>& placement) {
   if (!placement) {
     for (const char* key :
          {"container", "container_runtime", "pod", "slurm_job", "slurm_step", "unit", "slice"}) {
-      out.missing[key] = placement.error().message;
+      out.missing[key] = placement.error().text();
     }
     return;
   }
@@ -34,7 +34,7 @@ void put_facts(Process& out, const ProcessFacts& facts) {
   if (facts.user) {
     out.user = *facts.user;
   } else {
-    out.missing["user"] = facts.user.error().message;
+    out.missing["user"] = facts.user.error().text();
   }
   put_placement(out, facts.placement);
 }
@@ -53,7 +53,7 @@ Process process_with(const GpuProcess& process, const Result<const ProcessFacts*
   if (facts) {
     put_facts(out, **facts);
   } else {
-    out.missing[std::string(kProcess)] = facts.error().message;
+    out.missing[std::string(kProcess)] = facts.error().text();
   }
   return out;
 }
@@ -85,7 +85,7 @@ ProcessInFull process_in_full(const GpuProcess& process, const ProcessBook* book
   } else if (arguments) {
     out.arguments = *arguments;
   } else {
-    out.missing["arguments"] = arguments.error().message;
+    out.missing["arguments"] = arguments.error().text();
   }
   return out;
 }

@@ -46,7 +46,7 @@ Result<void> Player::rewind() {
   if (!first) return first.error();
   if (!*first) return complaint("not a gpuyard recording");
   auto header = parse_header(**first);
-  if (!header) return Error{header.error().code, path_ + ": " + header.error().message};
+  if (!header) return Error{header.error().code, path_ + ": " + header.error().text()};
   header_ = *std::move(header);
   return {};
 }
@@ -58,7 +58,7 @@ Result<void> Player::scan() {
     if (!text) return text.error();
     if (!*text) break;
     const auto line = parse_line(**text);
-    if (!line) return complaint(line.error().message);
+    if (!line) return complaint(line.error().text());
     const Duration at = std::chrono::milliseconds(line->t_ms);
     if (at < length_) return complaint("its time goes backwards");
     length_ = at;
@@ -79,7 +79,7 @@ Result<void> Player::move_to(Duration position) {
       if (!text) return text.error();
       if (!*text) return {};
       auto line = parse_line(**text);
-      if (!line) return complaint(line.error().message);
+      if (!line) return complaint(line.error().text());
       ahead_ = *std::move(line);
     }
     if (std::chrono::milliseconds(ahead_->t_ms) > position) return {};

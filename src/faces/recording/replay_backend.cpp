@@ -106,7 +106,7 @@ Sample ReplayBackend::read_at(const DeviceId& id, ProbeSet probes, TimePoint now
   }
   const auto position = std::chrono::duration_cast<Duration>(played);
   if (const auto moved = player_.move_to(position); !moved) {
-    return missing_sample(probes, {MissingReason::failed, moved.error().message}, now);
+    return missing_sample(probes, {MissingReason::failed, moved.error().text()}, now);
   }
   const auto& gpus = player_.gpus();
   for (std::uint32_t index = 0; index < gpus.size(); ++index) {

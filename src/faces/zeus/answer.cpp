@@ -56,7 +56,7 @@ void Answer::failed(const DeviceErrors& errors) const {
   std::map<std::string, std::string> why;
   for (const auto& [index, error] : errors) {
     worst = std::max(worst, device_status_of(error.code));
-    why[std::to_string(index)] = error.message;
+    why[std::to_string(index)] = error.text();
   }
   send({worst, "application/json", R"({"errors":)" + json::to_json(why) + "}"});
 }

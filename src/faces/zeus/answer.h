@@ -40,7 +40,7 @@ class Answer {
     send({200, "application/json", json::to_json(body)});
   }
   void refuse(int status, std::string_view why) const { send(error_response(status, why)); }
-  void refuse(const Error& error) const { refuse(http_status_of(error.code), error.message); }
+  void refuse(const Error& error) const { refuse(http_status_of(error.code), error.text()); }
   // Answers {"errors": {"0": why}} with the worst of their status codes.
   void failed(const DeviceErrors&) const;
 

@@ -218,7 +218,7 @@ void get_cpu_energy(Context& context, const CpuEnergyWish& wish, const Call& cal
   if (!ids) return call.answer.refuse(ids.error());
   sight_of(context, call.request)
       .fresh([answer = call.answer, ids = *ids, wish](const Result<cpu::Energies>& read) {
-        if (!read) return answer.refuse(500, read.error().message);
+        if (!read) return answer.refuse(500, read.error().text());
         const auto found = gather<CpuEnergy>(
             ids, answer, [&](std::uint32_t id) { return energy_of(*read, id, wish); });
         if (found) answer.json(*found);
@@ -239,7 +239,7 @@ void get_cpu_power(Context& context, const SomeCpus& wish, const Call& call) {
   const auto measuring = std::make_shared<Measuring>(
       Measuring{*ids, call.answer, sight_of(context, call.request), {}, {}});
   const auto end = [&context, measuring](const Result<cpu::Energies>& read) {
-    if (!read) return measuring->answer.refuse(500, read.error().message);
+    if (!read) return measuring->answer.refuse(500, read.error().text());
     const auto powers = cpu::power_between(measuring->first, *read);
     auto found = gather<CpuDramPower>(measuring->ids, measuring->answer,
                                       [&](std::uint32_t id) { return power_of(powers, id); });
@@ -248,7 +248,7 @@ void get_cpu_power(Context& context, const SomeCpus& wish, const Call& call) {
         CpuPowers{context.loop.wall().time_since_epoch().count(), *std::move(found)});
   };
   measuring->cpus.fresh([&context, measuring, end](const Result<cpu::Energies>& read) {
-    if (!read) return measuring->answer.refuse(500, read.error().message);
+    if (!read) return measuring->answer.refuse(500, read.error().text());
     measuring->first = *read;
     measuring->pause = context.loop.call_after(measuring->cpus.period, [measuring, end] {
       measuring->pause.reset();

@@ -45,7 +45,7 @@ void Facade::handle(http::Request request, http::Reply reply) {
 void Facade::dispatch(const Route& route, std::shared_ptr<const http::Request> request,
                       const Answer& answer) {
   if (const auto may = permitted(context_, route.group, *request); !may) {
-    return answer.refuse(403, may.error().message);
+    return answer.refuse(403, may.error().text());
   }
   if (route.group != Group::cpu_read) return route.call(context_, {*request, answer});
   when_cpus_are_known(context_, [this, &route, request = std::move(request), answer] {
@@ -63,7 +63,7 @@ using Handler = void (*)(Context&, const Parameters&, const Call&);
 template <class Parameters, Handler<Parameters> handler>
 void checked(Context& context, const Call& call) {
   const auto parameters = read_parameters<Parameters>(call.request.query);
-  if (!parameters) return call.answer.refuse(400, parameters.error().message);
+  if (!parameters) return call.answer.refuse(400, parameters.error().text());
   handler(context, *parameters, call);
 }
 

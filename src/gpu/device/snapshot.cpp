@@ -127,9 +127,9 @@ Result<const DeviceState*> find_device(const Snapshot& snapshot, std::string_vie
     if (has_name(device.info, name)) return &device;
   }
   if (const auto index = number_in<std::uint32_t>(name)) return index_out_of_range(*index);
-  return Error{Errc::not_found, fmt::format("GPU \"{}\" not found; use an index, UUID or PCI "
-                                            "address (list GPUs with `gpuyard devices`)",
-                                            name)};
+  return Error{Errc::not_found,
+               fmt::format("GPU \"{}\" not found; use an index, UUID or PCI address", name), "",
+               "gpuyard devices"};
 }
 
 Reading reading_of(const Snapshot& snapshot, const DeviceState& device, Metric metric,

@@ -78,7 +78,7 @@ CommandReply begun(const CommandRequest& request) {
 }
 
 void finish(CommandReply& reply, const Result<void>& result) {
-  if (!result) reply.failure = CommandFailure{result.error().code, result.error().message};
+  if (!result) reply.failure = CommandFailure{result.error().code, result.error().text()};
   reply.done = BootClock::now();
 }
 

@@ -128,7 +128,7 @@ void serve_host(UniqueFd socket, const MakeBackend& make_backend) {
   auto made = make_backend();
   auto session = made ? (*made)->start() : Result<DriverSession>(made.error());
   if (!session) {
-    const Hello nothing{std::nullopt, session.error().code, session.error().message};
+    const Hello nothing{std::nullopt, session.error().code, session.error().text()};
     static_cast<void>(send_message(socket.get(), nothing, Wait::yes).ok());
     return;
   }
@@ -207,12 +207,12 @@ class EventThread::Worker {
 
   bool recover(std::unique_lock<std::mutex>& lock, const Error& error) {
     if (error.code == Errc::unsupported) {
-      log::info("no events from the driver: {}", error.message);
+      log::info("no events from the driver: {}", error.text());
       return false;
     }
     // Logs a repeated reason once: a driver may fail at once, for ever.
-    if (std::exchange(said_, error.message) != error.message) {
-      log::info("no events from the driver for now: {}", error.message);
+    if (std::exchange(said_, error.text()) != error.text()) {
+      log::info("no events from the driver for now: {}", error.text());
     }
     changed_.wait_for(lock, pause_, [&] { return stopping_; });
     pause_ = std::min(pause_ * 2, kLongestPause);

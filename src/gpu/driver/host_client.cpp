@@ -35,7 +35,7 @@ void HostClient::start() {
   }
   auto process = spawn_();
   if (!process) {
-    listener_.on_host_down(process.error().message + "; retrying");
+    listener_.on_host_down(process.error().text() + "; retrying");
     return start_later(kLongestDelay);
   }
   process_ = *std::move(process);
@@ -91,7 +91,7 @@ void HostClient::on_readable() {
       return;
     } else {
       return give_up(message.error().code == Errc::unavailable ? "driver-host exited"
-                                                               : message.error().message);
+                                                               : message.error().text());
     }
   }
 }

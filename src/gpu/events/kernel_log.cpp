@@ -87,7 +87,7 @@ bool KernelLog::read_once() {
       listener_.on_lost(kTooLong);
       return true;
     default:
-      return end(system_error("reading").message), false;
+      return end(system_error("reading").text()), false;
   }
 }
 

@@ -19,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "http/origin.h"
 
@@ -255,6 +256,7 @@ constexpr std::array<const char*, 5> kCaBundles = {
 };
 
 Result<void> trust(SSL_CTX* context, const std::string& file, std::string_view named_by) {
+  if (::access(file.c_str(), R_OK) != 0) return system_error("opening " + file).in(named_by);
   ::ERR_clear_error();
   if (::SSL_CTX_load_verify_file(context, file.c_str()) == 1) return {};
   return Error{Errc::invalid,

@@ -26,7 +26,7 @@ namespace gpuyard::http {
 class TlsClient {
  public:
   // Errc::invalid if there are no certificates to trust, the origin's ca_file has none, or its pin
-  // is none.
+  // is none; not_found or denied if that file cannot be read.
   static Result<std::unique_ptr<TlsClient>> make(const Origin&);
   // Agrees with anybody, to see the certificate. Nothing is to be sent to such a server.
   static Result<std::unique_ptr<TlsClient>> make_to_look(const Origin&);

@@ -1,6 +1,7 @@
 // The client over TLS: whom it trusts, and what it does not take for an answer.
 #include <stdlib.h>
 
+#include <fstream>
 #include <future>
 #include <optional>
 
@@ -84,6 +85,20 @@ TEST_F(FetchOverTls, TrustsNobodyItDoesNotKnow) {
               HasSubstr("is not trusted: self-signed certificate; if its certificate is correct, "
                         "set ca_file to the certificate of its issuer"));
   EXPECT_EQ(server_->request(), "");  // it was not told anything
+}
+
+TEST_F(FetchOverTls, NamesACaFileThatIsMissingOrHasNoCertificate) {
+  start(TestCertificate(kOwnNames), {kBareHello});
+  const std::string missing = directory_.in("missing");
+  const auto none = fetch_from("localhost", missing);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error(), (Error{Errc::not_found,
+                                 "ca_file: opening " + missing + ": No such file or directory"}));
+  std::ofstream(directory_.in("empty.pem"));
+  const auto empty = fetch_from("localhost", directory_.in("empty.pem"));
+  ASSERT_FALSE(empty);
+  EXPECT_EQ(empty.error().code, Errc::invalid);
+  EXPECT_THAT(empty.error().message, HasSubstr("empty.pem contains no trusted certificates"));
 }
 
 TEST_F(FetchOverTls, TrustsNobodyWithTheCertificateOfAnotherHost) {
@@ -188,14 +203,14 @@ TEST_F(FetchOverTls, TrustsACertificateOfOurOwnMakingThatItIsGiven) {
   EXPECT_TRUE(response) << response.error().message;
 }
 
-TEST_F(FetchOverTls, SaysThatAFileHoldsNoCertificates) {
+TEST_F(FetchOverTls, NamesAFileOfTheEnvironmentThatIsMissing) {
   start(TestCertificate(kOwnNames), {kBareHello});
   ::setenv("SSL_CERT_FILE", "/nonexistent.pem", 1);
   const auto response = fetch_from("localhost", "");
   ASSERT_FALSE(response);
-  EXPECT_EQ(response.error().code, Errc::invalid);
+  EXPECT_EQ(response.error().code, Errc::not_found);
   EXPECT_THAT(response.error().message,
-              HasSubstr("/nonexistent.pem contains no trusted certificates"));
+              HasSubstr("SSL_CERT_FILE: opening /nonexistent.pem: No such"));
 }
 
 TEST_F(FetchOverTls, SpeaksTls12WhereThereIsNothingNewer) {

@@ -31,11 +31,16 @@ Response::Response(int status_code, std::string type, std::string text)
     : Response(status_code, std::move(type), std::make_shared<const std::string>(std::move(text))) {
 }
 
-Response error_response(int status, std::string_view code, std::string_view message) {
+Response error_response(int status, std::string_view code, std::string_view message,
+                        std::string_view hint) {
   std::string body = R"({"error":{"code":)";
   json::put_string(body, code);
   body += R"(,"message":)";
   json::put_string(body, message);
+  if (!hint.empty()) {
+    body += R"(,"hint":)";
+    json::put_string(body, hint);
+  }
   body += "}}";
   Response response{status, "application/json", std::move(body)};
   if (status == 503) response.headers.push_back({"Retry-After", std::string(kRetryAfterSeconds)});
@@ -43,7 +48,7 @@ Response error_response(int status, std::string_view code, std::string_view mess
 }
 
 Response error_response(const Error& error) {
-  return error_response(http_status_of(error.code), name_of(error.code), error.message);
+  return error_response(http_status_of(error.code), name_of(error.code), error.text(), error.hint);
 }
 
 Reply& Reply::operator=(Reply&& other) noexcept {

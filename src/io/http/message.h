@@ -105,7 +105,8 @@ struct Response {
 };
 
 // {"error":{"code":"...","message":"..."}}
-Response error_response(int status, std::string_view code, std::string_view message);
+Response error_response(int status, std::string_view code, std::string_view message,
+                        std::string_view hint = {});
 // Retry-After of every 503 response, which reports a temporary state.
 inline constexpr std::string_view kRetryAfterSeconds = "1";
 Response error_response(const Error&);

@@ -29,29 +29,29 @@ constexpr std::size_t kMostFileBytes = std::size_t{1} << 20;
 constexpr int kLeastRsaBits = 2048;
 constexpr int kQuickRsaBits = 3072;
 
-Error unusable(const std::string& file, std::string_view why_and_what_to_do) {
-  return Error{Errc::invalid, fmt::format("{} {}", file, why_and_what_to_do)};
+Error unusable(const std::string& file, std::string_view why_and_what_to_do,
+               std::string hint = {}) {
+  return Error{Errc::invalid, fmt::format("{} {}", file, why_and_what_to_do), "", std::move(hint)};
 }
 
 PemBio pem_bio(std::string_view text) {
   return PemBio(::BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-// Opening anything but a regular file might block without end. `if_missing`: what to do if there is
-// no such file.
-Result<std::string> read_pem(
-    const std::string& file,
-    std::string_view if_missing = "set an existing file, or create one with `gpuyard tls init`") {
+// Opening anything but a regular file might block without end. `if_missing`: the command that
+// creates the file; "": there is none.
+Result<std::string> read_pem(const std::string& file,
+                             std::string_view if_missing = "gpuyard tls init") {
   struct stat info{};
   if (::stat(file.c_str(), &info) != 0) {
-    return unusable(file, fmt::format("cannot be read ({}); {}",
-                                      system_error("looking it up").message, if_missing));
+    return unusable(file, fmt::format("cannot be read ({})", system_error("looking it up").text()),
+                    std::string(if_missing));
   }
   if (!S_ISREG(info.st_mode)) return unusable(file, "is not a regular file; set a PEM file");
   auto text = read_file(file, kMostFileBytes);
   if (!text) {
     return unusable(file, fmt::format("cannot be read ({}); make it readable for the daemon's user",
-                                      text.error().message));
+                                      text.error().text()));
   }
   return text;
 }
@@ -62,10 +62,11 @@ Result<std::string> read_key_pem(const std::string& file) {
   struct stat info{};
   ::stat(file.c_str(), &info);
   if ((info.st_mode & (S_IRWXO | S_IWGRP)) == 0) return text;
-  return unusable(file,
-                  fmt::format("contains a private key, but its mode {:04o} lets others read it; "
-                              "run `chmod 0600 {}`, and create a new key if others had access",
-                              info.st_mode & 07777U, shell_word(file)));
+  return unusable(
+      file,
+      fmt::format("contains a private key, but its mode {:04o} lets others read it",
+                  info.st_mode & 07777U),
+      fmt::format("chmod 0600 {}  # and create a new key if others had access", shell_word(file)));
 }
 
 Result<Chain> parse_chain(const std::string& file, std::string_view text) {
@@ -311,8 +312,8 @@ Result<std::shared_ptr<const ServerIdentity>> load_identity(
   }
   std::string trusted;
   if (!files.client_ca.empty()) {
-    auto text = read_pem(files.client_ca, "set tls.client_ca to an existing file");
-    if (!text) return std::move(text).error();
+    auto text = read_pem(files.client_ca, "");
+    if (!text) return Error(text.error()).in("tls.client_ca");
     if (auto asked = ask_for_certificates(context, files.client_ca); !asked) {
       return std::move(asked).error();
     }

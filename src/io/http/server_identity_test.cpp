@@ -23,7 +23,7 @@ class LoadIdentity : public testing::Test {
     const auto loaded = load_identity(ours_.files, now);
     ASSERT_FALSE(loaded);
     EXPECT_EQ(loaded.error().code, Errc::invalid);
-    EXPECT_THAT(loaded.error().message, AllOf(HasSubstr(file), HasSubstr(why)));
+    EXPECT_THAT(loaded.error().text(), AllOf(HasSubstr(file), HasSubstr(why)));
   }
   void use(const TestCertificate& certificate) {
     certificate.write_to(ours_.files.certificate);
@@ -94,7 +94,7 @@ TEST_F(LoadIdentity, RefusesFilesThatAreNotThereOrHoldNothing) {
 
 TEST_F(LoadIdentity, RefusesAKeyThatOthersCanRead) {
   ours_.files.key = directory().write("open.key", ours_.key(), 0644);
-  expect_refused("/open.key", "its mode 0644 lets others read it; run `chmod 0600");
+  expect_refused("/open.key", "its mode 0644 lets others read it; try `chmod 0600");
   ours_.files.key = directory().write("group.key", ours_.key(), 0640);
   EXPECT_TRUE(load_identity(ours_.files, wall_now()));
 }

@@ -126,7 +126,7 @@ class IdentityForTests {
   // Makes a new certificate; with the same key if one is given.
   void renew(std::string_view key = {}) {
     auto made = make_self_signed({"localhost", "127.0.0.1"}, wall_now(), kCertificateLife, key);
-    ASSERT_TRUE(made) << made.error().message;
+    ASSERT_TRUE(made) << made.error().text();
     directory_.write("tls.crt", made->certificate);
     directory_.write("tls.key", made->key);
   }
@@ -137,7 +137,7 @@ class IdentityForTests {
   std::shared_ptr<const ServerIdentity> load(
       const std::shared_ptr<const ServerIdentity>& former = nullptr) const {
     auto loaded = load_identity(files, wall_now(), former);
-    EXPECT_TRUE(loaded) << loaded.error().message;
+    EXPECT_TRUE(loaded) << loaded.error().text();
     return loaded ? *loaded : nullptr;
   }
   const ScratchDirectory& directory() const { return directory_; }

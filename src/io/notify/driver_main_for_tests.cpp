@@ -59,7 +59,7 @@ class Driver {
     const auto text = read_file(file_, kMostFile);
     auto sinks = text ? read_sinks(*text, file_) : text.error();
     const auto done = sinks ? outlets_.replace(*std::move(sinks)) : std::move(sinks).error();
-    say(done ? "ready" : "refused " + done.error().message);
+    say(done ? "ready" : "refused " + done.error().text());
   }
 
   void read() {
@@ -80,13 +80,13 @@ class Driver {
       for (const SinkFigures& figures : outlets_.figures()) say(to_json(figures));
     } else if (line.starts_with(kFiring)) {
       auto notices = json::from_json<std::vector<Notice>>(line.substr(kFiring.size()));
-      if (!notices) return say("refused " + notices.error().message);
+      if (!notices) return say("refused " + notices.error().text());
       std::vector<StillFiring> firing;
       for (const Notice& one : *notices) firing.push_back({one, outlets_.names_for(one.level)});
       outlets_.still_firing(std::move(firing));
     } else {
       const auto notice = json::from_json<Notice>(line);
-      if (!notice) return say("refused " + notice.error().message);
+      if (!notice) return say("refused " + notice.error().text());
       for (const auto& sink : outlets_.names_for(notice->level)) outlets_.send(sink, *notice);
     }
   }

@@ -24,12 +24,13 @@ Error bad_secret(std::string what) {
 
 Result<void> check_mode(const std::string& path) {
   struct stat info{};
-  if (::stat(path.c_str(), &info) != 0) return bad_secret(system_error("opening " + path).message);
+  if (::stat(path.c_str(), &info) != 0) return bad_secret(system_error("opening " + path).text());
   if (!S_ISREG(info.st_mode)) return bad_secret(path + " is not a file");
   if ((info.st_mode & S_IRWXO) == 0) return {};
-  return bad_secret(
-      fmt::format("{} contains a secret, but others can read or change it; run: chmod o-rwx {}",
-                  path, shell_word(path)));
+  Error error =
+      bad_secret(fmt::format("{} contains a secret, but others can read or change it", path));
+  error.hint = fmt::format("chmod o-rwx {}", shell_word(path));
+  return error;
 }
 
 }  // namespace
@@ -38,7 +39,7 @@ Result<Secret> read_secret(const std::string& path) {
   if (!path.starts_with('/')) return Error{Errc::invalid, "must be an absolute path"};
   if (auto fine = check_mode(path); !fine) return std::move(fine).error();
   const auto text = read_file(path, kMostSecretBytes);
-  if (!text) return bad_secret(text.error().message);
+  if (!text) return bad_secret(text.error().text());
   const std::string_view secret = trimmed(*text);
   if (secret.empty()) return bad_secret(path + " is empty");
   const bool one_line = std::ranges::none_of(

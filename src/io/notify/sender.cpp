@@ -94,7 +94,7 @@ bool passes(int status) {
 }  // namespace
 
 Outcome judge(const SinkConfig& sink, const Result<http::ClientResponse>& answer) {
-  if (!answer) return Outcome::later(answer.error().message);
+  if (!answer) return Outcome::later(answer.error().text());
   if (answer->status / 100 == 2) return Outcome::taken();
   std::string why = fmt::format("{} responded with {}{}", sink.where(), answer->status,
                                 explanation(sink, answer->body));

@@ -116,7 +116,7 @@ Result<void> set_url_file(SinkDraft& draft, const Value& value) {
   if (!draft.sink.url.origin.host.empty()) return wrong("a url is already set");
   draft.url_of_file = true;
   const auto taken = take_url(draft, text->reveal());
-  if (!taken) return unusable(fmt::format("{}: {}", text_of(value), taken.error().message));
+  if (!taken) return unusable(fmt::format("{}: {}", text_of(value), taken.error().text()));
   return {};
 }
 
@@ -141,7 +141,7 @@ Result<void> set_ca_file(SinkDraft& draft, const Value& value) {
   draft.ca_file = text_of(value);
   if (!draft.ca_file.starts_with('/')) return wrong("must be an absolute path");
   const auto text = read_file(draft.ca_file, kMostCaBytes);
-  if (!text) return unusable(text.error().message);
+  if (!text) return unusable(text.error().text());
   if (text->find("-----BEGIN ") != text->npos) return {};
   return unusable(draft.ca_file + " contains no PEM certificate");
 }
@@ -176,7 +176,7 @@ Result<void> authorize(SinkDraft& draft) {
   const int ways =
       (login ? 1 : 0) + (draft.bearer_token.empty() ? 0 : 1) + (userinfo.empty() ? 0 : 1);
   if (ways > 1) {
-    return wrong("username, bearer_token_file and a user in the URL exclude each other");
+    return wrong("only one of username, bearer_token_file and a user in the URL may be set");
   }
   if (login && (draft.username.empty() || draft.password.empty())) {
     return wrong("username and password_file must be set together");
@@ -336,9 +336,9 @@ class SinkReader {
     if (!draft.sink.trouble.empty()) return std::move(draft.sink);
     auto sink = finished(draft);
     if (sink) return sink;
-    Error error = at(where, fmt::format("sink.{}: {}", name, sink.error().message));
+    Error error = at(where, fmt::format("sink.{}: {}", name, sink.error().text()));
     if (!draft.url_of_file) return error;
-    draft.sink.trouble = std::move(error.message);
+    draft.sink.trouble = error.text();
     return std::move(draft.sink);
   }
 
@@ -347,7 +347,7 @@ class SinkReader {
     const auto& keys = sink_keys();
     const auto key = std::ranges::find(keys, name, &SinkKey::name);
     const std::string full = fmt::format("sink.{}.{}", draft.sink.name, name);
-    if (key == keys.end()) return at(where, fmt::format("unknown key \"{}\"; {}", full, known()));
+    if (key == keys.end()) return at(where, unknown_key(draft.sink.name, name));
     const auto& kinds = key->kinds;
     if (!kinds.empty() && std::ranges::find(kinds, draft.sink.kind) == kinds.end()) {
       return at(where, fmt::format("\"{}\" is not allowed for a sink of kind {}; remove it", full,
@@ -358,16 +358,17 @@ class SinkReader {
     if (!value) return at(where, fmt::format("{} must be {}", full, kTomlTypes.at(type)));
     const auto done = key->set(draft, *value);
     if (done) return {};
-    Error error = at(where, fmt::format("{}: {}", full, done.error().message));
+    Error error = at(where, fmt::format("{}: {}", full, done.error().text()));
     if (done.error().code != Errc::unavailable) return error;
-    if (draft.sink.trouble.empty()) draft.sink.trouble = std::move(error.message);
+    if (draft.sink.trouble.empty()) draft.sink.trouble = error.text();
     return {};
   }
 
-  static std::string known() {
-    std::string names = "known keys:";
-    for (const SinkKey& key : sink_keys()) names += fmt::format(" {}", key.name);
-    return names;
+  static std::string unknown_key(std::string_view sink, std::string_view name) {
+    std::vector<std::string_view> known;
+    for (const SinkKey& key : sink_keys()) known.push_back(key.name);
+    return unknown_word("key", name, known, fmt::format("; known keys: {}", fmt::join(known, " ")),
+                        fmt::format("sink.{}.", sink));
   }
 
   const std::string& file_;

@@ -208,7 +208,8 @@ TEST_F(ReadSinks, RefusesASecretThatOthersCanRead) {
       "[sink.a]\nkind = \"webhook\"\nurl = \"https://x\"\nsecret_file = \"" + path + "\"\n";
   EXPECT_EQ(trouble_of(toml),
             "alerts.toml:4: sink.a.secret_file: " + path +
-                " contains a secret, but others can read or change it; run: chmod o-rwx " + path);
+                " contains a secret, but others can read or change it; try `chmod o-rwx " + path +
+                "`");
   ::chmod(path.c_str(), 0640);
   EXPECT_EQ(trouble_of(toml), "");
 }

@@ -60,7 +60,7 @@ struct FakeYard {
 
   void reload(std::vector<SinkConfig> configs) {
     const auto done = outlets.replace(std::move(configs));
-    if (!done) told.push_back(done.error().message);
+    if (!done) told.push_back(done.error().text());
   }
   SinkFigures figures(const std::string& sink) const {
     for (const SinkFigures& one : outlets.figures()) {

@@ -51,7 +51,7 @@ template <class Work>
 Result<void> HistoryDb::keep(const Work& work) {
   Result<void> done = in_transaction(work);
   if (!done && done.error().code == Errc::invalid) {
-    move_aside(done.error().message);
+    move_aside(done.error().text());
     done = in_transaction(work);
   }
   if (!done) {
@@ -135,7 +135,7 @@ Result<std::vector<Past>> HistoryDb::get(const DaemonRun& present, const history
                                          std::int64_t from_wall_ms, std::int64_t until_wall_ms) {
   auto found = read(present, key, from_wall_ms, until_wall_ms);
   if (!found && found.error().code == Errc::invalid) {
-    move_aside(found.error().message);
+    move_aside(found.error().text());
     return std::vector<Past>{};
   }
   if (!found) failed(found.error());
@@ -178,9 +178,9 @@ void HistoryDb::failed(const Error& error) {
   tables_.reset();
   forgot_ms_ = INT64_MIN;
   if (trouble_.empty()) {
-    log::warning("history: {}; continuing in memory and retrying the disk", error.message);
+    log::warning("history: {}; continuing in memory and retrying the disk", error.text());
   }
-  trouble_ = error.message;
+  trouble_ = error.text();
 }
 
 void HistoryDb::move_aside(const std::string& why) {

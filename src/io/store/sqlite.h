@@ -282,7 +282,7 @@ class RowReader {
       value = known.value_or(T{});
     } else if constexpr (is_vector<T>) {
       auto read = json::from_json<T>(row_.text(at_++));
-      if (!read) fault(read.error().message);
+      if (!read) fault(read.error().text());
       value = read ? *std::move(read) : T{};
     } else if constexpr (std::is_floating_point_v<T>) {
       value = row_.real(at_++);

@@ -149,7 +149,7 @@ Result<void> StateDb::put_aside(const Error& why) {
   }
   put_aside_.push_back(
       fmt::format("{} was corrupt ({}); it was moved to {} and replaced with a new one", path_,
-                  why.message, to));
+                  why.text(), to));
   return {};
 }
 
@@ -303,7 +303,7 @@ void StateStore::on_committed(const Group& group, const Outcome& outcome) {
 }
 
 void StateStore::note_trouble(const std::optional<Error>& trouble) {
-  if (trouble && trouble != trouble_) log::warning("{}: {}", path_, trouble->message);
+  if (trouble && trouble != trouble_) log::warning("{}: {}", path_, trouble->text());
   if (trouble_ && !trouble) log::info("writing to {} again", path_);
   trouble_ = trouble;
 }
@@ -311,7 +311,7 @@ void StateStore::note_trouble(const std::optional<Error>& trouble) {
 std::vector<std::string> StateStore::notes() const {
   std::vector<std::string> notes = put_aside_;
   if (trouble_) {
-    notes.push_back(fmt::format("cannot write to {}: {}; retrying", path_, trouble_->message));
+    notes.push_back(fmt::format("cannot write to {}: {}; retrying", path_, trouble_->text()));
   }
   return notes;
 }
