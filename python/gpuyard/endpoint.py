@@ -14,8 +14,8 @@ from typing import NamedTuple, NoReturn
 from .errors import Invalid
 
 HTTPS_PORT = 9411
-FORMS = "ssh://[user@]host[:port], https://host[:port], unix:///path, or a name in hosts.toml"
-_FORM_OF = {"ssh": "ssh://[user@]host[:port][/path/of/gpuyard]", "https": "https://host[:port]"}
+FORMS = "ssh://[USER@]HOST[:PORT], https://HOST[:PORT], unix:///PATH, or a name in hosts.toml"
+_FORM_OF = {"ssh": "ssh://[USER@]HOST[:PORT][/PATH]", "https": "https://HOST[:PORT]"}
 
 _LONGEST_PATH = 107  # bytes, the kernel's limit for a Unix socket
 # The first character is not '-', which would make it an option of ssh.
@@ -137,11 +137,11 @@ def is_pin(text: str) -> bool:
 
 def _unix(address: str, path: str) -> Endpoint:
     if not path.startswith("/") and address.startswith("unix:"):
-        raise Invalid(f'"{address}": a socket path must begin with /, as in '
-                      "unix:///run/gpuyard/gpuyard.sock")
+        raise Invalid("expected an absolute path, as in unix:///run/gpuyard/gpuyard.sock; "
+                      f'got "{address}"')
     size = len(path.encode("utf-8", "surrogateescape"))
     if "\0" in path or size > _LONGEST_PATH:
-        raise Invalid(f"a socket path must be 1 to {_LONGEST_PATH} bytes; '{path}' has {size}")
+        raise Invalid(f'expected a socket path of 1 to {_LONGEST_PATH} bytes; got "{path}", {size} bytes')
     return Endpoint("unix", path=path)
 
 
@@ -165,5 +165,5 @@ def _split_host(url: str, text: str) -> tuple[str, int]:
 
 
 def _refuse(address: str, why: str) -> NoReturn:
-    form = _FORM_OF.get(address.partition("://")[0], "daemon address")
-    raise Invalid(f'"{address}" is not a valid {form}: {why}')
+    form = _FORM_OF.get(address.partition("://")[0], "the address of a daemon")
+    raise Invalid(f'expected {form}; got "{address}": {why}')

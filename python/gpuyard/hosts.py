@@ -58,21 +58,21 @@ def daemon_meant(host: str, token_file: str = "", environment: Environment | Non
         return _daemon_of_this_machine(env)
     found = _with_keys(_address_of(named, env), token_file, env)
     if not host and in_socket and places.parse(in_socket).name != found.name:
-        raise Invalid("GPUYARD_HOST and GPUYARD_SOCKET select different daemons; omit one of them")
+        raise Invalid("GPUYARD_HOST cannot be used with GPUYARD_SOCKET")
     return found
 
 
 def _address_of(host: str, env: Environment) -> Endpoint:
     if "://" in host:
         if not host.startswith(("ssh://", "https://", "unix://")):
-            raise Invalid(f'"{host}" is not a valid host: expected {places.FORMS}')
+            raise Invalid(f'expected {places.FORMS}; got "{host}"')
         return places.parse(host)
     if not places.is_host_name(host):
-        raise Invalid(f'"{host}" is not a valid host: expected {places.FORMS}')
+        raise Invalid(f'expected {places.FORMS}; got "{host}"')
     file = env.hosts_file
     known = read_hosts(file, env.uid)
     if host not in known:
-        raise NotFound(f"{file} has no host {host}; to connect over ssh, use ssh://{host}")
+        raise NotFound(f'host "{host}" not found in {file}; to connect over ssh, use ssh://{host}')
     try:
         return places.parse(known[host].url)
     except Error as error:
@@ -88,7 +88,7 @@ def _with_keys(found: Endpoint, token_file: str, env: Environment) -> Endpoint:
         return found
     known = _entry_of(found, env)
     if env.get("GPUYARD_TOKEN") and env.get("GPUYARD_TOKEN_FILE") and not token_file:
-        raise Invalid("GPUYARD_TOKEN and GPUYARD_TOKEN_FILE are both set; unset one of them")
+        raise Invalid("GPUYARD_TOKEN cannot be used with GPUYARD_TOKEN_FILE")
     token = "" if token_file else env.get("GPUYARD_TOKEN")
     source = "GPUYARD_TOKEN"
     if not token:

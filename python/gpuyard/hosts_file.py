@@ -117,7 +117,7 @@ def _check_trusted_by_root(file: str) -> None:
             sticky = stat.S_ISDIR(mode) and mode & stat.S_ISVTX
             by_group = info.st_gid != 0 and mode & stat.S_IWGRP
             if info.st_uid != 0:
-                raise Invalid(f"{file}: it controls what root changes, but {place} belongs to uid "
+                raise Invalid(f"{file}: it controls what root changes, but {place} belongs to UID "
                               f"{info.st_uid}; {mends[0]}")
             if not sticky and (by_group or mode & stat.S_IWOTH):
                 raise Invalid(f"{file}: it controls what root changes, but other users can write "

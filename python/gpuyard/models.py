@@ -369,7 +369,8 @@ class Readings(Model):
     clock_memory_max_mhz: Optional[int]
     # Highest clock of the video engines.
     clock_video_max_mhz: Optional[int]
-    # Why clocks are below their maximum; idle and sw_power_cap are part of normal operation.
+    # Reasons for clocks below their maximum (1: active); idle and sw_power_cap are part of normal
+    # operation.
     throttle_reasons: Optional[list[str]]
     # Time for which the driver has throttled the GPU because of heat.
     throttle_time_sw_thermal_seconds: Optional[float]
@@ -395,9 +396,9 @@ class Readings(Model):
     pcie_rx_bytes_per_second: Optional[int]
     # PCIe packets resent (replays).
     pcie_replays: Optional[int]
-    # Whether memory errors are corrected and counted: 1 enabled, 0 disabled.
+    # ECC mode (memory errors are corrected and counted): 1 enabled, 0 disabled.
     ecc_mode: Optional[str]
-    # The ECC mode after the next reset: 1 enabled, 0 disabled.
+    # ECC mode after the next reset: 1 enabled, 0 disabled.
     ecc_mode_pending: Optional[str]
     # Memory errors corrected since the driver was loaded.
     ecc_corrected_volatile: Optional[int]
@@ -435,7 +436,7 @@ class Readings(Model):
     compute_mode: Optional[str]
     # MIG mode (the GPU is split into instances): 1 enabled, 0 disabled.
     mig_mode: Optional[str]
-    # The MIG mode after the next reset: 1 enabled, 0 disabled.
+    # MIG mode after the next reset: 1 enabled, 0 disabled.
     mig_mode_pending: Optional[str]
     # 1 if the NVLink is up.
     nvlink_active: Optional[list[Optional[str]]]

@@ -112,7 +112,7 @@ Result<int> gpu_named(const std::string& directory, std::string_view name) {
   const auto driver = world->driver();
   if (!driver) {
     return Error{Errc::unavailable,
-                 fmt::format("the simulator process of {} (pid {}) is dead or stopped", directory,
+                 fmt::format("the simulator process of {} (PID {}) is dead or stopped", directory,
                              world->keeper_pid())};
   }
   const auto gpus = std::min(driver->gpu_count, world->gpu_count());

@@ -37,7 +37,7 @@ std::optional<KeeperIdentity> parse_identity(std::string_view text) {
 Error already_kept(const std::string& directory) {
   const auto lock = KeeperLock::open(directory);
   const auto keeper = lock ? lock->keeper() : std::nullopt;
-  const std::string who = keeper ? fmt::format(" (pid {})", keeper->pid) : "";
+  const std::string who = keeper ? fmt::format(" (PID {})", keeper->pid) : "";
   return Error{Errc::conflict,
                fmt::format("a simulated world{} is already running in {}", who, directory)};
 }

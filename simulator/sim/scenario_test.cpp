@@ -162,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"world.stepped = false", "can only be true"},
         Wrong{"[world]\nstepped = true\nspeed = 2", "not allowed in a stepped world"},
         Wrong{"world.warm_up = \"2h\"", "must be at most 10m"},
-        Wrong{"world.workload = \"heavy\"", "\"heavy\" is not a workload; use idle, steady"},
+        Wrong{"world.workload = \"heavy\"", "expected a workload: idle, steady"},
         Wrong{"world.driver_version = \"new\"", "not a driver version such as"},
         Wrong{"world.process_entries = 20", "must be 16, 24 or 32 bytes"},
         Wrong{"world.missing = \"nvmlInit\"", "missing: must be a list of strings"},

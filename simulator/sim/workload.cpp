@@ -194,8 +194,8 @@ Result<Workload> parse_workload(std::string_view text) {
   if (!kind) {
     return Error{
         Errc::invalid,
-        fmt::format("\"{}\" is not a workload; use idle, steady, training, bursty, mixed, leak, "
-                    "starved or waiting, then :load (0 to 1) and :vram (such as 40G)",
+        fmt::format("expected a workload: idle, steady, training, bursty, mixed, leak, starved or "
+                    "waiting, with optional :LOAD (0 to 1) and :VRAM (such as 40G); got \"{}\"",
                     text)};
   }
   Workload workload{.kind = *kind};

@@ -78,7 +78,7 @@ Result<WorldReader> WorldReader::open(const std::string& directory, Opens opens)
   }
   if (info.st_uid != 0 && info.st_uid != ::geteuid()) {
     return Error{Errc::denied,
-                 path + ": it belongs to uid " + std::to_string(info.st_uid) +
+                 path + ": it belongs to UID " + std::to_string(info.st_uid) +
                      ", who could crash every reader; a world must belong to root or to you"};
   }
   if (static_cast<std::uint64_t>(info.st_size) < sizeof(WorldHeader)) {

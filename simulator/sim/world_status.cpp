@@ -182,7 +182,7 @@ DriverStatus status_of(const DriverRecord& driver) {
 }
 
 Error keeper_is_dead(const std::string& directory, pid_t keeper) {
-  return {Errc::unavailable, fmt::format("the simulator process of {} (pid {}) is dead or stopped",
+  return {Errc::unavailable, fmt::format("the simulator process of {} (PID {}) is dead or stopped",
                                          directory, keeper)};
 }
 

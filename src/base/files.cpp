@@ -204,7 +204,7 @@ std::optional<Fault> fault_of(const std::string& place, const struct stat& info)
     return file ? fmt::format("{} {}", command, shell_word(place)) : "";
   };
   if (info.st_uid != 0) {
-    return Fault{fmt::format("{} belongs to uid {} ({})", place, info.st_uid, mode),
+    return Fault{fmt::format("{} belongs to UID {} ({})", place, info.st_uid, mode),
                  hint("chown root:root")};
   }
   const bool link = S_ISLNK(info.st_mode);

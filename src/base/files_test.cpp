@@ -274,7 +274,7 @@ TEST_F(TrustedFile, IsRootsAndNobodyElseMayWriteToIt) {
   ASSERT_EQ(::chown(file_.c_str(), 0, kStranger), 0);
   EXPECT_NE(fault(file_), "");
   ASSERT_EQ(::chown(file_.c_str(), kStranger, 0), 0);
-  EXPECT_NE(fault(file_).find("belongs to uid 65534 (mode 0664); try `chown root:root"),
+  EXPECT_NE(fault(file_).find("belongs to UID 65534 (mode 0664); try `chown root:root"),
             std::string::npos);
 }
 

@@ -87,8 +87,9 @@ bool present(const FilterValue& value) {
 
 class Filter::Parser {
  public:
-  Parser(std::vector<Token> tokens, std::span<const std::string_view> fields)
-      : tokens_(std::move(tokens)), fields_(fields) {}
+  Parser(std::vector<Token> tokens, std::span<const std::string_view> fields,
+         std::span<const std::string_view> numbers)
+      : tokens_(std::move(tokens)), fields_(fields), numbers_(numbers) {}
 
   Result<std::vector<Step>> whole() {
     if (auto done = any(); !done) return std::move(done).error();
@@ -158,6 +159,11 @@ class Filter::Parser {
     const std::string_view sign = now().sign;
     ++next_;
     if (!now().is_word) return wrong(now().column, fmt::format("\"{}\" needs a value", sign));
+    const bool number = step.what == What::compare && std::ranges::count(numbers_, word.word) > 0;
+    if (number && !number_in<double>(now().word)) {
+      return wrong(now().column,
+                   fmt::format("expected a number such as 80; got \"{}\"", now().word));
+    }
     step.word = to_lower(now().word);
     ++next_;
     steps_.push_back(std::move(step));
@@ -179,18 +185,20 @@ class Filter::Parser {
 
   std::vector<Token> tokens_;
   std::span<const std::string_view> fields_;
+  std::span<const std::string_view> numbers_;
   std::size_t next_ = 0;
   std::vector<Step> steps_;
 };
 
-Result<Filter> Filter::parse(std::string_view text, std::span<const std::string_view> fields) {
+Result<Filter> Filter::parse(std::string_view text, std::span<const std::string_view> fields,
+                             std::span<const std::string_view> numbers) {
   if (text.size() > kLongest) {
     return Error{Errc::invalid, fmt::format("a filter must be at most {} bytes", kLongest)};
   }
   if (trimmed(text).empty()) return Filter();
   auto tokens = tokens_of(text);
   if (!tokens) return std::move(tokens).error();
-  auto steps = Parser(*std::move(tokens), fields).whole();
+  auto steps = Parser(*std::move(tokens), fields, numbers).whole();
   if (!steps) return std::move(steps).error();
   Filter filter;
   filter.steps_ = *std::move(steps);

@@ -30,9 +30,10 @@ class Filter {
 
   // Lets every row pass.
   Filter() = default;
-  // Errc::invalid, "column 7: ...": the text is no filter of rows with these fields. A text of
-  // blanks lets every row pass.
-  static Result<Filter> parse(std::string_view text, std::span<const std::string_view> fields);
+  // Errc::invalid, "column 7: ...": the text is no filter of rows with these fields, or compares
+  // one of `numbers` with another text. A text of blanks lets every row pass.
+  static Result<Filter> parse(std::string_view text, std::span<const std::string_view> fields,
+                              std::span<const std::string_view> numbers = {});
 
   // `row` has one value for each field, in the order of parse().
   bool passes(std::span<const FilterValue> row) const;

@@ -2,15 +2,29 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include <fmt/format.h>
 #include <boost/json.hpp>
 
+#include "base/text.h"
+
 // Boost.JSON's library part is compiled in third_party/json_impl.cpp.
 
 namespace gpuyard::json {
 namespace {
+
+std::string value_text(const boost::json::value& value) {
+  constexpr std::size_t kLongestText = 60;
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "an array";
+  if (value.is_double()) return fmt::format("{:#}", value.get_double());
+  if (value.is_string() && value.get_string().size() > kLongestText) {
+    return fmt::format("a string of {} bytes", value.get_string().size());
+  }
+  return boost::json::serialize(value);
+}
 
 class Reader {
  public:
@@ -36,6 +50,9 @@ class Reader {
   };
 
   void complain(std::string_view what) { problems_.add(path_, what); }
+  void complain(std::string_view expected, const boost::json::value& got) {
+    complain(fmt::format("expected {}; got {}", expected, value_text(got)));
+  }
 
   template <class T>
   void read_integer(const boost::json::value& from, void* to);
@@ -60,7 +77,7 @@ void Reader::read_boolean(const boost::json::value& from, bool& to) {
   if (const auto* value = from.if_bool()) {
     to = *value;
   } else {
-    complain("must be true or false");
+    complain("true or false", from);
   }
 }
 
@@ -69,7 +86,11 @@ void Reader::read_integer(const boost::json::value& from, void* to) {
   boost::json::error_code failed;
   const T value = from.to_number<T>(failed);
   if (failed || from.is_double()) {
-    complain(from.is_number() ? "not an integer in range" : "must be an integer");
+    using Limits = std::numeric_limits<T>;
+    complain(from.is_number() && !from.is_double()
+                 ? fmt::format("an integer from {} to {}", Limits::min(), Limits::max())
+                 : "an integer",
+             from);
   } else {
     *static_cast<T*>(to) = value;
   }
@@ -78,7 +99,7 @@ void Reader::read_integer(const boost::json::value& from, void* to) {
 void Reader::read_number(const boost::json::value& from, double& to) {
   // The parser turns a number that no double can hold into infinity.
   if (!from.is_number()) {
-    complain("must be a number");
+    complain("a number", from);
   } else if (to = from.to_number<double>(); !std::isfinite(to)) {
     complain("out of range");
   }
@@ -88,7 +109,7 @@ void Reader::read_text(const boost::json::value& from, std::string& to) {
   if (const auto* value = from.if_string()) {
     to = std::string_view(*value);
   } else {
-    complain("must be a string");
+    complain("a string", from);
   }
 }
 
@@ -100,7 +121,7 @@ void Reader::read_word(const boost::json::value& from, const Shape& shape, void*
   if (word != shape.words.end()) {
     shape.set_word(to, word->value);
   } else {
-    complain("is not one of the known values");
+    complain(any_word_of(shape), from);
   }
 }
 
@@ -114,7 +135,7 @@ void Reader::read_optional(const boost::json::value& from, const Shape& shape, v
 
 void Reader::read_list(const boost::json::value& from, const Shape& shape, void* to) {
   const auto* values = from.if_array();
-  if (values == nullptr) return complain("must be an array");
+  if (values == nullptr) return complain("an array", from);
   if (shape.add == nullptr) throw std::logic_error("this list is write-only");
   shape.clear(to);
   std::size_t index = 0;
@@ -126,7 +147,7 @@ void Reader::read_list(const boost::json::value& from, const Shape& shape, void*
 
 void Reader::read_map(const boost::json::value& from, const Shape& shape, void* to) {
   const auto* object = from.if_object();
-  if (object == nullptr) return complain("must be an object");
+  if (object == nullptr) return complain("an object", from);
   shape.clear(to);
   for (const auto& entry : *object) {
     const Step step(path_, entry.key());
@@ -136,7 +157,7 @@ void Reader::read_map(const boost::json::value& from, const Shape& shape, void* 
 
 void Reader::read_record(const boost::json::value& from, const Shape& shape, void* to) {
   const auto* object = from.if_object();
-  if (object == nullptr) return complain("must be an object");
+  if (object == nullptr) return complain("an object", from);
   std::size_t known = 0;
   for (const Field& field : shape.fields) {
     const Step step(path_, field.name);
@@ -235,16 +256,19 @@ std::string beyond_bounds(Kind kind, double measure, double least, double most) 
   const bool length = kind == Kind::text || kind == Kind::list;
   const bool below = std::isfinite(least) && !(length && least <= 0);
   const std::string range = !below                ? fmt::format("at most {}", most)
-                            : std::isfinite(most) ? fmt::format("from {} to {}", least, most)
+                            : std::isfinite(most) ? fmt::format("{} to {}", least, most)
                                                   : fmt::format("at least {}", least);
-  switch (kind) {
-    case Kind::text:
-      return fmt::format("must have {} bytes", range);
-    case Kind::list:
-      return fmt::format("must have {} entries", range);
-    default:
-      return fmt::format("must be {}", range);
-  }
+  return fmt::format("expected {}{}; got {}", range,
+                     kind == Kind::text   ? " bytes"
+                     : kind == Kind::list ? " entries"
+                                          : "",
+                     measure);
+}
+
+std::string any_word_of(const Shape& shape) {
+  std::vector<std::string_view> words;
+  for (const Word& word : shape.words) words.push_back(word.text);
+  return any_of_words(words);
 }
 
 void Problems::add(const std::string& path, std::string_view what) {

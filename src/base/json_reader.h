@@ -13,10 +13,13 @@ namespace gpuyard::json {
 // fields; a newer daemon's response may have unknown fields and exceed the bounds.
 enum class UnknownFields { refuse, ignore };
 
-// Returns how a value is out of its bounds, e.g. "must be from 1 to 8", or "". `measure`: the
+// Returns how a value is out of its bounds, e.g. "expected 1 to 8; got 9", or "". `measure`: the
 // number, the bytes of the text, or the entries of the list. This one function checks the bounds of
 // both bodies and parameters.
 std::string beyond_bounds(Kind, double measure, double least, double most);
+
+// Returns "user, day or gpu" for a shape of kind word.
+std::string any_word_of(const Shape&);
 
 inline constexpr std::size_t kMaxDepth = 16;
 

@@ -163,23 +163,25 @@ TEST(Utf8, RefusesWhatIsCutOffOverlongASurrogateOrTooLarge) {
 }
 
 TEST(JsonReader, NamesThePathOfEveryProblem) {
-  EXPECT_EQ(problem_of(with("true", "1")), "/flag: must be true or false");
-  EXPECT_EQ(problem_of(with("255", "256")), "/small: not an integer in range");
-  EXPECT_EQ(problem_of(with("255", "-1")), "/small: not an integer in range");
-  EXPECT_EQ(problem_of(with("255", "1.0")), "/small: not an integer in range");
-  EXPECT_EQ(problem_of(with("255", "\"1\"")), "/small: must be an integer");
-  EXPECT_EQ(problem_of(with("0.1", "null")), "/real: must be a number");
-  EXPECT_EQ(problem_of(with("\"a\"", "7")), "/text: must be a string");
-  EXPECT_EQ(problem_of(with("green", "blue")), "/colour: is not one of the known values");
-  EXPECT_EQ(problem_of(with("-2", "2147483648")), "/map/y: not an integer in range");
-  EXPECT_EQ(problem_of(with("2.5", "[]")), "/list/1/maybe: must be a number");
-  EXPECT_EQ(problem_of("[]"), "/: must be an object");
+  EXPECT_EQ(problem_of(with("true", "1")), "/flag: expected true or false; got 1");
+  EXPECT_EQ(problem_of(with("255", "256")), "/small: expected an integer from 0 to 255; got 256");
+  EXPECT_EQ(problem_of(with("255", "-1")), "/small: expected an integer from 0 to 255; got -1");
+  EXPECT_EQ(problem_of(with("255", "1.0")), "/small: expected an integer; got 1.0");
+  EXPECT_EQ(problem_of(with("255", "\"1\"")), "/small: expected an integer; got \"1\"");
+  EXPECT_EQ(problem_of(with("0.1", "null")), "/real: expected a number; got null");
+  EXPECT_EQ(problem_of(with("\"a\"", "7")), "/text: expected a string; got 7");
+  EXPECT_EQ(problem_of(with("green", "blue")), "/colour: expected red or green; got \"blue\"");
+  EXPECT_EQ(problem_of(with("-2", "2147483648")),
+            "/map/y: expected an integer from -2147483648 to 2147483647; got 2147483648");
+  EXPECT_EQ(problem_of(with("2.5", "[]")), "/list/1/maybe: expected a number; got an array");
+  EXPECT_EQ(problem_of("[]"), "/: expected an object; got an array");
 }
 
 TEST(JsonReader, TellsOfAllProblemsAtOnce) {
   EXPECT_EQ(
       from_json<Inner>(R"({"maybe":"x","typo":1})").error(),
-      (Error{Errc::invalid, "/number: required; /maybe: must be a number; /typo: unknown field"}));
+      (Error{Errc::invalid,
+             "/number: required; /maybe: expected a number; got \"x\"; /typo: unknown field"}));
 }
 
 TEST(JsonReader, RefusesUnknownFieldsUnlessToldToIgnoreThem) {
@@ -251,19 +253,21 @@ TEST(JsonReader, RequestOutsideTheBoundsIsRefused) {
     EXPECT_EQ(problem_of_bounded(text), "") << text;
   }
   for (const auto& [text, problem] : {
-           std::pair(R"({"length":0.499})", "/length: must be from 0.5 to 10"),
-           std::pair(R"({"length":11})", "/length: must be from 0.5 to 10"),
-           std::pair(R"({"length":1e308})", "/length: must be from 0.5 to 10"),
-           std::pair(R"({"length":-1e308})", "/length: must be from 0.5 to 10"),
-           std::pair(R"({"length":18446744073709551615})", "/length: must be from 0.5 to 10"),
-           std::pair(R"({"count":0})", "/count: must be at least 1"),
-           std::pair(R"({"count":4294967296})", "/count: not an integer in range"),
-           std::pair(R"({"note":"abcd"})", "/note: must have at most 3 bytes"),
-           std::pair(R"({"note":"\u00e4\u00e4"})", "/note: must have at most 3 bytes"),
-           std::pair(R"({"places":[]})", "/places: must have from 1 to 2 entries"),
-           std::pair(R"({"places":[1,2,3]})", "/places: must have from 1 to 2 entries"),
-           std::pair(R"({"places":[1,8]})", "/places/1: must be from 0 to 7"),
-           std::pair(R"({"places":[-1]})", "/places/0: must be from 0 to 7"),
+           std::pair(R"({"length":0.499})", "/length: expected 0.5 to 10; got 0.499"),
+           std::pair(R"({"length":11})", "/length: expected 0.5 to 10; got 11"),
+           std::pair(R"({"length":1e308})", "/length: expected 0.5 to 10; got 1e+308"),
+           std::pair(R"({"length":-1e308})", "/length: expected 0.5 to 10; got -1e+308"),
+           std::pair(R"({"length":18446744073709551615})",
+                     "/length: expected 0.5 to 10; got 1.8446744073709552e+19"),
+           std::pair(R"({"count":0})", "/count: expected at least 1; got 0"),
+           std::pair(R"({"count":4294967296})",
+                     "/count: expected an integer from 0 to 4294967295; got 4294967296"),
+           std::pair(R"({"note":"abcd"})", "/note: expected at most 3 bytes; got 4"),
+           std::pair(R"({"note":"\u00e4\u00e4"})", "/note: expected at most 3 bytes; got 4"),
+           std::pair(R"({"places":[]})", "/places: expected 1 to 2 entries; got 0"),
+           std::pair(R"({"places":[1,2,3]})", "/places: expected 1 to 2 entries; got 3"),
+           std::pair(R"({"places":[1,8]})", "/places/1: expected 0 to 7; got 8"),
+           std::pair(R"({"places":[-1]})", "/places/0: expected 0 to 7; got -1"),
        }) {
     EXPECT_EQ(problem_of_bounded(text), problem) << text;
   }

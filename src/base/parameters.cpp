@@ -51,6 +51,11 @@ bool read_number(Kind kind, const std::string& text, void* to) {
   }
 }
 
+Error unexpected(const std::string& name, std::string_view expected, const std::string& got) {
+  return {Errc::invalid,
+          fmt::format("parameter {}: expected {}; got \"{}\"", name, expected, printable(got))};
+}
+
 Result<void> read_parameter(const std::string& name, const std::string& text, const Shape& shape,
                             void* to) {
   switch (shape.kind) {
@@ -62,22 +67,22 @@ Result<void> read_parameter(const std::string& name, const std::string& text, co
       return {};
     case Kind::boolean:
       if (text != "true" && text != "false") {
-        return Error{Errc::invalid, "parameter " + name + " must be true or false"};
+        return unexpected(name, "true or false", text);
       }
       *static_cast<bool*>(to) = text == "true";
       return {};
     case Kind::word: {
       const auto word = std::ranges::find(shape.words, text, &json::Word::text);
       if (word == shape.words.end()) {
-        return Error{Errc::invalid, "parameter " + name + " cannot be \"" + text + "\""};
+        return unexpected(name, json::any_word_of(shape), text);
       }
       shape.set_word(to, word->value);
       return {};
     }
     default:
       if (read_number(shape.kind, text, to)) return {};
-      return Error{Errc::invalid,
-                   "parameter " + name + " must be a number in range, not \"" + text + "\""};
+      return unexpected(name, shape.kind == Kind::number ? "a number" : "a whole number in range",
+                        text);
   }
 }
 
@@ -89,7 +94,7 @@ Result<void> check_bounds(const std::string& name, const std::string& text, Kind
   if (kind != Kind::text) read_number<double>(text, &measure);
   const std::string fault = json::beyond_bounds(kind, measure, about.least, about.most);
   if (fault.empty()) return {};
-  return Error{Errc::invalid, fmt::format("parameter {} {}", name, fault)};
+  return Error{Errc::invalid, fmt::format("parameter {}: {}", name, fault)};
 }
 
 }  // namespace

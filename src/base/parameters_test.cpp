@@ -71,8 +71,9 @@ TEST(Parameters, ThatAreRepeatedAreRefusedRatherThanGuessed) {
 TEST(Parameters, ANumberIsAWholeNumberInRangeAndNothingElse) {
   for (const char* text :
        {"", "abc", "-1", "+1", " 1", "1 ", "1.0", "0x1", "1,abc", "4294967296"}) {
-    EXPECT_EQ(problem_of({{"id", "x"}, {"limit", text}}),
-              std::string("parameter limit must be a number in range, not \"") + text + "\"");
+    EXPECT_EQ(
+        problem_of({{"id", "x"}, {"limit", text}}),
+        std::string("parameter limit: expected a whole number in range; got \"") + text + "\"");
   }
   EXPECT_EQ(problem_of({{"id", "x"}, {"limit", "4294967295"}}), "no problem");
 }
@@ -86,10 +87,10 @@ TEST(Parameters, WhatIsNoFiniteNumberIsNoNumber) {
 TEST(Parameters, OutsideTheirBoundsAreRefused) {
   EXPECT_TRUE(read_parameters<Bounded>({{"before", "0"}, {"hz", "1"}, {"reason", "abc"}}));
   for (const auto& [name, text, problem] :
-       {std::tuple("before", "-1", "parameter before must be at least 0"),
-        std::tuple("hz", "0.9", "parameter hz must be from 1 to 100"),
-        std::tuple("hz", "1e308", "parameter hz must be from 1 to 100"),
-        std::tuple("reason", "abcd", "parameter reason must have at most 3 bytes")}) {
+       {std::tuple("before", "-1", "parameter before: expected at least 0; got -1"),
+        std::tuple("hz", "0.9", "parameter hz: expected 1 to 100; got 0.9"),
+        std::tuple("hz", "1e308", "parameter hz: expected 1 to 100; got 1e+308"),
+        std::tuple("reason", "abcd", "parameter reason: expected at most 3 bytes; got 4")}) {
     const auto read = read_parameters<Bounded>({{name, text}});
     ASSERT_FALSE(read) << name;
     EXPECT_EQ(read.error().message, problem);
@@ -99,7 +100,7 @@ TEST(Parameters, OutsideTheirBoundsAreRefused) {
 TEST(Parameters, YesIsTrueAndNothingElse) {
   for (const char* text : {"", "1", "yes", "True", "TRUE"}) {
     EXPECT_EQ(problem_of({{"id", "x"}, {"follow", text}}),
-              "parameter follow must be true or false");
+              std::string("parameter follow: expected true or false; got \"") + text + "\"");
   }
 }
 

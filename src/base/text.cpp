@@ -61,25 +61,35 @@ std::string shell_word(std::string_view word) {
 
 namespace {
 
-// Returns the Levenshtein distance, ignoring case.
+// Returns how many letters are to be inserted, removed, changed or swapped with the next, ignoring
+// case.
 std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
+  const auto same = [&](std::size_t i, std::size_t j) {
+    return to_lower(a[i - 1]) == to_lower(b[j - 1]);
+  };
+  std::vector<std::size_t> above(b.size() + 1);
+  std::vector<std::size_t> last(b.size() + 1);
+  std::iota(last.begin(), last.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
+    std::vector<std::size_t> row(b.size() + 1, i);
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t changed = diagonal + (to_lower(a[i - 1]) == to_lower(b[j - 1]) ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, changed}));
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (same(i, j) ? 0 : 1)});
+      const bool swapped = i > 1 && j > 1 && same(i, j - 1) && same(i - 1, j);
+      if (swapped) row[j] = std::min(row[j], above[j - 2] + 1);
     }
+    above = std::exchange(last, std::move(row));
   }
-  return row.back();
+  return last.back();
 }
 
 }  // namespace
 
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
+  // With more changes, it would often be a word of another meaning.
+  constexpr std::size_t kMostChanges = 2;
+  constexpr std::size_t kShortestBeginning = 3;
   std::string_view best;
-  std::size_t fewest = word.size() / 2 + 1;
+  std::size_t fewest = std::min(kMostChanges, word.size() / 3) + 1;
   for (const std::string_view candidate : candidates) {
     const std::size_t changes = distance(word, candidate);
     if (changes < fewest) {
@@ -87,7 +97,10 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
       best = candidate;
     }
   }
-  return best;
+  if (!best.empty() || word.size() < kShortestBeginning) return best;
+  const auto begun = std::ranges::find_if(
+      candidates, [&](std::string_view candidate) { return candidate.starts_with(word); });
+  return begun != candidates.end() ? *begun : best;
 }
 
 std::string unknown_word(std::string_view kind, std::string_view word,

@@ -111,9 +111,22 @@ std::string printable(std::string_view text);
 // Quotes a word for a shell: in single quotes, unless it needs none.
 std::string shell_word(std::string_view word);
 
+// Returns "a, b or c".
+template <class Words>
+std::string any_of_words(const Words& words) {
+  std::string text;
+  std::size_t left = words.size();
+  for (const auto& word : words) {
+    text.append(word).append(left > 2 ? ", " : left == 2 ? " or " : "");
+    --left;
+  }
+  return text;
+}
+
 // Suggests the word that the user may have meant.
 
-// Returns the candidate with the fewest letters to change, if they are few; otherwise empty.
+// Returns the candidate with the fewest letters to change, at most two and a third of the word,
+// else the first that begins with the word; empty if there is none.
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
 
 // Returns `unknown metric "powr" (did you mean "power"?)`; if no known word is near, `otherwise`

@@ -59,6 +59,8 @@ TEST(Nearest, IsTheOneWithTheFewestLettersToChange) {
   const std::vector<std::string_view> names = {"memory.total", "memory.used", "name"};
   EXPECT_EQ(nearest("memory.totl", names), "memory.total");
   EXPECT_EQ(nearest("Name", names), "name");
+  EXPECT_EQ(nearest("anme", names), "name");
+  EXPECT_EQ(nearest("mem", names), "memory.total");
   EXPECT_EQ(nearest("zzzz", names), "");
 }
 

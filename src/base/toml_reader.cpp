@@ -2,10 +2,31 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+
 namespace gpuyard {
 
 Error error_at(const std::string& file, const toml::source_region& where, std::string_view what) {
   return {Errc::invalid, fmt::format("{}:{}: {}", file, where.begin.line, what)};
+}
+
+std::string toml_text(const toml::node& node) {
+  constexpr std::size_t kLongest = 100;
+  if (const auto* const text = node.as_string()) {
+    return fmt::format("\"{}\"", printable(text->get().substr(0, kLongest)));
+  }
+  if (const auto* const whole = node.as_integer()) return fmt::format("{}", whole->get());
+  if (const auto* const real = node.as_floating_point()) return fmt::format("{:#}", real->get());
+  if (const auto* const yes = node.as_boolean()) return yes->get() ? "true" : "false";
+  if (const auto* const list = node.as_array()) {
+    std::string all = "[";
+    for (const toml::node& one : *list) {
+      if (all.size() > kLongest) return "a list";
+      all += fmt::format("{}{}", all.size() > 1 ? ", " : "", toml_text(one));
+    }
+    return all + "]";
+  }
+  return node.is_table() ? "a table" : "a time";
 }
 
 Result<toml::table> parse_toml(std::string_view text, const std::string& file) {

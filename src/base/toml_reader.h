@@ -46,6 +46,10 @@ std::optional<Value> toml_value(const toml::node& node, std::size_t type) {
       });
 }
 
+// Returns a value for a message: "loud", 5, ["a"]; "a list", "a table" or "a time" if it is long or
+// has no short form.
+std::string toml_text(const toml::node&);
+
 // Names each type in an error, in the order of Value's alternatives.
 inline constexpr std::array<std::string_view, 5> kTomlTypes = {
     "a string", "a list of strings", "an integer", "true or false", "a number"};

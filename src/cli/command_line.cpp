@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "cli/help.h"
 #include "cli/options.h"
 #include "cli/read/answers.h"
@@ -67,13 +68,19 @@ class VerbList {
 
 std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   if (argc == 1) return parse_command_line(2, std::array{argv[0], "--help"}.data());
+  if (std::string_view(argv[1]) == "help") {
+    std::vector<const char*> words(argv, argv + argc);
+    std::rotate(words.begin() + 1, words.begin() + 2, words.end());
+    words.back() = "--help";
+    return parse_command_line(argc, words.data());
+  }
   Program program(
       "gpuyard",
       "Monitor, share and control the GPUs of a machine, and alert when something is wrong.",
       fmt::format("gpuyard {}", kVersion));
   program.options()
       .requires_verb()
-      .usage({"gpuyard [OPTIONS] COMMAND [ARG...]"})
+      .usage({"gpuyard [-H HOST] COMMAND [OPTIONS] [ARG...]"})
       .example("gpuyard top --simulate 8", "Try the dashboard without a GPU")
       .example("gpuyard run -n 2 -- ./train.sh", "Wait for two GPUs and run on them")
       .example("gpuyard -H ssh://lab devices", "List the GPUs of another machine")
@@ -91,6 +98,14 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   Verb& given = verbs.given();
   const auto aimed = aim(given, {hosts, {argv + 1, argv + argc}, Environment::of_process()});
   if (!aimed) return complain(aimed.error());
+  std::visit(
+      [&](auto& verb) {
+        if constexpr (requires { verb.line; }) {
+          verb.line = "gpuyard";
+          for (int i = 1; i < argc; ++i) verb.line += " " + shell_word(argv[i]);
+        }
+      },
+      given);
   if (auto* completion = std::get_if<CompletionVerb>(&given)) {
     completion->program = program.text();
   }

@@ -426,6 +426,20 @@ TEST(CommandLine, UnknownWordIsNamedWithTheLineThatIsMeant) {
                      "unexpected argument \"please\"\n  try:   gpuyard version --help\n"},
            std::pair{Words{"run", "-g", "1", "--", "echo"},
                      "unknown option \"-g\"\n  try:   gpuyard run --help\n"},
+           std::pair{Words{"history", "--simulate", "4"},
+                     "unknown option \"--simulate\"\n  try:   gpuyard history --help\n"},
+           std::pair{Words{"power", "0", "300", "--forcd"},
+                     "unknown option \"--forcd\"\n  try:   gpuyard power --help\n"},
+           std::pair{Words{"completion", "tcsh"},
+                     "unknown command \"tcsh\"\n  try:   gpuyard completion --help\n"},
+           std::pair{Words{"-H", "lab", "--simulate", "4", "devices", "0"},
+                     "--simulate must come after the command\n"
+                     "  try:   gpuyard -H lab devices 0 --simulate 4\n"},
+           std::pair{Words{"--note", "x", "run", "--", "train"},
+                     "--note must come after the command\n"
+                     "  try:   gpuyard run --note x -- train\n"},
+           std::pair{Words{"--json", "top"},
+                     "--json must come after the command\n  try:   gpuyard --help\n"},
        }) {
     const Ended ended = end_of(words);
     EXPECT_EQ(ended.code, 2);
@@ -482,12 +496,13 @@ TEST(CommandLine, WrongWordIsNamedBeforeACommand) {
            std::pair{Words{"run", "-n", "1", "-n", "2", "--", "echo"},
                      "-n: given more than once\n  try:   gpuyard run --help\n"},
            std::pair{Words{"run", "-n", "1"},
-                     "gpuyard run needs a command after --\n  try:   gpuyard run --help\n"},
+                     "run needs a command after --\n  try:   gpuyard run --help\n"},
            std::pair{Words{"sim", "run", "--gpu", "x", "--", "train"},
                      "--gpu: expected a number; got \"x\"\n"},
            std::pair{Words{"devices", "--color", "blue"},
                      "--color: expected auto, always or never; got \"blue\"\n"},
-           std::pair{Words{"watch", "--count", "x"}, "--count: expected a number; got \"x\"\n"},
+           std::pair{Words{"watch", "--count", "x"},
+                     "--count: expected a whole number of at least 1; got \"x\"\n"},
            std::pair{Words{"usage", "--by", "moon"},
                      "--by: expected user, day, gpu, lease or slurm-job; got \"moon\"\n"},
            std::pair{Words{"devices", "--json=yes"},
@@ -505,12 +520,12 @@ TEST(CommandLine, WrongWordIsNamedBeforeACommand) {
 
 TEST(CommandLine, OptionsThatNeedOrExcludeOthersSaySo) {
   for (const auto& [words, said] : {
-           std::pair{Words{"lease"}, "gpuyard lease needs a command"},
-           std::pair{Words{"lease", "take"}, "gpuyard lease take needs --for DURATION"},
-           std::pair{Words{"alerts", "ack"}, "gpuyard alerts ack needs N"},
+           std::pair{Words{"lease"}, "lease needs a command"},
+           std::pair{Words{"lease", "take"}, "lease take needs --for DURATION"},
+           std::pair{Words{"alerts", "ack"}, "alerts ack needs N"},
            std::pair{Words{"power", "0", "--for", "1h"}, "--for needs WATTS"},
            std::pair{Words{"lease", "release", "a1", "--force"}, "--force needs --reason"},
-           std::pair{Words{"sim", "attach"}, "gpuyard sim attach needs --pid or --synthetic"},
+           std::pair{Words{"sim", "attach"}, "sim attach needs --pid or --synthetic"},
            std::pair{Words{"sim", "attach", "--pid", "4", "--synthetic", "9", "--gpu", "1"},
                      "--pid cannot be used with --synthetic"},
            std::pair{Words{"run", "--wait", "1h", "--no-wait", "--", "x"},

@@ -78,7 +78,7 @@ VerbText example_program() {
   };
   cook.examples = {{"kitchen cook soup --until 19:00", "Cook for one"},
                    {"kitchen cook rice --until 7", ""}};
-  cook.exit_codes = "Exit codes: 7 no gas";
+  cook.exit_codes = "Exit code 7: no gas";
   VerbText clean{.name = "clean", .help = "Clean"};
   clean.options = {help};
   return {
@@ -113,7 +113,7 @@ TEST(Help, HasItsPartsInOrder) {
             "  kitchen cook soup --until 19:00     Cook for one\n"
             "  kitchen cook rice --until 7\n"
             "\n"
-            "Exit codes: 7 no gas\n");
+            "Exit code 7: no gas\n");
 }
 
 TEST(Help, OfTheProgramDescribesGlobalOptionsOnce) {

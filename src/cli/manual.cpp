@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <map>
 #include <string_view>
 
 #include <fmt/chrono.h>
@@ -71,7 +72,11 @@ std::string unbroken(std::string_view text) {
 // "Fl -socket Ar PATH", "Ar FIELD..."
 std::string macros_of(const OptionText& option) {
   std::string macros;
-  if (option.argument) macros = "Ar " + unbroken(names_of(option));
+  if (option.argument) {
+    OptionText unnamed = option;
+    unnamed.names.clear();
+    macros = "Ar " + unbroken(names_of(unnamed));
+  }
   for (const std::string& name : option.names) {
     macros += fmt::format("{}Fl {}", macros.empty() ? "" : " , ", name.substr(1));
   }
@@ -177,20 +182,34 @@ ManualPage page_of(const std::string& program, const VerbText& verb) {
   return {name + ".1", text};
 }
 
-constexpr std::string_view kEnvironment = R"(.Sh ENVIRONMENT
-.Bl -tag -width Ds
-.It Ev GPUYARD_HOST
-Daemon to connect to, as
-.Fl -host
-specifies it.
-.It Ev GPUYARD_SOCKET
-Path of the daemon's socket.
-.It Ev GPUYARD_TOKEN , GPUYARD_TOKEN_FILE
-The token for the one daemon that is named, over https, or the file that
-holds it.
+// The variables that stand for options, by name.
+void add_variables(const VerbText& verb, std::map<std::string, std::string>& help) {
+  for (const OptionText& option : verb.options) {
+    if (option.shown && !option.environment.empty()) help.emplace(option.environment, option.help);
+  }
+  for (const VerbText& below : verb.verbs) add_variables(below, help);
+}
+
+std::string list_of_variables(const VerbText& program) {
+  std::map<std::string, std::string> help;
+  add_variables(program, help);
+  std::string list;
+  for (const auto& [name, text] : help) {
+    list += fmt::format(".It Ev {}\n{}", name, text_line(text + "."));
+  }
+  return list;
+}
+
+constexpr std::string_view kEnvironment = R"(.It Ev GPUYARD_TOKEN , GPUYARD_TOKEN_FILE
+Token for the HTTPS daemon of
+.Fl H ,
+or the file with the token.
 In the path,
 .Ql {}
-stands for the daemon's host; many daemons are shown only such a file.
+stands for the host name.
+.Nm Cm fleet
+uses only a file with
+.Ql {} .
 .It Ev NO_COLOR
 If set to a non-empty value, disables coloured output.
 .El
@@ -229,7 +248,8 @@ A requested condition was not met.
 
 ManualPage page_of_program(const VerbText& program) {
   std::string text = head(program.name, 1, program.help) + ".Sh SYNOPSIS\n.Nm " + program.name +
-                     "\n.Op Ar OPTIONS\n.Ar COMMAND\n.Op Ar ARG...\n.Sh DESCRIPTION\n" +
+                     "\n.Op Fl H Ar HOST\n.Ar COMMAND\n.Op Ar OPTIONS\n.Op Ar ARG...\n.Sh "
+                     "DESCRIPTION\n" +
                      text_line(program.help) + ".Ss Global options\n" +
                      text_line("Each command lists the ones it takes.") +
                      list_of(global_options(program));
@@ -241,7 +261,8 @@ ManualPage page_of_program(const VerbText& program) {
     }
     text += fmt::format(".It Xr {}-{} 1\n{}", program.name, verb.name, text_line(verb.help + "."));
   }
-  text += ".El\n" + std::string(kEnvironment);
+  text += ".El\n.Sh ENVIRONMENT\n.Bl -tag -width Ds\n" + list_of_variables(program) +
+          std::string(kEnvironment);
   return {program.name + ".1", text + ".Sh SEE ALSO\n.Xr gpuyard.toml 5 ,\n.Xr gpuyard 8\n"};
 }
 

@@ -47,7 +47,7 @@ TEST(NamedGpus, AreNamedAlikeByEveryVerb) {
       {{"uncordon"}},
       {{"clocks"}, true, true, {}, {"--gpus"}},  // --gpu was the clocks
       {{"restore"}},
-      {{"reset"}},
+      {{"reset"}, true, false},
       {{"power"}, true, false},
       {{"persistence"}, true, false},
       {{"compute-mode"}, true, false},

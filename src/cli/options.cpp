@@ -130,18 +130,6 @@ CLI::Validator saying(CLI::Validator rule, std::string expected) {
   return {check, "", ""};
 }
 
-// "a, b or c"
-template <class Words>
-std::string any_of_words(const Words& words) {
-  std::string text;
-  std::size_t left = words.size();
-  for (const auto& word : words) {
-    text += fmt::format("{}{}", word, left > 2 ? ", " : left == 2 ? " or " : "");
-    --left;
-  }
-  return text;
-}
-
 // The name in a message: an option's longest, an argument's metavar.
 std::string name_of(const OptionRecord& option) {
   return option.text.argument ? option.text.metavar : option.text.names.back();
@@ -152,6 +140,7 @@ struct Given {
   std::vector<const Command*> chain;
 
   const Command& verb() const { return *chain.back(); }
+  const Command& program() const { return *chain.front(); }
   std::vector<std::string> below_program() const {
     std::vector<std::string> names;
     for (const Command* verb : std::span(chain).subspan(1)) names.push_back(verb->text.name);
@@ -245,7 +234,9 @@ class WordReader {
   }
 
   Error needs(std::string_view what) const {
-    return given_.wrong(fmt::format("{} needs {}", given_.path(), what));
+    const auto names = given_.below_program();
+    if (names.empty()) return given_.wrong("no command given");
+    return given_.wrong(fmt::format("{} needs {}", fmt::join(names, " "), what));
   }
 
   Result<void> check_rules_of(const Command& verb) const {
@@ -357,24 +348,54 @@ class WordReader {
     if (!is_long && !value.empty()) read_option("-" + value);
   }
 
+  static bool knows(const Command& verb, const std::string& option) {
+    return verb.find(option) != nullptr ||
+           std::ranges::any_of(verb.verbs,
+                               [&](const Command& below) { return knows(below, option); });
+  }
+
+  // Says that an option of commands stands before the command, and writes the line with what is
+  // before the command behind it.
+  Error misplaced(const std::string& option) const {
+    Error error = given_.wrong(option + " must come after the command");
+    for (std::size_t i = at_; i < ours_; ++i) {
+      const Command* const verb = given_.program().verb_called(words_[i]);
+      if (verb == nullptr) continue;
+      if (!knows(*verb, option)) break;
+      std::vector<std::string> line = words_;
+      const auto at = [&](std::size_t n) { return line.begin() + static_cast<std::ptrdiff_t>(n); };
+      std::rotate(at(at_ - 1), at(i), at(ours_));
+      error.hint = line_of(line);
+      break;
+    }
+    return error;
+  }
+
   // Says that a word is not known, and writes the line with the word that may be meant.
   Error unknown(std::string_view what, const std::string& word) const {
+    const bool is_option = what == "option";
+    if (is_option && given_.chain.size() == 1 && knows(given_.program(), word)) {
+      return misplaced(word);
+    }
+    const std::string_view dashes = is_option ? "--" : "";
     std::vector<std::string_view> known;
-    if (what == "option") {
-      for (const OptionRecord& option : given_.verb().options) {
-        const auto& names = option.text.names;
-        if (option.text.shown) known.insert(known.end(), names.begin(), names.end());
+    for (const OptionRecord& option : given_.verb().options) {
+      for (const std::string_view name : option.text.names) {
+        // Nobody is led to override others by a mistyped word.
+        const bool offered = option.text.shown && name.starts_with("--") && name != "--force";
+        if (is_option && offered) known.push_back(name.substr(dashes.size()));
       }
-      std::erase_if(known, [](std::string_view name) { return !name.starts_with("--"); });
-    } else {
-      for (const Command& verb : given_.verb().verbs) known.push_back(verb.text.name);
+    }
+    for (const Command& verb : given_.verb().verbs) {
+      if (!is_option) known.push_back(verb.text.name);
     }
     Error error = given_.wrong(fmt::format("unknown {} \"{}\"", what, printable(word)));
-    const bool is_short = word.starts_with('-') && !word.starts_with("--");
-    const std::string_view meant = is_short ? "" : nearest(word, known);
+    const std::string_view meant =
+        word.starts_with(dashes) ? nearest(std::string_view(word).substr(dashes.size()), known)
+                                 : std::string_view();
     if (meant.empty()) return error;
     std::vector<std::string> line = words_;
-    line[at_ - 1].replace(0, word.size(), meant);
+    line[at_ - 1].replace(dashes.size(), word.size() - dashes.size(), meant);
     error.hint = line_of(line);
     return error;
   }
@@ -480,7 +501,11 @@ Option Option::range(double least, double most) const {
 }
 
 Option Option::positive() const {
-  record_->parsed->check(saying(CLI::PositiveNumber, "a number above 0"));
+  const auto above = [](std::string& text) {
+    const auto number = number_in<std::uint64_t>(text);
+    return std::string(number && *number > 0 ? "" : "no");
+  };
+  record_->parsed->check(saying({above, "", ""}, "a whole number of at least 1"));
   return *this;
 }
 
@@ -491,7 +516,9 @@ Option Option::one_of(std::vector<std::string> words) const {
 }
 
 Option Option::one_of(std::initializer_list<int> numbers) const {
-  record_->parsed->check(saying(CLI::IsMember(numbers), any_of_words(numbers)));
+  std::vector<std::string> words;
+  for (const int number : numbers) words.push_back(std::to_string(number));
+  record_->parsed->check(saying(CLI::IsMember(numbers), any_of_words(words)));
   return *this;
 }
 

@@ -103,6 +103,13 @@ Result<client::SshHost> ssh_host_of(std::string_view address) {
   return client::parse_ssh_url(address);
 }
 
+// " devices --gpu 'a b'"
+std::string joined(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += " " + shell_word(word);
+  return line;
+}
+
 // "ssh lab gpuyard run -n 2 -- ./train.sh"
 std::string line_there(const client::SshHost& host, const std::vector<std::string>& words) {
   std::string line =
@@ -114,15 +121,19 @@ std::string line_there(const client::SshHost& host, const std::vector<std::strin
   return line + " " + words.front() + " ...";
 }
 
-Error no_use_for_host(const std::string& verb, std::string_view address,
+// `named`: what the user said after -H; `address`: what it stands for, if that is known.
+Error no_use_for_host(const std::string& verb, std::string_view named, std::string_view address,
                       const std::vector<std::string>& words) {
+  const std::string line = "gpuyard" + joined(words);
+  if (verb == "fleet") {
+    return {Errc::invalid, "`gpuyard fleet` takes --hosts instead of -H", "",
+            fmt::format("{} --hosts {}", line, shell_word(named))};
+  }
   const std::string what =
-      verb == "fleet"
-          ? "-H selects a single machine; `gpuyard fleet` takes --hosts instead"
-          : fmt::format("`gpuyard {}` does not contact a daemon, so it takes no -H", verb);
+      fmt::format("`gpuyard {}` works only on the machine itself, so it takes no -H", verb);
   const auto host = ssh_host_of(address);
-  if (!host) return {Errc::invalid, what + "; omit -H"};
-  return {Errc::invalid, what, "", line_there(*host, words) + "  # runs it on that machine"};
+  return {Errc::invalid, what, "",
+          host ? line_there(*host, words) + "  # runs it on that machine" : line};
 }
 
 Error starts_here(const std::string& verb, std::string_view by, std::string_view address,
@@ -149,7 +160,7 @@ struct Wanted {
 };
 Result<std::optional<Wanted>> wanted_of(const Addressee& source, const Aim& said) {
   if (said.hosts.size() > 1) {
-    return Error{Errc::invalid, "-H is given more than once; a command connects to one daemon"};
+    return Error{Errc::invalid, "-H: given more than once", "a command connects to one daemon"};
   }
   if (!said.hosts.empty()) {
     if (source.given != nullptr) return client::two_daemons(source.given, "-H");
@@ -165,7 +176,10 @@ Result<void> check_sockets(const Addressee& source, const Environment& environme
   if (source.socket == nullptr) return {};
   const std::string& used = source.given != nullptr ? *source.socket : environment.gpuyard_socket;
   if (!client::is_elsewhere(used)) return {};
-  return Error{Errc::invalid, fmt::format("a socket must be on this machine; use -H {}", used)};
+  return Error{Errc::invalid,
+               fmt::format("{}: expected a socket of this machine; got \"{}\"",
+                           source.given != nullptr ? source.given : "GPUYARD_SOCKET", used),
+               "", fmt::format("gpuyard -H {} devices", shell_word(used))};
 }
 
 bool is_same_socket(const std::string& socket, const std::string& address) {
@@ -190,7 +204,7 @@ Result<void> aim(Verb& verb, const Aim& said) {
   const auto words = without_host(said.words);
   const std::string name = words.empty() ? "" : words.front();
   const Reach reach = reach_of(verb);
-  if (reach == Reach::here) return no_use_for_host(name, address ? *address : "", words);
+  if (reach == Reach::here) return no_use_for_host(name, host, address ? *address : "", words);
   if (!address) return Error(address.error()).in(by);
   if (said.hosts.empty() && !environment.gpuyard_socket.empty() &&
       !is_same_socket(environment.gpuyard_socket, *address)) {

@@ -104,6 +104,7 @@ constexpr std::array kSchemas = {
     Schema{"fleet-users", "gpuyard fleet users --json", &json::shape_of<fleet::FleetUsers>},
     Schema{"free", "gpuyard free --json", &json::shape_of<protocol::FreeGpus>},
     Schema{"history", "gpuyard history --json", &json::shape_of<HistoryAnswer>},
+    Schema{"hosts", "gpuyard host list --json", &json::shape_of<HostsAnswer>},
     Schema{"lease", "gpuyard lease ... --json", &json::shape_of<protocol::LeaseAnswer>},
     Schema{"leases", "gpuyard leases --json", &json::shape_of<protocol::Leases>},
     Schema{"management", "gpuyard power, clocks, ... --json, when showing settings",

@@ -183,9 +183,10 @@ std::optional<std::string> if_given(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(text);
 }
 
-Result<Duration> parse_interval(std::string_view text) {
-  return time_within(text, kWithoutDays, kShortestInterval, kLongestInterval,
-                     "expected an interval such as 500ms, 2s or 1m, from 100ms to 24h");
+Result<Duration> parse_interval(std::string_view text, Duration shortest) {
+  return time_within(text, kWithoutDays, shortest, kLongestInterval,
+                     fmt::format("expected a duration such as 500ms, 2s or 1m, from {} to 24h",
+                                 shortest > Duration(0) ? "100ms" : "0s"));
 }
 
 Result<Duration> parse_lifetime(std::string_view text) {

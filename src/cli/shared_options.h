@@ -30,9 +30,9 @@ Option add_model(Options verb, std::string& model);
 void add_position(Options verb, const char* from_name, std::string& from, const char* speed_name,
                   double& speed, Option file);
 
-// Reads that position: `from` is "0s", "90s", "10m". The replay begins now.
+// Reads that position: `from` is "0s", "90s", "10m", the value of `option`. The replay begins now.
 Result<recording::Replay> replay_from(const std::string& file, const std::string& from,
-                                      double speed);
+                                      double speed, std::string_view option);
 
 // Adds the options for the GPUs of a lease: how many and of which kind, or all that a claim has.
 void add_wanted(Options verb, LeaseFilters& wanted);
@@ -55,10 +55,10 @@ std::vector<std::string> split_all(const std::vector<std::string>& texts);
 std::optional<std::string> if_given(const std::string& text);
 
 // Reads "500ms", "2s", "1m"; a bare number is seconds, "0.5" too. Errc::invalid outside of
-// kShortestInterval..kLongestInterval.
+// `shortest`..kLongestInterval.
 inline constexpr Duration kShortestInterval = std::chrono::milliseconds(100);
 inline constexpr Duration kLongestInterval = std::chrono::hours(24);
-Result<Duration> parse_interval(std::string_view text);
+Result<Duration> parse_interval(std::string_view text, Duration shortest = kShortestInterval);
 
 // Reads how long something lasts: "90s", "30m", "8h", "2d"; a bare number is seconds. Errc::invalid
 // outside of kShortestLifetime..kLongestLifetime.

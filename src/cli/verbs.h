@@ -55,6 +55,7 @@ struct DevicesVerb {
 
 struct TopVerb {
   SourceFlags source;
+  std::string line;  // as the user wrote it, for the advice
   ColorWish color = ColorWish::automatic;
   bool once = false;
   bool plain = false;  // lines instead of a screen
@@ -86,6 +87,7 @@ struct RecordVerb {
   std::string interval = "1s";
   std::string length;  // empty: until a signal ends it
   bool force = false;
+  std::string line;  // as the user wrote it, for the advice
 };
 
 struct ReplayVerb {
@@ -140,6 +142,7 @@ struct QueryVerb {
   std::string format = "csv";
   std::string interval;  // empty: once
   std::uint64_t count = 0;
+  bool smi = false;  // in nvidia-smi's words
 };
 
 struct ProcessesVerb {
@@ -178,6 +181,7 @@ struct ControlVerb {
   bool dry_run = false;
   bool yes = false;
   bool detach = false;  // returns before the change has finished
+  std::string line;     // as the user wrote it, for the advice
   bool json = false;
   ColorWish color = ColorWish::automatic;
 };
@@ -270,7 +274,7 @@ struct AlertsVerb {
   bool json = false;
   bool toml = false;  // of rules: the built-in ones, as text
   ColorWish color = ColorWish::automatic;
-  std::uint64_t number = 0;  // of an alert
+  std::string alert;  // its number
   std::string note;
   std::string rule;
   std::string gpus;
@@ -396,6 +400,7 @@ struct HostVerb {
   std::string url;
   std::string pin;         // empty: the user is asked
   std::string token_file;  // empty: none
+  bool json = false;       // of list
 };
 
 struct VersionVerb {

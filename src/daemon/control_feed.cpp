@@ -84,8 +84,8 @@ Result<void> ControlFeed::may_reset(const DeviceInfo& gpu) {
                  fmt::format("cannot determine now whether processes are using GPU {}", gpu.index)};
   }
   if (processes->empty()) return {};
-  return Error{Errc::conflict, fmt::format("processes are using GPU {}: {}; end them first",
-                                           gpu.index, process_numbers(*processes))};
+  return Error{Errc::conflict, fmt::format("GPU {} cannot be reset", gpu.index),
+               "it is in use by PID " + process_numbers(*processes)};
 }
 
 void ControlFeed::reset(const DeviceInfo& gpu, Done done) {
@@ -102,7 +102,8 @@ void ControlFeed::run_reset_command(const DeviceInfo& gpu, const Done& done) {
   for (const std::string& argument : reset_command()) plan.argv.push_back(expanded(argument, gpu));
   plan.deadline = std::chrono::seconds(config_.reset_timeout_s);
   resetting_.emplace(loop_, plan, [this, gpu, done](const CommandOutcome& outcome) {
-    log::warning("GPU {}: the reset command {}", gpu.index, outcome.text());
+    const std::string line = fmt::format("GPU {}: the reset command {}", gpu.index, outcome.text());
+    outcome.succeeded() ? log::info("{}", line) : log::warning("{}", line);
     const Result<void> result =
         outcome.succeeded() ? Result<void>() : Result<void>(reset_failed(outcome));
     // The caller may go on once the GPU is there again.

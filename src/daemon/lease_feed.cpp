@@ -95,10 +95,11 @@ void LeaseFeed::tell_of_squatter(const DeviceId& gpu, const lease::Seen& one) {
   event.kind = "squatter";
   event.severity = Severity::warn;
   event.text = fmt::format(
-      "pid {} ({}) of uid {} uses the GPU without a lease{}; to give it one: `gpuyard lease adopt "
-      "--pid {}`",
+      "PID {} ({}) of UID {} uses the GPU without a lease{}; to lease the GPU: "
+      "`gpuyard lease adopt --pid {}`",
       one.pid, one.command, one.uid,
-      one.memory_bytes ? fmt::format(", with {} MiB", *one.memory_bytes >> 20) : "", one.pid);
+      one.memory_bytes ? fmt::format(", with {:.1f} GiB", lease::in_gib(*one.memory_bytes)) : "",
+      one.pid);
   journal_.add(std::move(event));
 }
 

@@ -130,7 +130,7 @@ TEST(PoolGpus, ALostOneIsWithheld) {
   device.why = "GPU is lost";
   device.info.fault = Missing{MissingReason::device_lost, "GPU is lost"};
   EXPECT_EQ(pooled(device).withheld, "lost");
-  EXPECT_EQ(pooled(device).text, "lost: GPU is lost");
+  EXPECT_EQ(pooled(device).text, "lost");
 }
 
 TEST(PoolGpus, OneThatIsLostWhileItIsReadIsWithheld) {

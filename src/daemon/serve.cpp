@@ -84,13 +84,14 @@ Result<UniqueFd> lock_state(const std::string& directory) {
     return Error{Errc::conflict,
                  fmt::format("another gpuyard{} is already running with the state directory {}; "
                              "stop it, or use a different --state and --socket",
-                             pid && !pid->empty() ? " (pid " + *pid + ")" : "", directory)};
+                             pid && !pid->empty() ? " (PID " + *pid + ")" : "", directory)};
   }
   if (!lock && lock.error().code == Errc::denied) {
-    return std::move(lock).error().in(
-        fmt::format("the state directory (its files must belong to this user; if root ran the "
-                    "daemon here: chown --reference={0} {0}/lock {0}/*.db*)",
-                    shell_word(directory)));
+    return Error{
+        Errc::denied, "permission denied: state directory " + directory, lock.error().text(),
+        fmt::format("sudo chown --reference={0} {0}/lock {0}/*.db*  # if root ran the daemon "
+                    "here",
+                    shell_word(directory))};
   }
   if (!lock) return lock;
   // The pid is for the error of another daemon. On a full disk that one must do without it.
@@ -125,9 +126,9 @@ Result<void> check_addresses(const config::Config& config, const std::string& se
     if (endpoint->kind != http::Endpoint::Kind::tcp) {
       return Error{
           Errc::invalid,
-          fmt::format("{}: \"{}\" is not an ADDRESS:PORT; for a Unix socket, use {}.socket",
-                      config.place_of(section + ".listen"), text,
-                      section == "tls" ? "server" : section)};
+          fmt::format("{}: expected an address and port such as 127.0.0.1:9410; got \"{}\"",
+                      config.place_of(section + ".listen"), printable(text)),
+          fmt::format("a Unix socket belongs in {}.socket", section == "tls" ? "server" : section)};
     }
   }
   return {};

@@ -40,7 +40,7 @@ TEST(Check, AnAddressThatIsNoneIsNamedWithItsKey) {
 TEST(Check, ASocketPathDoesNotBelongAmongTheTcpAddresses) {
   auto config = valid();
   config.server.listen = {"/tmp/x.sock"};
-  EXPECT_NE(check(config).error().message.find("server.socket"), std::string::npos);
+  EXPECT_NE(check(config).error().cause.find("server.socket"), std::string::npos);
 }
 
 TEST(Check, ASocketPathTheKernelCannotHoldIsRefused) {
@@ -60,7 +60,7 @@ TEST(Check, WhereZeusListensIsCheckedAsWell) {
   EXPECT_EQ(check(config).error().message.find("zeus.socket"), 0U);
   config.zeus.socket = "";
   config.zeus.listen = {"/tmp/x.sock"};
-  EXPECT_NE(check(config).error().message.find("zeus.socket"), std::string::npos);
+  EXPECT_NE(check(config).error().cause.find("zeus.socket"), std::string::npos);
   config.zeus.listen = {"localhost:1"};
   EXPECT_EQ(check(config).error().message.find("zeus.listen"), 0U);
 }
@@ -91,7 +91,7 @@ TEST_F(StateDirectory, ASecondDaemonIsRefusedAndToldWhoHasIt) {
   const auto second = lock_state(directory_.path());
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().code, Errc::conflict);
-  EXPECT_NE(second.error().message.find("pid " + std::to_string(::getpid())), std::string::npos);
+  EXPECT_NE(second.error().message.find("PID " + std::to_string(::getpid())), std::string::npos);
 }
 
 TEST_F(StateDirectory, IsFreeAgainWhenItsDaemonIsGone) {

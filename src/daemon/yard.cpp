@@ -245,13 +245,18 @@ Result<void> Yard::listen() {
     } else {
       Error error = place.error();
       if (error.code == Errc::conflict) {
-        error.message += "; choose another with --listen, or in server.listen";
+        error.hint = "gpuyard serve --listen 127.0.0.1:0  # any free port";
       }
       return error;
     }
   }
   const auto main = listen_on_socket(server_, server.socket, "the directory of the socket");
-  if (!main) return main.error();
+  if (!main) {
+    Error error = main.error();
+    const bool named = Environment::of_process().gpuyard_socket == server.socket;
+    if (named && error.cause.empty()) error.cause = "GPUYARD_SOCKET is set";
+    return error;
+  }
   on_opened(*main);
   if (const std::string& socket = authority_.lease_socket; !socket.empty()) {
     doors_.add("server.lease_socket " + socket, [this, socket] {

@@ -2,6 +2,7 @@
 `gpuyard run --no-wait` then gets on each of its machines."""
 
 import random
+import re
 import signal
 
 from asking import view
@@ -91,7 +92,8 @@ class Rounds:
                              "CUDA_VISIBLE_DEVICES")
         if done.returncode == 0:
             return set(done.stdout.strip().split(","))
-        never = done.returncode == 2 and "could ever satisfy" in done.stderr
+        never = done.returncode == 2 and re.search("requested, but|no GPU of this machine matches",
+                                                   done.stderr)
         assert done.returncode == NOWHERE or never, f"{node.name}: run {wish}: {done}"
         return None
 

@@ -1,5 +1,6 @@
-// Delays each read of the daemon's state.db by 2 ms, as a cold or busy disk does, while the file
-// named by SLOW_READ exists. Built and preloaded by test_reading_books.py.
+// Delays each read of the daemon's state.db, as a cold or busy disk does, while the file named by
+// SLOW_READ exists: by as many milliseconds as it says. Built and preloaded by
+// test_reading_books.py.
 #include <dlfcn.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -21,7 +22,12 @@ bool is_state(int fd) {
 
 void wait_for_disk(int fd) {
   const char* const name = std::getenv("SLOW_READ");
-  if (name != nullptr && is_state(fd) && ::access(name, F_OK) == 0) ::usleep(2000);
+  std::FILE* const file = name != nullptr && is_state(fd) ? std::fopen(name, "re") : nullptr;
+  if (file == nullptr) return;
+  char digits[16] = {};
+  const bool written = std::fgets(digits, sizeof digits, file) != nullptr;
+  std::fclose(file);
+  if (written) ::usleep(1000 * static_cast<useconds_t>(std::atoi(digits)));
 }
 
 using Read = ssize_t(int, void*, size_t, off_t);

@@ -158,10 +158,11 @@ def test_a_silence_keeps_it_quiet_and_not_unseen(start):
     yard.daemon.wait_for_readings(2)
     assert "ALERT" not in yard.daemon.log()
     assert [one["id"] for one in yard.json("silences", "alerts", "silences")["silences"]] == [silence["id"]]
-    yard.must("alerts", "unsilence", silence["id"])
+    begin = silence["id"][:8]
+    assert yard.must("alerts", "unsilence", begin) == f"Ended silence {begin}.\n"
     yard.daemon.wait_for_log("ALERT [severity 100]: GPU 0 is lost")
     gone = yard.go("alerts", "unsilence", silence["id"])
-    assert gone.returncode == 6
+    assert gone.returncode == 6 and "gpuyard alerts silences" in gone.stderr
 
 
 def test_several_gpus_are_silenced_at_once_and_shown_together(start):
@@ -170,7 +171,7 @@ def test_several_gpus_are_silenced_at_once_and_shown_together(start):
     # Two of one millisecond stand in the order of their ids, which is no order of GPUs.
     assert sorted(one["gpu"] for one in both) == sorted([yard.world.uuid(0), yard.world.uuid(1)])
     begun = yard.go("alerts", "silence", "--gpus", "1,9", "--for", "1h", "--json")
-    assert begun.returncode == 6 and "GPU index 9" in begun.stderr
+    assert begun.returncode == 6 and 'GPU "9" not found' in begun.stderr
     assert [one["gpu"] for one in json.loads(begun.stdout)["silences"]] == [yard.world.uuid(1)], "what was done"
 
 

@@ -107,7 +107,7 @@ def test_a_file_that_is_wrong_changes_nothing_and_the_log_says_where(alerts_yard
     good = yard.file.read_text()
     lines = good.count("\n")
     for wrong, why in (("[rule.brake2\n", "expected ']'"),
-                       ("[rule.x]\nat = 'high'\n", "rule x: at must be a number"),
+                       ("[rule.x]\nat = 'high'\n", "rule x: at: expected a number"),
                        ('[sink.x]\nkind = "fax"\n', "sink.x.kind"), ("[rules]\n", "rules")):
         yard.file.write_text(good + wrong)
         said = yard.reload()

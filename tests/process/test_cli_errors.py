@@ -38,7 +38,7 @@ def test_socket_without_a_daemon_is_in_the_command_that_starts_one(run, tmp_path
     for words in (("leases",), ("devices",), ("power",), ("alerts",)):
         done = run(*words, GPUYARD_SOCKET=socket)
         assert (done.returncode, done.stderr) == (5, error(
-            f"nothing is listening at {socket}: No such file or directory", None,
+            f"nothing is listening at {socket}", "No such file or directory",
             f"gpuyard serve --socket '{socket}'")), words
 
 
@@ -81,7 +81,7 @@ def test_claim_that_does_not_wait_says_how_to_wait(leased, run):
     (("lease", "release", "abcdef"), 6,
      error('lease "abcdef" not found: ended leases are forgotten after a day', None, "gpuyard leases",
            "gpuyard queue")),
-    (("token", "revoke", "none"), 6, error('you have no valid token "none"', None, "gpuyard token list")),
+    (("token", "revoke", "none"), 6, error('token "none" not found', None, "gpuyard token list")),
     (("top",), 2, error("top needs a terminal", None, "gpuyard top --once  # prints one screen",
                         "gpuyard top --plain  # prints lines")),
 ])
@@ -94,9 +94,8 @@ def test_missing_driver_has_its_cause_and_the_next_steps(run):
     done = run("devices", "--nvml", "/nowhere/libnvidia-ml.so.1")
     lines = done.stderr.splitlines()
     assert done.returncode == 5 and lines[0].startswith("gpuyard: failed to initialise NVML: ")
-    assert lines[1].startswith("  cause: libnvidia-ml.so.1 is part of the NVIDIA driver")
-    assert lines[-2:] == ["  try:   gpuyard doctor",
-                          "         gpuyard devices --simulate 4  # works without a GPU"]
+    assert lines[1:] == ["  try:   ldconfig -p | grep nvidia-ml", "         gpuyard doctor",
+                         "         gpuyard devices --simulate 4  # works without a GPU"]
 
 
 def test_json_of_an_error_has_the_whole_text_and_the_hint(yard):

@@ -37,6 +37,7 @@ ANSWERS = {
     "fleet-users": [],
     "free": [],
     "history": [("history", "--json"), ("history", "0", "--json", "--metric", "fan_speed,energy")],
+    "hosts": [("host", "list", "--json")],
     "lease": [],
     "leases": [],
     "management": [],

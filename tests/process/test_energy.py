@@ -292,7 +292,7 @@ def test_a_command_is_measured_by_the_daemon_if_there_is_one(run, daemon, still)
     named = run("energy", "--json", "--socket", yard.socket, "--gpus", "1,0", "--", "true")
     assert [gpu["index"] for gpu in json.loads(named.stderr)["gpus"]] == [0, 1]
     refused = run("energy", "--socket", yard.socket, "--gpus", "5", "--", "true")
-    assert refused.returncode == 6 and "gpus: GPU index 5 is out of range" in refused.stderr
+    assert refused.returncode == 6 and 'gpus: GPU "5" not found' in refused.stderr
 
 
 # ---- what cannot be read

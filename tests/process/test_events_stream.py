@@ -345,7 +345,7 @@ def test_the_verb_shows_what_happened(daemon, run):
     shown = run("events", "--socket", yard.socket)
     assert shown.returncode == 0 and shown.stderr == ""
     lines = shown.stdout.splitlines()
-    assert [line.split()[1:3] for line in lines] == [["stop", "driver_down"], ["note", "driver_up"]]
+    assert [line.split()[1:3] for line in lines] == [["critical", "driver_down"], ["info", "driver_up"]]
     as_json = [json.loads(line) for line in
                run("events", "--json", "--socket", yard.socket).stdout.splitlines()]
     assert [each["kind"] for each in as_json] == ["driver_down", "driver_up"]

@@ -66,7 +66,7 @@ def test_csv_is_the_same_history(shared):
 
 @pytest.mark.parametrize("query, says", [
     ("metric=powr_draw", '"power_draw"'), ("metric=temperature_", "temperature_memory_celsius"),
-    ("metric=power&since=30d&step=1s", "use 130s or more"),
+    ("metric=power&since=30d&step=1s", "expected 130s or more"),
     ("metric=power&since=tomorrow", "2026-01-31T12:00:00Z"), ("metric=serial", "no history"),
     ("metric=power&points=0", "1 to 20000"), ("", "metric is missing"),
 ])

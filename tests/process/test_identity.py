@@ -139,7 +139,7 @@ def test_the_group_of_another_user_keeps_no_gpu_draining(run, groups, start, pla
     running.terminate()
     drains = wait_until(lambda: now(daemon, lease)["why"],
                         lambda: f"the first process to be named; it is {now(daemon, lease)}")
-    assert drains == f"pid {first} is still running"
+    assert drains == f"PID {first} is still running"
     os.kill(first, 9)
     wait_until(lambda: now(daemon, lease)["state"] == "ended", lambda: f"its end; it is {now(daemon, lease)}")
     assert runs(stranger)

@@ -77,7 +77,7 @@ def test_every_verb_that_reads_reads_over_https(net):
     refused = yard.go("-H", "dgx1", "run", "--", "true")
     assert refused.returncode == 2 and "runs its command on this machine" in refused.stderr
     refused = yard.go("-H", "dgx1", "token", "list")
-    assert refused.returncode != 0 and "over the daemon's Unix socket" in refused.stderr
+    assert refused.returncode != 0 and "tokens are managed on the machine itself" in refused.stderr
 
 
 def test_a_lease_is_taken_renewed_and_released_over_https(net):
@@ -160,7 +160,7 @@ def test_a_setup_that_lets_strangers_in_does_not_start(tmp_path):
             ('[tls]\nclients = ["DNS:x = lease"]\n', "uid NUMBER"),
             ('[tls]\nclients = ["DNS:x = read"]\n', "tls.client_ca"),
             ('[tls]\nrevoked = ["abc"]\n', "64"),
-            ('[tls]\nanonymous = "lease"\n', '"none", "metrics", "read"')]:
+            ('[tls]\nanonymous = "lease"\n', 'expected none, metrics or read')]:
         said = refuses_to_start(tmp_path, text)
         assert words in said, (text, said)
     said = refuses_to_start(tmp_path, "", "--listen", "0.0.0.0:0")

@@ -71,7 +71,7 @@ def test_a_stuck_listener_costs_the_others_nothing(shared):
 
 
 @pytest.mark.parametrize("query, status, says", [
-    ("hz=0", 400, "from 1 to 100"), ("hz=1000", 400, "from 1 to 100"), ("hz=nan", 400, "hz"),
+    ("hz=0", 400, "expected 1 to 100"), ("hz=1000", 400, "expected 1 to 100"), ("hz=nan", 400, "hz"),
     ("hz=often", 400, "hz"), ("gpus=7", 404, "7"), ("gpus=0,abc", 404, "abc"),
     ("rate=5", 400, "rate"),
 ])

@@ -150,7 +150,7 @@ def test_force_follows_no_link(run, tmp_path):
     (["replay", RECORDING, "--from", "soon"], 2, 'got "soon"'),
     (["serve", "--replay", "/etc/passwd"], 2, "not a gpuyard recording"),
     (["serve", "--replay", RECORDING, "--simulate", "2"], 2, "--replay cannot be used with --simulate"),
-    (["record", RECORDING, "--simulate", "1", "--for", "1s"], 7, "replace it with --force"),
+    (["record", RECORDING, "--simulate", "1", "--for", "1s"], 7, "already exists\n  try:   gpuyard record "),
     (["record", "/nowhere/a.rec", "--simulate", "1", "--for", "1s"], 6, "creating /nowhere/a.rec"),
     (["record", "/dev/full", "--force", "--simulate", "1", "--for", "1s"], 1,
      "recording stopped: writing /dev/full: No space left"),

@@ -127,14 +127,14 @@ def test_claims_that_wait_and_claims_of_a_minute(yard, users):
     assert [one.json()["lease"]["state"] for one in held] == ["held", "held"]
     waiting = [claim(greedy) for _ in range(SHARES["waiting_claims"])]
     assert [one.json()["lease"]["state"] for one in waiting] == ["waiting"] * len(waiting)
-    assert_busy(claim(greedy), "5 claims are already waiting for this user")
+    assert_busy(claim(greedy), "the limit is 5 waiting claims per user")
     assert claim(other).json()["lease"]["state"] == "waiting"
     release(greedy, waiting)
     for _ in range(2 * SHARES["claims_a_minute"]):
         last = claim(greedy, wait_s=0)
         if last.status != 200:
             break
-    assert_busy(last, "the limit is 20 claims per user and minute; try again in 3 s")
+    assert_busy(last, "the limit is 20 claims per user per minute; try again in 3 s")
     assert claim(other, wait_s=0).status == 200 and claim(yard.root, wait_s=0).status == 200
     release(other, held)
 
@@ -144,7 +144,7 @@ def test_changes_of_a_minute(yard, users):
     most = SHARES["changes_a_minute"]
     answers = [greedy.put("0", "power-limit", {"power_limit_mw": 300_000}) for _ in range(most + 1)]
     assert [one.status for one in answers[:-1]] == [200] * most
-    assert_busy(answers[-1], "the limit is 10 changes per user and minute; try again in 6 s")
+    assert_busy(answers[-1], "the limit is 10 changes per user per minute; try again in 6 s")
     assert greedy.delete("0", "power-limit").status == 200, "who gives up what he set is not kept from it"
     assert other.put("0", "power-limit", {"power_limit_mw": 400_000}).status == 200
     for _ in range(2 * most):

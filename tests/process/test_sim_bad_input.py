@@ -34,7 +34,7 @@ def init_code(environment):
     (["--model", "h100:999"], "1 to 64"), (["--model", "h100:40,a100:40"], "1 to 64"),
     (["--model", "h9000"], "available models: a100, h100, h200, l40s, rtx4090, t4"),
     (["--model", "h100,h100"], "named twice"), (["--model", "h100:2", "--gpus", "3"], "not 3"),
-    (["--model", ",,"], "unknown GPU model"), (["--load", "heavy"], "not a workload"),
+    (["--model", ",,"], "unknown GPU model"), (["--load", "heavy"], "--load: expected a workload"),
     (["--setters", "somebody"], "somebody")])
 def test_an_absurd_fleet_is_refused_and_nothing_is_left(world, arguments, because):
     began = time.monotonic()

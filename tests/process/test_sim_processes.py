@@ -109,7 +109,7 @@ def test_a_process_that_names_no_gpu_has_to_be_told(world, children):
     children += [without, nothing]
     for process in (without, nothing):
         done = world.sim("attach", "--pid", str(process.pid))
-        assert done.returncode == 6 and "--gpu N" in done.stderr
+        assert done.returncode == 6 and "--gpu " in done.stderr
     assert world.sim("attach", "--pid", "4194304").returncode == 6
     assert world.sim("attach", "--gpu", "0").returncode == 2
     assert world.sim("attach", "--pid", str(without.pid), "--synthetic", "3", "--gpu", "0").returncode == 2

@@ -94,7 +94,7 @@ def test_a_program_of_another_user_is_refused(site):
     program = site.program("home", "alice", owner=STRANGER)
     done = site.install(program)
     assert done.returncode == 2 and not site.hooks.exists(), done
-    assert f"{program}: Slurm's hooks run it as root, but {program.parent} belongs to uid {STRANGER} " in done.stderr
+    assert f"{program}: Slurm's hooks run it as root, but {program.parent} belongs to UID {STRANGER} " in done.stderr
     assert "(a directory, mode 0755)" in done.stderr
     assert f"`install -m 755 {program} /usr/bin/gpuyard`" in done.stderr
     assert "chown" not in done.stderr and "chmod" not in done.stderr
@@ -213,7 +213,7 @@ def test_a_hook_that_a_sites_own_calls_is_checked(site):
     assert check_prolog(site, f"{ours} || exit 1\n").startswith(f"{theirs}: Slurm's hooks run it as root, but ")
     write(ours, f"#!/bin/sh\nexec {PROGRAM} slurm prolog\n")
     os.chown(ours, STRANGER, STRANGER)
-    assert f"{ours} belongs to uid {STRANGER}" in check_prolog(site, f"{ours} || exit 1\n")
+    assert f"{ours} belongs to UID {STRANGER}" in check_prolog(site, f"{ours} || exit 1\n")
 
 
 def test_a_call_of_a_missing_hook_is_named(site):
@@ -291,7 +291,7 @@ def test_a_slurm_of_another_user_can_be_given_to_root(usual_site):
     for words in ([], ["--into", str(usual_site.hooks)]):
         done = usual_site.go([PROGRAM, "slurm", "install", *words])
         assert done.returncode == 2 and not usual_site.hooks.exists(), done
-        assert f"/opt/slurm belongs to uid {STRANGER} " in done.stderr
+        assert f"/opt/slurm belongs to UID {STRANGER} " in done.stderr
         assert "if /opt/slurm holds Slurm's programs and nothing else, give it to root, " in done.stderr
         assert f"`{mend}`" in done.stderr
     assert usual_site.go(["sh", "-c", mend]).returncode == 0

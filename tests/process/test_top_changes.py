@@ -32,7 +32,7 @@ def test_a_cap_is_planned_done_and_taken_back(control, top):
     screen = top("--socket", str(yard.directory / "gpuyard.sock"), size=(24, 100))
     screen.wait_for("why")
     screen.press(b"jp")
-    screen.wait_for("Cap the power of GPU 1")
+    screen.wait_for("Set the power limit of GPU 1")
     screen.press(b"\x15" b"9999")
     screen.wait_for("9999")
     # Enter while an earlier plan is still on its way would leave 9999 W without a plan of its own.

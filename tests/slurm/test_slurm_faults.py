@@ -144,7 +144,7 @@ def test_a_job_on_a_gpu_that_somebody_leased_is_counted_once_that_is_over(cluste
     lease = json.loads(node.must("lease", "take", "--for", "1h", "--among", "0", "--json"))["lease"]["id"]
     with running(node, user="bob") as job:
         begin = begun(node, job)
-        assert begin.status == 0 and f"job {job} not recorded yet: lease {lease} of uid 1000" in begin.err
+        assert begin.status == 0 and f"job {job} not recorded yet: lease {lease} of UID 1000" in begin.err
         assert known_jobs(node) == {} and f"job {job} not recorded yet" in trouble(node)
         node.must("lease", "release", lease)
         check_until(node, lambda: known_jobs(node) == {job: [0]}, "the job to be counted")
@@ -292,8 +292,8 @@ def test_what_a_job_leaves_on_its_gpu_drains_the_node_until_it_is_gone(cluster, 
     end = ended(node, job)
     assert end.status == 0 and end.seconds < 5
     assert drained(node)
-    assert node.reason().startswith(f"gpuyard: job {job} of alice has ended, but pid {pid} (sleep) still uses GPU-")
-    assert f"pid {pid} (sleep) still uses" in node.must("slurm", "status")
+    assert node.reason().startswith(f"gpuyard: job {job} of alice has ended, but PID {pid} (sleep) still uses GPU-")
+    assert f"PID {pid} (sleep) still uses" in node.must("slurm", "status")
     assert cluster.wait_for_job(job) == "COMPLETED"
     assert quiet(check(node)) and drained(node)
     cluster.enclosure.must("kill", str(pid))

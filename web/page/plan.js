@@ -69,7 +69,7 @@ function Plan({ action, close, finish }) {
       ${planned ? h`<p class="planned">${planned}</p>` : null}
       <p><code>${action.line(values)}</code></p>
       ${action.proof !== undefined
-        ? h`<p><label>${`type ${action.proof} to confirm `}<input name="proof" pattern=${action.proof.replace(/[^\w]/g, "\\$&")} required autocomplete="off" /></label></p>`
+        ? h`<p><label>${`enter ${action.proof} to confirm `}<input name="proof" pattern=${action.proof.replace(/[^\w]/g, "\\$&")} required autocomplete="off" /></label></p>`
         : null}
       <p class="bad" role="alert">${error}</p>
       <p><button type="submit" disabled=${busy}>Apply</button>${" "}

@@ -2,14 +2,19 @@
 #include <algorithm>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "andon/rule_reader.h"
+#include "base/text.h"
 #include "cli/alerts/alerts_table.h"
+#include "cli/control/control_daemon.h"
 #include "cli/lease/lease_text.h"
 #include "cli/read/reading.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
 #include "client/daemon_client.h"
+#include "client/hosts.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::cli {
@@ -22,7 +27,10 @@ constexpr int kUnmet = 7;  // exit code: a sink's test failed
 // Prints the answer as JSON, or as `text` has it.
 template <class Answer, class Text>
 int show(const AlertsVerb& verb, const Result<Answer>& answer, Text&& text) {
-  if (!answer) return complain_about_source(answer.error());
+  if (!answer) {
+    return complain_about_control(answer.error(), client::is_elsewhere(verb.socket),
+                                  "changing alerts");
+  }
   print(verb.json
             ? json_line(*answer)
             : place_text(verb.socket) + text(*answer, wall_now(), Screen::of_stdout(verb.color)));
@@ -35,6 +43,19 @@ int history(const AlertsVerb& verb, const http::Endpoint& daemon) {
   query.gpu = if_given(verb.gpus);
   query.limit = verb.limit;
   return show(verb, client::insist(daemon, protocol::kAlertHistory, query), history_text);
+}
+
+// Silences with the indexes that GPUs have now in place of their UUIDs, for people.
+Printable silences_with_indexes(const http::Endpoint& daemon, protocol::Silences all, WallTime now,
+                                const Screen& screen) {
+  const auto snapshot = client::call(daemon, protocol::kSnapshot);
+  for (protocol::Silence& one : all.silences) {
+    if (!snapshot || !one.gpu) continue;
+    for (const protocol::Device& device : snapshot->devices) {
+      if (device.uuid == *one.gpu) one.gpu = std::to_string(device.index);
+    }
+  }
+  return silences_text(all, now, screen);
 }
 
 // Makes one silence for each GPU, because a silence is of one GPU or of all; shows them together.
@@ -54,9 +75,14 @@ int silence_each(const AlertsVerb& verb, const http::Endpoint& daemon, protocol:
   if (!made.empty()) {
     auto all = client::insist(daemon, protocol::kSilencesNow);
     if (all) std::erase_if(all->silences, [&](const auto& one) { return !made.contains(one.id); });
-    if (const int told = show(verb, all, silences_text); told != 0) return told;
+    const auto as_text = [&](const protocol::Silences& ones, WallTime now, const Screen& screen) {
+      return silences_with_indexes(daemon, ones, now, screen);
+    };
+    if (const int told = show(verb, all, as_text); told != 0) return told;
   }
-  return failed ? complain_about_source(*failed) : 0;
+  return failed
+             ? show(verb, Result<protocol::Silence>(*failed), [](auto&&...) { return Printable(); })
+             : 0;
 }
 
 int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
@@ -74,8 +100,22 @@ int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
   if (gpus.size() > 1) return silence_each(verb, daemon, std::move(wish), gpus);
   wish.gpu = if_given(verb.gpus);
   return show(verb, client::insist(daemon, protocol::kSilence, {}, wish),
-              [](const protocol::Silence& one, WallTime now, const Screen& screen) {
-                return silences_text({1, false, {one}}, now, screen);
+              [&](const protocol::Silence& one, WallTime now, const Screen& screen) {
+                return silences_with_indexes(daemon, {1, false, {one}}, now, screen);
+              });
+}
+
+int acknowledge(const AlertsVerb& verb, const http::Endpoint& daemon) {
+  const auto number = number_in<std::uint64_t>(verb.alert);
+  if (!number) {
+    return complain({Errc::invalid,
+                     fmt::format("N: expected the number of an alert; got \"{}\"", verb.alert), "",
+                     "gpuyard alerts"});
+  }
+  return show(verb,
+              client::insist(daemon, protocol::kAcknowledge, {*number}, {if_given(verb.note)}),
+              [](const protocol::AlertAnswer& answer, auto&&...) {
+                return formatted("Acknowledged alert {}.\n", name_text(answer.alert));
               });
 }
 
@@ -102,6 +142,7 @@ Options add_alerts(Options program, AlertsVerb& verb) {
       .explain(
           "Without a command, lists firing and pending alerts with advice. Acknowledging, "
           "silencing and testing need permission to change GPUs.")
+      .example("gpuyard alerts")
       .example("gpuyard alerts ack 17 --note \"fan ordered\"")
       .example("gpuyard alerts silence --gpu 3 --for 2h")
       .example("gpuyard alerts rules --toml > alerts.toml");
@@ -120,7 +161,7 @@ Options add_alerts(Options program, AlertsVerb& verb) {
       .range(1, 1000);
   history.example("gpuyard alerts history").example("gpuyard alerts history --gpu 3 -n 20");
   const Options ack = action(AlertsAction::acknowledge, "ack", "Acknowledge an alert");
-  ack.option("number", verb.number, "Number of the alert").metavar("N").required();
+  ack.option("number", verb.alert, "Number of the alert").metavar("N").required();
   ack.option("--note", verb.note, "Note on what is being done").metavar("TEXT");
   ack.example("gpuyard alerts ack 17 --note \"fan ordered\"");
   const Options silence =
@@ -160,24 +201,29 @@ int run(const AlertsVerb& verb) {
   const auto daemon =
       daemon_at(verb.socket, "alerts need a daemon, and none is running on this machine");
   if (!daemon) return complain_about_source(daemon.error());
+  const auto as_text = [&](const protocol::Silences& all, WallTime now, const Screen& screen) {
+    return silences_with_indexes(*daemon, all, now, screen);
+  };
   switch (verb.action) {
     case AlertsAction::list:
       return show(verb, client::insist(*daemon, protocol::kAlerts), alerts_text);
     case AlertsAction::history:
       return history(verb, *daemon);
     case AlertsAction::acknowledge:
-      return show(
-          verb,
-          client::insist(*daemon, protocol::kAcknowledge, {verb.number}, {if_given(verb.note)}),
-          [](const protocol::AlertAnswer& answer, auto&&...) {
-            return formatted("Acknowledged alert {}.\n", name_text(answer.alert));
-          });
+      return acknowledge(verb, *daemon);
     case AlertsAction::silence:
       return silence(verb, *daemon);
     case AlertsAction::silences:
-      return show(verb, client::insist(*daemon, protocol::kSilencesNow), silences_text);
-    case AlertsAction::unsilence:
-      return show(verb, client::insist(*daemon, protocol::kUnsilence, {verb.id}), silences_text);
+      return show(verb, client::insist(*daemon, protocol::kSilencesNow), as_text);
+    case AlertsAction::unsilence: {
+      auto left = client::insist(*daemon, protocol::kUnsilence, {verb.id});
+      if (!left && left.error().code == Errc::not_found) {
+        Error error = left.error();
+        error.hint = "gpuyard alerts silences";
+        left = std::move(error);
+      }
+      return show(verb, left, [&](auto&&...) { return formatted("Ended silence {}.\n", verb.id); });
+    }
     case AlertsAction::rules:
       return show(verb, client::insist(*daemon, protocol::kRules),
                   [](const protocol::Rules& all, WallTime, const Screen& screen) {

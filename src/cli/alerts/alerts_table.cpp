@@ -31,7 +31,7 @@ std::string gpu_text(const std::optional<protocol::AlertGpu>& gpu) {
 // Says what is special about a firing alert.
 std::string standing_text(const Alert& alert) {
   std::vector<std::string> words;
-  if (alert.quarantines) words.emplace_back("its GPU is quarantined");
+  if (alert.quarantines) words.push_back(fmt::format("GPU {} is quarantined", gpu_text(alert.gpu)));
   if (alert.acknowledged) words.push_back("acknowledged by " + alert.acknowledged->by);
   if (alert.silenced) words.emplace_back("silenced");
   if (alert.inhibited_by) words.push_back("inhibited by " + *alert.inhibited_by);
@@ -129,7 +129,7 @@ Printable silences_text(const protocol::Silences& silences, WallTime now, const 
                      {"GPU"},
                      {with_zone("UNTIL", now)},
                      {"BY", false, AlertColumn::since},
-                     {"COMMENT"}}};
+                     {"NOTE"}}};
   for (const protocol::Silence& one : silences.silences) {
     table.add({{one.id},
                {one.rule ? *one.rule : "any"},

@@ -42,7 +42,7 @@ TEST(AlertsTable, SaysWhatIsSpecialAboutOne) {
   alerts.alerts[0].inhibited_by = "gpu-lost";
   EXPECT_NE(alerts_text(alerts, kNow, {})
                 .str()
-                .find("42: its GPU is quarantined, silenced, inhibited by gpu-lost\n"),
+                .find("42: GPU 3 is quarantined, silenced, inhibited by gpu-lost\n"),
             std::string::npos);
   alerts.alerts[0].acknowledged = {"uid 0", "", ""};
   EXPECT_EQ(alerts_text(alerts, kNow, {}).str().find("Cool it"), std::string::npos);

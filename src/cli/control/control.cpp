@@ -76,7 +76,7 @@ int show(const ControlVerb& verb) {
   const auto daemon = control_daemon(verb.socket);
   if (!daemon) return complain_about_source(daemon.error());
   auto management = management_of(*daemon, verb.gpus);
-  if (!management) return complain_about_control(management.error(), *daemon);
+  if (!management) return complain_about_control(management.error(), daemon->elsewhere());
   keep_only(*management, settings_of(verb.subject));
   if (verb.json) print(json_line(*management));
   for (const std::string& note : management->notes) say("note: " + note);
@@ -85,7 +85,8 @@ int show(const ControlVerb& verb) {
   }
   if (verb.json) return 0;
   if (!management->enabled) {
-    say("note: settings are read-only: [control] enabled is false in the daemon's configuration");
+    say("note: changing GPUs is disabled: [control] enabled is false in the daemon's "
+        "configuration");
   }
   print(control_table(*management, reader_of(*daemon), Screen::of_stdout(verb.color)));
   return 0;
@@ -110,7 +111,7 @@ int say_errors(const Answers& answers, const http::Endpoint& daemon, const Contr
   answers.each(false, [&](const Answer& answer, const Change& change) {
     say(result_line(change, answer.what, reader));
   });
-  if (answers.refused) return complain_about_control(*answers.refused, daemon);
+  if (answers.refused) return complain_about_control(*answers.refused, daemon.elsewhere());
   return worst_exit_code(answers.together());
 }
 
@@ -186,7 +187,7 @@ int carry_out(const ControlVerb& verb, const Requests& requests, const http::End
     });
     if (all.changes.empty() && !answers.refused) say("nothing to change");
     if (all.simulated && std::ranges::any_of(all.changes, succeeded)) {
-      say("note: these GPUs are simulated");
+      print_error("These GPUs are simulated.\n");  // stdout has a line for each change, for scripts
     }
   }
   return say_errors(answers, daemon, reader);
@@ -200,9 +201,8 @@ int run(const ControlVerb& verb) {
   if (requests->empty()) return show(verb);
   const bool to_be_asked = !verb.yes && !verb.dry_run;
   if (to_be_asked && !can_be_asked()) {
-    return complain({Errc::invalid,
-                     "nothing was changed: add --yes to apply, or --dry-run to preview",
-                     "cannot ask for confirmation without a terminal"});
+    return complain({Errc::invalid, "nothing was changed", "confirmation needs a terminal",
+                     fmt::format("{0} --dry-run  # previews the change\n{0} --yes", verb.line)});
   }
   const auto daemon = control_daemon(verb.socket);
   if (!daemon) return complain_about_source(daemon.error());
@@ -241,28 +241,30 @@ Options add_operations(Options program, OperationsVerb& verb) {
 }
 
 int run(const AuditVerb& verb) {
-  const auto daemon = control_daemon(verb.socket);
+  const auto daemon = control_daemon(verb.socket, "the audit log needs");
   if (!daemon) return complain_about_source(daemon.error());
   protocol::AuditQuery query;
   query.gpu = if_given(verb.gpus);
   query.limit = verb.limit;
   const auto audit = client::insist(*daemon, protocol::kAudit, query);
-  if (!audit) return complain_about_control(audit.error(), *daemon);
+  if (!audit) {
+    return complain_about_control(audit.error(), daemon->elsewhere(), "reading the audit log");
+  }
   print(verb.json ? json_line(*audit) : audit_table(*audit, Screen::of_stdout(verb.color)));
   return 0;
 }
 
 int run(const OperationsVerb& verb) {
-  const auto daemon = control_daemon(verb.socket);
+  const auto daemon = control_daemon(verb.socket, "operations need");
   if (!daemon) return complain_about_source(daemon.error());
   protocol::Operations operations;
   if (verb.id.empty()) {
     auto all = client::insist(*daemon, protocol::kOperations);
-    if (!all) return complain_about_control(all.error(), *daemon);
+    if (!all) return complain_about_control(all.error(), daemon->elsewhere());
     operations = *std::move(all);
   } else {
     auto one = client::insist(*daemon, protocol::kOperation, {verb.id});
-    if (!one) return complain_about_control(one.error(), *daemon);
+    if (!one) return complain_about_control(one.error(), daemon->elsewhere());
     operations.operations.push_back(*std::move(one));
   }
   print(verb.json ? json_line(operations)

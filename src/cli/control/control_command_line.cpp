@@ -16,6 +16,7 @@ struct AddedVerb {
 enum class Followed : bool { by_nothing, by_a_value };
 
 constexpr const char* kChange = "Change";
+constexpr const char* kGpus = "GPUs: indexes, UUIDs or PCI addresses, or all";
 
 AddedVerb add_verb(Options program, ControlVerb& verb, ControlSubject subject, const char* summary,
                    Followed followed = Followed::by_nothing) {
@@ -25,12 +26,9 @@ AddedVerb add_verb(Options program, ControlVerb& verb, ControlSubject subject, c
   // Beside --gpu-clocks, --gpu would invite mistakes: it is the former name of that.
   const bool clocks = subject == ControlSubject::clocks;
   const char* const names = clocks ? "gpus,--gpus" : "gpus,--gpu";
-  const Option gpus =
-      followed == Followed::by_a_value
-          ? sub.option(names, verb.gpus, "Comma-separated indexes, UUIDs or PCI addresses, or all")
-                .metavar("GPU,...")
-          : sub.list(names, verb.gpus, "GPUs: indexes, UUIDs or PCI addresses, or all")
-                .metavar("GPU,...");
+  const Option gpus = followed == Followed::by_a_value
+                          ? sub.option(names, verb.gpus, kGpus).metavar("GPU,...")
+                          : sub.list(names, verb.gpus, kGpus).metavar("GPU,...");
   if (!clocks) gpus.formerly("--gpus");
   return {sub, gpus};
 }
@@ -46,8 +44,9 @@ void add_confirmation(Options change, ControlVerb& verb) {
 }
 
 // Flags for changes that others may oppose.
-void add_manner(Options change, ControlVerb& verb) {
-  change.flag("--force", verb.force, "Override other users' settings (administrators only)");
+void add_manner(Options change, ControlVerb& verb,
+                const char* force = "Override other users' settings (administrators only)") {
+  change.flag("--force", verb.force, force);
   change.flag("--atomic", verb.atomic, "Change all of the GPUs or none of them");
   add_confirmation(change, verb);
 }
@@ -180,11 +179,11 @@ Options add_restore(Options program, ControlVerb& verb) {
   const auto [restore, gpus] =
       add_verb(program, verb, ControlSubject::restore,
                "Withdraw all your settings; with --force, those of all users");
-  restore.flag("--all", verb.gpus, "all", "Restore all GPUs").excludes(gpus);
-  add_manner(restore, verb);
+  restore.flag("--all", verb.gpus, "all", "Withdraw your settings on all GPUs").excludes(gpus);
+  add_manner(restore, verb, "Withdraw other users' settings, too (administrators only)");
   return restore
-      .usage({"gpuyard restore GPU,... [OPTIONS]\tRestore some GPUs",
-              "gpuyard restore --all [OPTIONS]\tRestore all GPUs"})
+      .usage({"gpuyard restore GPU,... [OPTIONS]\tWithdraw your settings on these GPUs",
+              "gpuyard restore --all [OPTIONS]\tWithdraw your settings on all GPUs"})
       .example("gpuyard restore 0", "Withdraw your settings on GPU 0")
       .example("gpuyard restore --all --force --yes");
 }

@@ -43,6 +43,7 @@ std::string own_name() {
 
 constexpr std::string_view kJoin = "usermod -aG ";
 constexpr std::string_view kJoiner = " USER";
+constexpr std::string_view kCreate = "groupadd --system ";
 
 // Returns the group that a refusal asks the user to join; empty if it names none.
 std::string group_to_join(std::string_view message) {
@@ -50,6 +51,14 @@ std::string group_to_join(std::string_view message) {
   const std::size_t end = at == message.npos ? at : message.find(kJoiner, at);
   if (end == message.npos) return "";
   return std::string(message.substr(at + kJoin.size(), end - at - kJoin.size()));
+}
+
+// Returns the group that does not exist on this machine; empty if a refusal names none.
+std::string group_to_create(std::string_view message) {
+  const std::size_t at = message.find(kCreate);
+  if (at == message.npos) return "";
+  message.remove_prefix(at + kCreate.size());
+  return std::string(message.substr(0, message.find_first_of(" `")));
 }
 
 // A user added to a group has it only from the next login on; only this process knows its own.
@@ -60,23 +69,27 @@ bool has_group_from_next_login(const std::string& name, std::string_view user) {
 
 }  // namespace
 
-Result<http::Endpoint> control_daemon(const std::string& socket) {
-  return daemon_at(socket, "GPU settings need a daemon, and none is running on this machine");
+Result<http::Endpoint> control_daemon(const std::string& socket, std::string_view what) {
+  return daemon_at(socket, fmt::format("{} a daemon, and none is running on this machine", what));
 }
 
-int complain_about_control(Error error, const http::Endpoint& daemon) {
+int complain_about_control(Error error, bool elsewhere, std::string_view act) {
   // Who the user is there, and in which groups, is not known here.
-  if (daemon.elsewhere()) return complain(error);
+  if (elsewhere) return complain(error);
   if (error.code == Errc::timed_out) error.hint = "gpuyard operations";
-  return error.code == Errc::denied ? complain(addressed(std::move(error), own_name()))
+  return error.code == Errc::denied ? complain(addressed(std::move(error), own_name(), act))
                                     : complain_about_source(error);
 }
 
-Error addressed(Error error, std::string_view user) {
+Error addressed(Error error, std::string_view user, std::string_view act) {
   const std::string group = group_to_join(error.text());
-  if (group.empty()) return error;
-  error.message = "permission denied: changing GPUs needs the scope \"control\"";
-  if (user.empty()) {
+  const std::string absent = group_to_create(error.text());
+  if (group.empty() && absent.empty()) return error;
+  error.message = fmt::format("permission denied: {} needs the scope \"control\"", act);
+  if (!absent.empty()) {
+    error.cause = fmt::format("the group {} does not exist on this machine", absent);
+    error.hint = fmt::format("sudo {}{}  # then restart the daemon", kCreate, absent);
+  } else if (user.empty()) {
     error.cause =
         fmt::format("UID {} has no user name, and is not in the group {}", ::geteuid(), group);
     error.hint.clear();

@@ -13,14 +13,16 @@
 
 namespace gpuyard::cli {
 
-// Errc::unavailable: no daemon runs.
-Result<http::Endpoint> control_daemon(const std::string& socket);
+// Errc::unavailable: no daemon runs, which `what` needs.
+Result<http::Endpoint> control_daemon(const std::string& socket,
+                                      std::string_view what = "GPU settings need");
 
 // Complains of the daemon's error, or that it did not answer, with advice; returns the exit code.
-int complain_about_control(Error, const http::Endpoint& daemon);
+// `act` is what the scope "control" allows. `elsewhere`: the daemon is on another machine.
+int complain_about_control(Error, bool elsewhere, std::string_view act = "changing GPUs");
 
-// Returns a daemon's refusal that names a group to join, for this user.
-Error addressed(Error, std::string_view user);
+// Returns a daemon's refusal that names a group to join or to create, for this user.
+Error addressed(Error, std::string_view user, std::string_view act = "changing GPUs");
 
 // Requests for a change: the flags that every change has, and the time limit of an answer.
 

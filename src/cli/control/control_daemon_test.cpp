@@ -29,9 +29,18 @@ TEST(Refusal, OfAUidWithoutANameHasNoCommand) {
                                     "in the group gpuyard-none"));
 }
 
+TEST(Refusal, OfAGroupThatDoesNotExistSaysHowToCreateIt) {
+  const Error error{Errc::denied, "no", "it does not exist",
+                    "groupadd --system gpuyard  # as root; then restart gpuyard"};
+  EXPECT_EQ(
+      addressed(error, "alice", "reading the audit log").text(),
+      "permission denied: reading the audit log needs the scope \"control\": the group gpuyard "
+      "does not exist on this machine; try `sudo groupadd --system gpuyard` (then restart the "
+      "daemon)");
+}
+
 TEST(Refusal, WithoutAGroupToJoinIsUnchanged) {
-  for (const char* text :
-       {"", "no", "USER", "usermod -aG gpuyard", "`groupadd --system gpuyard`"}) {
+  for (const char* text : {"", "no", "USER", "usermod -aG gpuyard"}) {
     EXPECT_EQ(addressed({Errc::denied, text}, "alice").text(), text);
   }
 }

@@ -33,7 +33,7 @@ Result<Requests> power(const ControlVerb& verb) {
     return Requests{give_up(SettingKind::power_limit, protocol::kRestorePowerLimit, verb)};
   }
   const auto limit = parse_watts(verb.value);
-  if (!limit) return limit.error();
+  if (!limit) return Error(limit.error()).in("WATTS");
   protocol::PowerLimitWish wish;
   wish.power_limit_mw = *limit;
   return set(SettingKind::power_limit, protocol::kSetPowerLimit, verb, wish);
@@ -75,8 +75,8 @@ Result<Requests> clocks(const ControlVerb& verb) {
   if (!locked) return std::move(locked).error();
   if (requests.size() > 1 && verb.atomic) {
     return Error{Errc::invalid,
-                 "--atomic works for one kind of clocks at a time: lock GPU and memory clocks with "
-                 "two commands"};
+                 "--atomic cannot be used with both --gpu-clocks and --memory-clocks",
+                 "it works for one kind of clocks at a time; lock them with two commands"};
   }
   return requests;
 }
@@ -85,7 +85,7 @@ Result<Requests> switched(SettingKind kind, const SetRoute<protocol::EnabledWish
                           const RestoreRoute& restore, const ControlVerb& verb) {
   if (verb.restore) return Requests{give_up(kind, restore, verb)};
   const auto enabled = parse_on_off(verb.value);
-  if (!enabled) return Error(enabled.error()).in(std::string(words_of(kind)));
+  if (!enabled) return Error(enabled.error()).in("on|off");
   protocol::EnabledWish wish;
   wish.enabled = *enabled;
   return set(kind, route, verb, wish);
@@ -98,10 +98,9 @@ Result<Requests> compute_mode(const ControlVerb& verb) {
   wish.compute_mode = to_lower(verb.value);
   std::ranges::replace(wish.compute_mode, '-', '_');
   if (!protocol::setting_of(wish)) {
-    return Error{
-        Errc::invalid,
-        fmt::format("expected a compute mode: default, prohibited or exclusive_process; got \"{}\"",
-                    verb.value)};
+    return Error{Errc::invalid,
+                 fmt::format("MODE: expected default, prohibited or exclusive_process; got \"{}\"",
+                             verb.value)};
   }
   return set(kKind, protocol::kSetComputeMode, verb, wish);
 }
@@ -119,19 +118,20 @@ Result<Requests> ecc(const ControlVerb& verb) {
 struct AboutSubject {
   std::string_view name;
   std::vector<SettingKind> settings;
+  std::string_view value;  // the argument or the options with the value to set
 };
 
 const AboutSubject& about(ControlSubject subject) {
   using enum SettingKind;
   // In the order of the subjects.
   static const std::array kSubjects = {
-      AboutSubject{"power", {power_limit}},
-      AboutSubject{"clocks", {gpu_clocks, memory_clocks}},
-      AboutSubject{"persistence", {persistence}},
-      AboutSubject{"compute-mode", {compute_mode}},
-      AboutSubject{"ecc", {ecc}},
-      AboutSubject{"reset", {}},
-      AboutSubject{"restore", {}},
+      AboutSubject{"power", {power_limit}, "WATTS"},
+      AboutSubject{"clocks", {gpu_clocks, memory_clocks}, "--gpu-clocks or --memory-clocks"},
+      AboutSubject{"persistence", {persistence}, "on|off"},
+      AboutSubject{"compute-mode", {compute_mode}, "MODE"},
+      AboutSubject{"ecc", {ecc}, "on|off"},
+      AboutSubject{"reset", {}, ""},
+      AboutSubject{"restore", {}, ""},
   };
   return kSubjects.at(static_cast<std::size_t>(subject));
 }
@@ -145,20 +145,22 @@ bool wants_change(const ControlVerb& verb) {
 
 // "300W" alone names no GPU, and a verb that only shows takes no --yes.
 Result<void> check_nothing_wanted(const ControlVerb& verb) {
+  const std::string_view name = about(verb.subject).name;
   const bool value = verb.subject == ControlSubject::power
                          ? verb.gpus.ends_with('W') || verb.gpus.ends_with('w')
                          : parse_on_off(verb.gpus).ok();
   if (value) {
-    return Error{
-        Errc::invalid, fmt::format("\"{}\" is a value, not a GPU", verb.gpus), "",
-        fmt::format("gpuyard {} all {}  # sets it on all GPUs", name_of(verb.subject), verb.gpus)};
+    return Error{Errc::invalid, fmt::format("\"{}\" is a value, not a GPU", verb.gpus), "",
+                 fmt::format("gpuyard {} all {}  # sets it on all GPUs", name, verb.gpus)};
   }
-  if (verb.atomic || verb.force || verb.dry_run || verb.yes || verb.detach ||
-      !verb.lifetime.empty()) {
-    return Error{Errc::invalid, "no value to set", "",
-                 fmt::format("gpuyard {} --help", name_of(verb.subject))};
-  }
-  return {};
+  const bool changes = verb.atomic || verb.force || verb.dry_run || verb.yes || verb.detach ||
+                       !verb.lifetime.empty();
+  if (!changes) return {};
+  const bool watts = verb.subject == ControlSubject::power && parse_watts(verb.gpus);
+  return Error{Errc::invalid,
+               fmt::format("{} needs GPU,... and {}", name, about(verb.subject).value), "",
+               watts ? fmt::format("gpuyard power all {} --yes", verb.gpus)
+                     : fmt::format("gpuyard {} --help", name)};
 }
 
 }  // namespace
@@ -169,8 +171,11 @@ Result<Requests> requests_of(const ControlVerb& verb) {
     return Requests{};
   }
   if (verb.gpus.empty()) {
-    return Error{Errc::invalid,
-                 "no GPUs given; use comma-separated indexes, UUIDs or PCI addresses, or all"};
+    if (verb.subject == ControlSubject::restore) {
+      return Error{Errc::invalid, "restore needs GPU,... or --all", "", "gpuyard restore --all"};
+    }
+    return Error{Errc::invalid, fmt::format("{} needs GPU,...", name_of(verb.subject)), "",
+                 fmt::format("gpuyard {} --help", name_of(verb.subject))};
   }
   switch (verb.subject) {
     case ControlSubject::power:

@@ -64,10 +64,11 @@ TEST(ControlRequests, ClocksOfBothKindsAreTwo) {
 }
 
 TEST(ControlRequests, AChangeNamesItsGpus) {
-  EXPECT_THAT(asked(verb(ControlSubject::restore, "")), testing::ElementsAre(HasSubstr("or all")));
+  EXPECT_THAT(asked(verb(ControlSubject::restore, "")),
+              testing::ElementsAre(HasSubstr("restore needs GPU,... or --all")));
   ControlVerb clocks = verb(ControlSubject::clocks, "");
   clocks.gpu_clocks = "1200";
-  EXPECT_THAT(asked(clocks), testing::ElementsAre(HasSubstr("or all")));
+  EXPECT_THAT(asked(clocks), testing::ElementsAre(HasSubstr("clocks needs GPU,...")));
 }
 
 TEST(ControlRequests, AValueAloneIsNoGpu) {
@@ -90,10 +91,10 @@ TEST(ControlRequests, AMistakeSaysWhatWouldBeRight) {
   EXPECT_THAT(asked(verb(ControlSubject::power, "0", "much")),
               testing::ElementsAre(HasSubstr("such as 300, 300W or 287.5")));
   EXPECT_THAT(asked(verb(ControlSubject::persistence, "0", "yes")),
-              testing::ElementsAre(HasSubstr("persistence mode: expected on or off")));
+              testing::ElementsAre(HasSubstr("on|off: expected on or off")));
   EXPECT_THAT(
       asked(verb(ControlSubject::compute_mode, "0", "exclusive_thread")),
-      testing::ElementsAre(HasSubstr("a compute mode: default, prohibited or exclusive_process")));
+      testing::ElementsAre(HasSubstr("MODE: expected default, prohibited or exclusive_process")));
   ControlVerb power = verb(ControlSubject::power, "0", "300");
   power.lifetime = "soon";
   EXPECT_THAT(asked(power), testing::ElementsAre(HasSubstr("--for: expected a duration such as")));

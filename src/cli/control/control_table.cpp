@@ -47,7 +47,7 @@ std::string range_of(const ManagedSetting& setting) {
 std::string wish_text(const protocol::ClaimView& claim, const ControlReader& reader) {
   std::string text =
       fmt::format("{} by {}", claim.wanted.text, claim.owner == reader.name ? "you" : claim.owner);
-  if (claim.until) text += " until " + local_moment(*claim.until, reader.now);
+  if (claim.until) text += " until " + zoned_moment(*claim.until, reader.now);
   return text;
 }
 
@@ -191,11 +191,19 @@ std::string words(std::string_view name) {
   return text;
 }
 
+// Returns what went wrong without advice, and without the route of the API that a refusal names.
+std::string_view brief_error(std::string_view error) {
+  error = error.substr(0, error.find("; "));
+  const std::size_t route = error.find(" /api/");
+  const bool named = route < error.find(' ') + 1;
+  return named ? error.substr(std::min(error.find(' ', route + 1) + 1, error.size())) : error;
+}
+
 std::string outcome_text(std::string_view outcome, const std::optional<std::string>& error,
                          bool forced) {
   std::string text = words(outcome);
   if (forced) text += ", forced";
-  if (error) text += ": " + *error;
+  if (error) text += fmt::format(": {}", brief_error(*error));
   return text;
 }
 

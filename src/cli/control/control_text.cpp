@@ -50,7 +50,7 @@ std::string lasting_text(const Change& change, const ControlReader& reader) {
   if (change.owner && *change.owner != reader.name) {
     text = fmt::format(", set by {}", printable(*change.owner));
   }
-  if (change.until) text += ", until " + local_moment(*change.until, reader.now);
+  if (change.until) text += ", until " + zoned_moment(*change.until, reader.now);
   return text;
 }
 
@@ -133,6 +133,7 @@ std::string plan_line(const Change& change, std::string_view what, std::string_v
   }
   line += lasting_text(change, reader);
   if (kind_of(change) == SettingKind::ecc) line += ", at the next reset or reboot";
+  if (change.outcome == ChangeOutcome::held) line += "; your setting is on hold behind it";
   return line;
 }
 

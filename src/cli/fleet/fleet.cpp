@@ -54,7 +54,7 @@ Result<Yards> yards_of(const FleetVerb& verb) {
   if (masters) {
     yards.manner.keys.ssh.masters = *std::move(masters);
   } else {
-    say("ssh connections are not kept for reuse: " + masters.error().text());
+    say("note: ssh connections are not kept for reuse: " + masters.error().text());
   }
   return yards;
 }
@@ -169,7 +169,7 @@ int show_offers(const FleetVerb& verb, const Yards& yards, const Screen& screen)
   }
   if (code != 0 || !view.offers.empty()) return code;
   return complain({Errc::conflict,
-                   fmt::format("no machine can lease you {} matching GPU{} now", verb.wanted.gpus,
+                   fmt::format("no machine can lease {} matching GPU{} now", verb.wanted.gpus,
                                verb.wanted.gpus == 1 ? "" : "s"),
                    "", "gpuyard fleet gpus\ngpuyard fleet queue"});
 }
@@ -271,13 +271,13 @@ Options add_fleet(Options program, FleetVerb& verb) {
       action(Action::free, "free", "List machines that can lease you GPUs now, best first");
   add_wanted(free, verb.wanted);
   free.example("gpuyard fleet free -n 2 --model H100")
-      .exit_codes("Exit codes: 7 no machine can lease them now");
+      .exit_codes("Exit code 7: no machine can lease these GPUs now");
   action(Action::queue, "queue", "List waiting claims of all machines")
       .example("gpuyard fleet queue");
   action(Action::alerts, "alerts", "List firing alerts of all machines")
       .example("gpuyard fleet alerts --json");
   const Options usage = action(Action::usage, "usage", "Show GPU-hours and energy by user");
-  usage.option("--since", verb.since, "Start: 24h, 7d, 30d, 02:10 or 2026-01-31")
+  usage.option("--since", verb.since, "Start: 7d (ago), 02:10 or 2026-01-31 12:00")
       .metavar("TIME")
       .default_is("7d");
   usage.option("--by", verb.by, "Group by user, day, gpu, lease, slurm-job or host")
@@ -287,7 +287,7 @@ Options add_fleet(Options program, FleetVerb& verb) {
   usage.example("gpuyard fleet usage --by host --since 30d");
   action(Action::doctor, "doctor", "Find machines that differ from the others or do not respond")
       .example("gpuyard fleet doctor")
-      .exit_codes("Exit codes: 5 a machine differs or does not respond");
+      .exit_codes("Exit code 5: a machine differs or is unreachable");
   action(Action::top, "top", "Show a live view of the machines")
       .example("gpuyard fleet top --hosts n1,n2");
   fleet.verb("disconnect", "Close ssh connections kept open for reuse")

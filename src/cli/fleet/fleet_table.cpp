@@ -47,9 +47,9 @@ Cell temperature_cell(const Number& celsius, const Screen& screen) {
                      celsius ? temperature_tone(*celsius) : Tone::plain);
 }
 
-// Nothing where there is none, so that what is there can be seen.
+// Faint where there is none, so that what is there can be seen.
 Cell count_cell(std::int64_t count, Tone tone = Tone::plain) {
-  return {count == 0 ? "" : std::to_string(count), tone};
+  return {std::to_string(count), count == 0 ? Tone::faint : tone};
 }
 
 std::string fleet_models_text(const std::vector<FleetModel>& models) {
@@ -87,7 +87,7 @@ Cell remarks_on(const FleetNode& node) {
 void add_silent(FittedTable& table, const FleetHost& host) {
   std::vector<Cell> row(table.columns.size(), kNotKnown);
   row.front() = {host.host};
-  row.back() = {host.same_as ? "same daemon as " + *host.same_as : "not responding",
+  row.back() = {host.same_as ? "same daemon as " + *host.same_as : "unreachable",
                 host.same_as ? Tone::faint : Tone::bad};
   table.add(std::move(row));
 }
@@ -103,8 +103,9 @@ std::string indexes_text(const std::vector<std::uint32_t>& indexes) {
 Cell use_cell(const FleetGpu& gpu) {
   if (gpu.use == GpuUse::free) return {"free", Tone::good};
   if (gpu.use == GpuUse::withheld) return {gpu.why.value_or("withheld"), Tone::warning};
-  const Tone tone = gpu.use == GpuUse::leased ? Tone::plain : Tone::warning;
-  return {std::string(enum_name(gpu.use)), tone};
+  if (gpu.use == GpuUse::leased) return {"leased"};
+  return {gpu.use == GpuUse::outside ? "used, no lease" : std::string(enum_name(gpu.use)),
+          Tone::warning};
 }
 
 Cell health_cell(const std::optional<Health>& health) {
@@ -115,7 +116,11 @@ Cell health_cell(const std::optional<Health>& health) {
   return {std::string(enum_name(*health)), tone};
 }
 
-// "97 machines, 776 GPUs, 312 free, 41.2 kW; 3 did not answer"
+std::string machines_text(std::size_t count) {
+  return fmt::format("{} machine{}", count, count == 1 ? "" : "s");
+}
+
+// "97 machines, 776 GPUs, 312 free, 41.2 kW; 3 unreachable"
 Printable totals_text(const FleetNodes& view) {
   const auto silent = std::ranges::count_if(
       view.hosts, [](const FleetHost& host) { return host.problem.has_value(); });
@@ -124,9 +129,9 @@ Printable totals_text(const FleetNodes& view) {
       view.power_w ? fmt::format("{:.1f}{} kW", static_cast<double>(*view.power_w) / kKilo,
                                  view.power_unknown > 0 ? "+" : "")
                    : std::string("power unknown");
-  return formatted("{} machine{}, {} GPUs, {} free, {}{}", view.nodes.size(),
-                   view.nodes.size() == 1 ? "" : "s", view.gpus, view.free, power,
-                   silent == 0 ? "" : fmt::format("; {} did not respond", silent));
+  return formatted("{}, {}, {} free, {}{}", machines_text(view.nodes.size()),
+                   number_of_gpus(view.gpus), view.free, power,
+                   silent == 0 ? "" : fmt::format("; {} unreachable", silent));
 }
 
 // The UUID names a GPU whose index another one has.
@@ -138,7 +143,7 @@ Cell alert_gpu_cell(const protocol::Alert& alert) {
 }  // namespace
 
 Printable nodes_text(const FleetNodes& view, const Screen& screen) {
-  FittedTable table{{{"NODE"},
+  FittedTable table{{{"MACHINE"},
                      {"GPUS", true},
                      {"FREE", true},
                      {"UTIL", true},
@@ -147,7 +152,7 @@ Printable nodes_text(const FleetNodes& view, const Screen& screen) {
                      {"POWER", true, FleetColumn::power},
                      {"WAITING", true, FleetColumn::waiting},
                      {"ALERTS", true},
-                     {"MODEL", false, FleetColumn::models},
+                     {"NAME", false, FleetColumn::models},
                      {"REMARKS"}}};
   auto node = view.nodes.begin();
   for (const FleetHost& host : view.hosts) {
@@ -172,7 +177,7 @@ Printable nodes_text(const FleetNodes& view, const Screen& screen) {
 }
 
 Printable gpus_text(const FleetGpus& view, const Screen& screen) {
-  FittedTable table{{{"NODE"},
+  FittedTable table{{{"MACHINE"},
                      {"GPU", true},
                      {"NAME", false, FleetColumn::models},
                      {"USE"},
@@ -188,7 +193,7 @@ Printable gpus_text(const FleetGpus& view, const Screen& screen) {
                {std::to_string(gpu.index)},
                {short_name(gpu.name)},
                use_cell(gpu),
-               {gpu.user.value_or("")},
+               gpu.user ? Cell{*gpu.user} : kNotKnown,
                number_cell(gpu.utilization_percent, "%"),
                memory_cell(gpu.memory_free_mib),
                temperature_cell(gpu.temperature_c, screen),
@@ -218,7 +223,7 @@ Printable users_text(const FleetUsers& view, const Screen& screen) {
 
 Printable offers_text(const FleetOffers& view, const Screen& screen) {
   if (view.offers.empty()) return "";
-  FittedTable table{{{"NODE"},
+  FittedTable table{{{"MACHINE"},
                      {"GPUS"},
                      {"FREE", true},
                      {"MEMORY FREE", true, FleetColumn::memory},
@@ -243,7 +248,7 @@ Printable offers_text(const FleetOffers& view, const Screen& screen) {
                {std::to_string(offer.free)},
                memory_cell(least),
                temperature_cell(hottest, screen),
-               {offer.linked ? "NVLink" : ""},
+               offer.linked ? Cell{"NVLink"} : kNotKnown,
                {one_name_of(names)}});
   }
   return table.text(screen);
@@ -251,7 +256,7 @@ Printable offers_text(const FleetOffers& view, const Screen& screen) {
 
 Printable claims_text(const FleetQueue& view, WallTime now, const Screen& screen) {
   if (view.waiting.empty()) return "No claims are waiting.\n";
-  FittedTable table{{{"NODE"},
+  FittedTable table{{{"MACHINE"},
                      {"POSITION", true},
                      {"USER"},
                      {"GPUS", true},
@@ -274,7 +279,7 @@ Printable claims_text(const FleetQueue& view, WallTime now, const Screen& screen
 
 Printable firing_text(const FleetAlerts& view, WallTime now, const Screen& screen) {
   if (view.alerts.empty()) return "No alerts are firing.\n";
-  FittedTable table{{{"NODE"},
+  FittedTable table{{{"MACHINE"},
                      {"ALERT", true},
                      {"LEVEL"},
                      {"GPU", true},
@@ -295,9 +300,9 @@ Printable firing_text(const FleetAlerts& view, WallTime now, const Screen& scree
 Printable diagnosis_text(const FleetDiagnosis& view, const Screen& screen) {
   if (view.healthy) {
     return formatted(
-        "{} machines checked, no problems found: versions, drivers, clocks and configuration "
-        "match, and no GPU is listed twice.\n",
-        view.hosts.size());
+        "{} checked, no problems found: versions, drivers, clocks and configuration match, and no "
+        "GPU is listed twice.\n",
+        machines_text(view.hosts.size()));
   }
   Printable text;
   for (const FleetFinding& finding : view.findings) {

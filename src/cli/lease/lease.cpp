@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "base/files.h"
+#include "cli/control/control_daemon.h"
 #include "cli/lease/claiming.h"
 #include "cli/lease/lease_table.h"
 #include "cli/lease/lease_text.h"
@@ -91,7 +92,7 @@ int hand_over(const LeaseVerb& verb, const http::Endpoint& daemon, const protoco
   const bool far = daemon.elsewhere();
   say(fmt::format("leased {}{}{}; to release: `gpuyard{} lease release {}`", gpus_text(lease.gpus),
                   far ? " on " + daemon.text() : "",
-                  lease.until ? " until " + local_moment(*lease.until, wall_now()) : "",
+                  lease.until ? " until " + zoned_moment(*lease.until, wall_now()) : "",
                   far ? " -H " + daemon.text() : "", lease.id));
   return 0;
 }
@@ -268,13 +269,13 @@ int run(const LeaseVerb& verb) {
 // gpuyard leases, queue, usage, cordon and uncordon.
 namespace {
 
-// Asks, and prints the answer as JSON or as `table` has it.
+// Asks the daemon that `what` needs, and prints the answer as JSON or as `table` has it.
 template <class AnyVerb, class Ask, class Table>
-int show(const AnyVerb& verb, Ask&& ask, Table&& table) {
-  const auto daemon = lease_daemon(verb.socket);
+int show(const AnyVerb& verb, std::string_view what, Ask&& ask, Table&& table) {
+  const auto daemon = lease_daemon(verb.socket, what);
   if (!daemon) return complain_about_source(daemon.error());
   const auto answer = ask(*daemon);
-  if (!answer) return complain_about_source(answer.error());
+  if (!answer) return complain_about_control(answer.error(), daemon->elsewhere());
   print(verb.json ? json_line(*answer) : place_text(verb.socket) + table(*answer));
   return 0;
 }
@@ -288,6 +289,8 @@ Result<protocol::UsageQuery> query_of(const UsageVerb& verb) {
   if (verb.csv) query.format = protocol::TextFormat::csv;
   return query;
 }
+
+constexpr std::string_view kUsageNeeds = "usage needs";
 
 // Prints the daemon's CSV unchanged.
 int print_csv(const http::Endpoint& daemon, const protocol::UsageQuery& query) {
@@ -304,7 +307,7 @@ Options add_cordoning(Options program, CordonVerb& verb, const char* name, const
   const Options sub = program.verb(name, summary);
   add_socket(sub, verb.socket);
   add_json(sub, verb.json);
-  add_gpus(sub, verb.gpus, "Comma-separated indexes, UUIDs or PCI addresses, or all").required();
+  add_gpus(sub, verb.gpus, "GPUs: indexes, UUIDs or PCI addresses, or all").required();
   return sub;
 }
 
@@ -353,8 +356,7 @@ Options add_uncordon(Options program, CordonVerb& verb) {
   const Options uncordon =
       add_cordoning(program, verb, "uncordon", "Allow leases of cordoned GPUs again");
   const Option reason =
-      uncordon.option("--reason", verb.reason, "Reason for --force, for the journal")
-          .metavar("TEXT");
+      uncordon.option("--reason", verb.reason, "Reason for --force, logged").metavar("TEXT");
   uncordon
       .flag("--force", verb.force,
             "Lease the GPUs although their state or use is unknown, until that changes")
@@ -367,7 +369,7 @@ Options add_uncordon(Options program, CordonVerb& verb) {
 Options add_usage(Options program, UsageVerb& verb) {
   const Options usage = program.verb("usage", "Show GPU-hours and energy by user");
   add_showing(usage, verb.socket, verb.json, verb.color);
-  usage.option("--since", verb.since, "Start: 24h, 7d, 30d, 02:10 or 2026-01-31")
+  usage.option("--since", verb.since, "Start: 7d (ago), 02:10 or 2026-01-31 12:00")
       .metavar("TIME")
       .default_is("7d");
   usage.option("--by", verb.by, "Group by user, day, gpu, lease or slurm-job")
@@ -383,7 +385,8 @@ Options add_usage(Options program, UsageVerb& verb) {
 
 int run(const LeasesVerb& verb) {
   return show(
-      verb, [](const auto& daemon) { return client::insist(daemon, protocol::kLeases); },
+      verb, "leases need",
+      [](const auto& daemon) { return client::insist(daemon, protocol::kLeases); },
       [&](const protocol::Leases& leases) {
         return lease_table(leases, wall_now(), Screen::of_stdout(verb.color));
       });
@@ -391,16 +394,27 @@ int run(const LeasesVerb& verb) {
 
 int run(const QueueVerb& verb) {
   return show(
-      verb, [](const auto& daemon) { return client::insist(daemon, protocol::kQueue); },
+      verb, "the queue needs",
+      [](const auto& daemon) { return client::insist(daemon, protocol::kQueue); },
       [&](const protocol::Queue& queue) {
         return queue_text(queue, wall_now(), Screen::of_stdout(verb.color));
       });
 }
 
+namespace {
+
+std::string waiting_claims(std::int64_t count) {
+  if (count == 0) return "";
+  return count == 1 ? ", and 1 claim is waiting"
+                    : fmt::format(", and {} claims are waiting", count);
+}
+
+}  // namespace
+
 int run(const FreeVerb& verb) {
   const auto query = free_query_of(verb.wanted);
   if (!query) return complain(query.error());
-  const auto daemon = lease_daemon(verb.socket);
+  const auto daemon = lease_daemon(verb.socket, "finding free GPUs needs");
   if (!daemon) return complain_about_source(daemon.error());
   const auto answer = client::insist(*daemon, protocol::kFree, *query);
   if (!answer) return complain_about_source(answer.error());
@@ -420,11 +434,15 @@ int run(const FreeVerb& verb) {
          .hint = fmt::format("srun --gres=gpu:{} --pty bash  # or a job with sbatch",
                              verb.wanted.gpus)});
   }
-  Error error{Errc::conflict,
-              fmt::format("{} of {} GPUs are free, {} claims are waiting", free.size(),
-                          answer->capacity, answer->waiting),
-              answer->why};
-  if (verb.wanted.gpus <= answer->capacity) {
+  Error error{
+      Errc::conflict,
+      fmt::format("{} cannot be leased now: {} of {} are free{}", number_of_gpus(verb.wanted.gpus),
+                  free.size(), number_of_gpus(answer->capacity), waiting_claims(answer->waiting)),
+      answer->why};
+  constexpr std::string_view kNoneMatches = "no GPU of this machine matches";
+  if (answer->why.starts_with(kNoneMatches)) {
+    error.cause = fmt::format("{}{}", kNoneMatches, filter_words(verb.wanted));
+  } else if (answer->why.find(" requested, but ") == std::string::npos) {
     const std::string words = waiting_words(verb.wanted);
     error.hint = daemon->elsewhere() ? fmt::format("gpuyard lease take -n {} --for 1h", words)
                                      : fmt::format("gpuyard run -n {} -- COMMAND", words);
@@ -436,11 +454,12 @@ int run(const UsageVerb& verb) {
   const auto query = query_of(verb);
   if (!query) return complain(query.error());
   if (verb.csv) {
-    const auto daemon = lease_daemon(verb.socket);
+    const auto daemon = lease_daemon(verb.socket, kUsageNeeds);
     return daemon ? print_csv(*daemon, *query) : complain_about_source(daemon.error());
   }
   return show(
-      verb, [&](const auto& daemon) { return client::insist(daemon, protocol::kUsage, *query); },
+      verb, kUsageNeeds,
+      [&](const auto& daemon) { return client::insist(daemon, protocol::kUsage, *query); },
       [&](const protocol::Usage& usage) {
         return usage_table(usage, Screen::of_stdout(verb.color));
       });
@@ -454,7 +473,7 @@ int run(const CordonVerb& verb) {
     if (verb.lift) return client::insist(daemon, protocol::kUncordon, {verb.gpus});
     return client::insist(daemon, protocol::kCordon, {verb.gpus}, {verb.reason});
   };
-  return show(verb, ask, [&](const protocol::Cordoned& cordoned) {
+  return show(verb, "cordoning needs", ask, [&](const protocol::Cordoned& cordoned) {
     const Printable text = withheld_text(cordoned.withheld, wall_now());
     return text.empty() ? "These GPUs are not withheld from leasing.\n" : text;
   });

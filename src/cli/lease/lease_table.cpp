@@ -1,5 +1,7 @@
 #include "cli/lease/lease_table.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/local_time.h"
@@ -8,6 +10,25 @@
 #include "cli/screen/reading_text.h"
 
 namespace gpuyard::cli {
+
+std::string hours_text(double hours) {
+  constexpr double kLeast = 0.005;
+  return hours > 0 && hours < kLeast ? "<0.01" : fmt::format("{:.2f}", hours);
+}
+
+std::string kwh_text(double kwh) {
+  constexpr double kWattHour = 1e-3;
+  constexpr double kJoulesInKwh = 3.6e6;
+  if (kwh >= 1) return fmt::format("{:.3f} kWh", kwh);
+  if (kwh >= kWattHour) return fmt::format("{:.1f} Wh", kwh / kWattHour);
+  return joules_text(kwh * kJoulesInKwh);
+}
+
+bool is_listed_as_squatted(const protocol::Withheld& withheld, const protocol::Queue& queue) {
+  return withheld.why == "squatted" &&
+         std::ranges::count(queue.squatters, withheld.uuid, &protocol::Squatter::uuid) > 0;
+}
+
 namespace {
 
 using protocol::Lease;
@@ -52,7 +73,7 @@ std::string utilization_text(const Lease& lease) {
 
 std::string idle_text(const std::optional<protocol::LeaseUse>& use) {
   if (!use || !use->idle_s) return kUnknown;
-  return *use->idle_s > 0 ? length_text(*use->idle_s) : "";
+  return *use->idle_s > 0 ? length_text(*use->idle_s) : "0 s";
 }
 
 Cell state_cell(const Lease& lease) {
@@ -65,11 +86,6 @@ std::string note_text(const Lease& lease) {
   std::string text = lease.note;
   if (!lease.why.empty()) text += (text.empty() ? "" : "; ") + lease.why;
   return text;
-}
-
-std::string hours_text(double hours) {
-  constexpr double kLeast = 0.005;
-  return hours > 0 && hours < kLeast ? "<0.01" : fmt::format("{:.2f}", hours);
 }
 
 std::string percent_text(const std::optional<double>& percent) {
@@ -85,15 +101,6 @@ std::string remarks_on(const protocol::UsageRow& row) {
                         hours_text(row.energy_unknown_gpu_hours));
   }
   return text;
-}
-
-// Uses smaller units for small values, so that they do not read as 0.
-std::string kwh_text(double kwh) {
-  constexpr double kWattHour = 1e-3;
-  constexpr double kJoulesInKwh = 3.6e6;
-  if (kwh >= 1) return fmt::format("{:.3f} kWh", kwh);
-  if (kwh >= kWattHour) return fmt::format("{:.1f} Wh", kwh / kWattHour);
-  return joules_text(kwh * kJoulesInKwh);
 }
 
 void add_usage(FittedTable& table, const protocol::UsageRow& row, const std::string& key) {
@@ -130,7 +137,7 @@ Printable lease_table(const protocol::Leases& leases, WallTime now, const Screen
                {lease.pid ? std::to_string(*lease.pid) : kUnknown},
                state_cell(lease),
                {moment_text(lease.granted, now)},
-               {lease.until ? local_moment(*lease.until, now) : ""},
+               {moment_text(lease.until, now)},
                {utilization_text(lease)},
                {idle, wasted ? Tone::warning : Tone::plain},
                {energy_text(lease.use)},
@@ -156,10 +163,13 @@ Printable lease_page(const Lease& lease, WallTime now) {
   for (const protocol::LeasedGpu& gpu : lease.gpus) {
     line("GPU", fmt::format("{} {} {}", index_text(gpu.index), short_name(gpu.name), gpu.uuid));
   }
-  line("submitted", local_moment(lease.asked, now) + " " + zone_name(now));
-  if (lease.granted) line("granted", local_moment(*lease.granted, now));
-  if (lease.until) line("until", local_moment(*lease.until, now));
-  if (lease.ended) line("ended", local_moment(*lease.ended, now));
+  const auto moment = [&](std::string_view name, const std::optional<std::string>& at) {
+    if (at) line(name, local_moment(*at, now) + " " + zone_name(now));
+  };
+  moment("submitted", lease.asked);
+  moment("granted", lease.granted);
+  moment("until", lease.until);
+  moment("ended", lease.ended);
   if (lease.ending) line("ending", std::string(enum_name(*lease.ending)));
   line("reason", lease.why);
   if (lease.place) line("position", waiting_text(lease));
@@ -168,7 +178,7 @@ Printable lease_page(const Lease& lease, WallTime now) {
 }
 
 Printable usage_table(const protocol::Usage& usage, const Screen& screen) {
-  std::string key = usage.by;
+  std::string key = usage.by == "host" ? "machine" : usage.by;
   for (char& c : key)
     c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c == '_' ? ' ' : c;
   FittedTable table{{{key},
@@ -248,7 +258,9 @@ Printable queue_text(const protocol::Queue& queue, WallTime now, const Screen& s
     text += formatted("{} more waiting.\n", queue.pending_claimers - shown);
   }
   for (const protocol::Squatter& one : queue.squatters) text += squatter_text(one);
-  text += withheld_text(queue.withheld, now);
+  auto withheld = queue.withheld;
+  std::erase_if(withheld, [&](const auto& one) { return is_listed_as_squatted(one, queue); });
+  text += withheld_text(withheld, now);
   for (const std::string& note : queue.notes) text += formatted("{}\n", note);
   return text + simulated_text(queue.simulated);
 }

@@ -16,9 +16,14 @@ Printable lease_table(const protocol::Leases&, WallTime now, const Screen&);
 Printable lease_page(const protocol::Lease&, WallTime now);
 
 Printable usage_table(const protocol::Usage&, const Screen&);
+std::string hours_text(double hours);
+// Uses smaller units for small values, so that they do not read as 0.
+std::string kwh_text(double kwh);
 
 // The queue: who waits for GPUs, who uses some without a lease, and which are not handed out.
 
+// Whether the queue names the processes for which the GPU is withheld.
+bool is_listed_as_squatted(const protocol::Withheld&, const protocol::Queue&);
 Printable queue_text(const protocol::Queue&, WallTime now, const Screen&);
 
 // One sentence for each GPU that is not handed out.

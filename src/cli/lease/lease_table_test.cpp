@@ -26,7 +26,7 @@ TEST(LeaseTable, HasWhoHoldsWhatAndWhatItUses) {
   leases.leases = {lease_of_two_gpus()};
   EXPECT_EQ(lease_table(leases, kNow, {}),
             "GPUS  USER    PID  STATE  SINCE (UTC)  UNTIL (UTC)  UTIL  IDLE  ENERGY  NOTE   ID\n"
-            "0,2   alice  4711  held   -                         60 %        1.5 kJ  train  a1\n");
+            "0,2   alice  4711  held   -            -            60 %   0 s  1.5 kJ  train  a1\n");
 }
 
 TEST(LeaseTable, WhatIsNotKnownIsNotZero) {
@@ -37,7 +37,7 @@ TEST(LeaseTable, WhatIsNotKnownIsNotZero) {
   leases.leases[0].pid.reset();
   EXPECT_EQ(lease_table(leases, kNow, {}),
             "GPUS  USER   PID  STATE  SINCE (UTC)  UNTIL (UTC)  UTIL  IDLE  ENERGY  NOTE   ID\n"
-            "0,2   alice    -  held   -                            -     -       -  train  a1\n");
+            "0,2   alice    -  held   -            -               -     -       -  train  a1\n");
 }
 
 TEST(LeaseTable, WithoutLeasesIsASentence) {

@@ -93,16 +93,26 @@ std::string waiting_text(const Lease& lease) {
   return text;
 }
 
+std::string number_of_gpus(std::int64_t count) {
+  return fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
+}
+
+namespace {
+
+std::string option_words(const char* option, const std::string& value) {
+  return value.empty() ? "" : fmt::format(" {} {}", option, shell_word(value));
+}
+
+}  // namespace
+
+std::string filter_words(const LeaseFilters& wanted) {
+  return option_words("--min-free", wanted.min_free) + option_words("--model", wanted.model) +
+         option_words("--among", wanted.among);
+}
+
 std::string waiting_words(const LeaseFilters& wanted) {
-  std::string words = std::to_string(wanted.gpus);
-  const auto add = [&](const char* option, const std::string& value) {
-    if (!value.empty()) words += fmt::format(" {} {}", option, shell_word(value));
-  };
-  add("--min-free", wanted.min_free);
-  add("--model", wanted.model);
-  add("--among", wanted.among);
-  add("--max-time", wanted.max_time);
-  return words + " --wait 1h";
+  return fmt::format("{}{}{} --wait 1h", wanted.gpus, filter_words(wanted),
+                     option_words("--max-time", wanted.max_time));
 }
 
 Error unmet(const Lease& lease, const std::optional<protocol::LeasePlace>& place,
@@ -115,7 +125,7 @@ Error unmet(const Lease& lease, const std::optional<protocol::LeasePlace>& place
       return {Errc::conflict, "timed out waiting for " + gpus_wanted(lease), why};
     case Ending::node_reboot:
     case Ending::unreachable:
-      return {Errc::conflict, "the claim lost its place in the queue", why};
+      return {Errc::conflict, "the claim lost its position in the queue", why};
     default:
       return {Errc::conflict, "the claim was cancelled", why};
   }
@@ -244,8 +254,8 @@ std::optional<gpuyard::usage::UseBy> use_by(std::string by) {
   return enum_from_name<gpuyard::usage::UseBy>(by);
 }
 
-Result<http::Endpoint> lease_daemon(const std::string& socket) {
-  return daemon_at(socket, "leases need a daemon, and none is running on this machine");
+Result<http::Endpoint> lease_daemon(const std::string& socket, std::string_view what) {
+  return daemon_at(socket, fmt::format("{} a daemon, and none is running on this machine", what));
 }
 
 }  // namespace gpuyard::cli

@@ -30,9 +30,15 @@ std::string length_text(double seconds);
 // "waiting for 2 GPUs: place 3, all are in use; about 12 min"
 std::string waiting_text(const protocol::Lease&);
 
+// Returns " --min-free 40G --model H100", which selects the same GPUs.
+std::string filter_words(const LeaseFilters&);
+
 // Returns "2 --model H100 --wait 1h", which follows -n in a command that makes the same claim and
 // waits in the queue.
 std::string waiting_words(const LeaseFilters&);
+
+// "1 GPU", "2 GPUs"
+std::string number_of_gpus(std::int64_t count);
 
 // Says why a claim got no GPUs, as an error whose code gives the exit code. `place` is the last
 // position in the queue that the daemon reported, `in_queue` the command that waits for the GPUs.
@@ -71,6 +77,8 @@ struct NamedLease {
 };
 Result<NamedLease> named_lease(const std::string& id);
 
-Result<http::Endpoint> lease_daemon(const std::string& socket);
+// Errc::unavailable: no daemon runs, which `what` needs.
+Result<http::Endpoint> lease_daemon(const std::string& socket,
+                                    std::string_view what = "leases need");
 
 }  // namespace gpuyard::cli

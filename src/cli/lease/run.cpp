@@ -22,7 +22,8 @@ std::string note_of_command(const std::string& command) {
 
 Result<protocol::LeaseWish> wish_of(const RunVerb& verb) {
   if (!verb.power_limit.empty()) {
-    if (const auto watts = parse_watts(verb.power_limit); !watts) return watts.error();
+    const auto watts = parse_watts(verb.power_limit);
+    if (!watts) return Error(watts.error()).in("--power-limit");
   }
   auto wish = wish_of(verb.wanted);
   if (!wish) return wish;

@@ -53,6 +53,20 @@ BOOST_DESCRIBE_STRUCT(TlsAnswer, (),
 GPUYARD_ABOUT(TlsAnswer, {"pin", "Pin of the public key, in the format of curl's --pinnedpubkey."},
               {"fingerprint", "SHA-256 of the certificate."})
 
+struct NamedHost {
+  std::string name;
+  std::string url;
+};
+BOOST_DESCRIBE_STRUCT(NamedHost, (), (name, url))
+GPUYARD_ABOUT(NamedHost, {"name", "Name for -H."},
+              {"url", "https:// or ssh:// URL of the daemon, or the path of its socket."})
+
+struct HostsAnswer {
+  int schema = protocol::kSchemaVersion;
+  std::vector<NamedHost> hosts;
+};
+BOOST_DESCRIBE_STRUCT(HostsAnswer, (), (schema, hosts))
+
 struct LeftBehindProcess {
   std::uint32_t pid = 0;
   std::string name;

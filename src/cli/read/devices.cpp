@@ -86,7 +86,8 @@ int run(const DevicesVerb& verb) {
   auto snapshot = ask(verb, *open->source);
   if (!snapshot) return show_nothing(verb, snapshot.error());
   if (!verb.gpus.empty() && snapshot->driver_initialised) {
-    if (const auto kept = keep_only(*snapshot, verb.gpus); !kept) return complain(kept.error());
+    const auto kept = keep_only(*snapshot, verb.gpus, source_words(verb.source));
+    if (!kept) return complain(kept.error());
   }
   if (verb.json) print(json_line(*snapshot));
   if (!snapshot->driver_initialised) return complain_about_source(no_driver(*snapshot));

@@ -43,11 +43,17 @@ void examine_driver(const SourceFlags& flags, DoctorAnswer& answer) {
   answer.cuda_available = answer.healthy = answer.driver.gpus > 0;
 }
 
+// The hint would name the address once more.
+std::string without_hint(Error error) {
+  error.hint.clear();
+  return error.text();
+}
+
 void ask_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
   answer.daemon.address = daemon.text();
   const auto health = client::call(daemon, protocol::kHealth);
   if (!health) {
-    answer.daemon.message = health.error().text();
+    answer.daemon.message = without_hint(health.error());
     return;
   }
   answer.daemon.reachable = true;
@@ -101,7 +107,7 @@ void examine_elsewhere(const SourceFlags& flags, DoctorAnswer& answer) {
   if (answer.daemon.reachable) {
     ask_about_driver(*daemon, answer);
   } else {
-    answer.driver.error = "unknown: its daemon could not be reached";
+    answer.driver.error = fmt::format("unknown: the daemon at {} could not be reached", address);
   }
 }
 
@@ -138,6 +144,7 @@ DoctorAnswer examine(const SourceFlags& flags) {
     }
     return answer;
   }
+  if (answer.healthy) return answer;  // a daemon serves GPUs
   const MachineFacts facts = machine_facts();
   const auto advice =
       answer.driver.error ? advice_for(*answer.driver.error, facts) : advice_without_gpus(facts);
@@ -182,17 +189,23 @@ Printable driver_lines(const Screen& screen, const DriverFinding& driver, bool e
          line(screen, gpus ? Verdict::good : Verdict::bad, "GPUs", std::to_string(driver.gpus));
 }
 
+// The address once: most messages name it.
+std::string unreachable_text(const DaemonFinding& daemon) {
+  const std::string address = daemon.address.value_or(std::string(kNothing));
+  const bool named = daemon.message.find(address) != daemon.message.npos;
+  return named ? daemon.message : fmt::format("{} ({})", daemon.message, address);
+}
+
 Printable text_of(const DoctorAnswer& answer, const Screen& screen, bool elsewhere) {
   Printable out = driver_lines(screen, answer.driver, elsewhere);
   out += line(screen, answer.cuda_available ? Verdict::good : Verdict::bad, "CUDA",
               answer.cuda_available ? "available" : "not available");
   const DaemonFinding& daemon = answer.daemon;
   const bool well = daemon.ready.value_or(false);
-  out += line(
-      screen, well ? Verdict::good : Verdict::lacking, "daemon",
-      daemon.reachable
-          ? fmt::format("{} at {}, {}", *daemon.version, *daemon.address, daemon.message)
-          : fmt::format("{} ({})", daemon.message, daemon.address.value_or(std::string(kNothing))));
+  out += line(screen, well ? Verdict::good : Verdict::lacking, "daemon",
+              daemon.reachable
+                  ? fmt::format("{} at {}, {}", *daemon.version, *daemon.address, daemon.message)
+                  : unreachable_text(daemon));
   if (daemon.user) {
     out += line(screen, Verdict::good, "user", "the daemon runs without root as " + *daemon.user);
   }
@@ -213,7 +226,7 @@ Options add_doctor(Options program, DoctorVerb& verb) {
   add_json(doctor, verb.json);
   doctor.example("gpuyard doctor")
       .example("gpuyard -H ssh://lab doctor", "Diagnose another machine")
-      .exit_codes("Exit codes: 5 a problem was found");
+      .exit_codes("Exit code 5: a problem was found");
   return doctor;
 }
 

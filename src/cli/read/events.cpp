@@ -27,9 +27,15 @@ std::string sentence_of(const protocol::GpuEvent& event) {
   return fmt::format("GPU {}: {}", *event.index, event.text);
 }
 
+// The words of alerts, which the JSON of events does not use.
+std::string_view level_of(Severity severity) {
+  if (severity == Severity::note) return "info";
+  return severity == Severity::warn ? "warning" : "critical";
+}
+
 Printable text_line(const protocol::GpuEvent& event, const Screen& screen) {
   const std::string what =
-      fmt::format("{:<4}  {:<17} {}", enum_name(event.severity), event.kind, sentence_of(event));
+      fmt::format("{:<8}  {:<17} {}", level_of(event.severity), event.kind, sentence_of(event));
   return formatted("{}  {}\n", event.at, painted(screen, severity_tone(event.severity), what));
 }
 
@@ -44,8 +50,11 @@ Result<Beginning> beginning_of(const std::string& since) {
   const auto moment = parse_moment(since, wall_now());
   if (moment) return Beginning{{}, moment->at};
   if (since == protocol::kOldest || protocol::parse_event_id(since)) return Beginning{since, {}};
-  return Error{Errc::invalid,
-               fmt::format("--since: {}; an event ID is accepted, too", moment.error().text())};
+  return Error{
+      Errc::invalid,
+      fmt::format("--since: expected a time before now such as 90s, 2h or 7d, a moment such "
+                  "as 02:10 or 2026-01-31 12:00, or an event ID; got \"{}\"",
+                  printable(since))};
 }
 
 // Prints the events of a daemon, and goes on after it restarts.
@@ -64,7 +73,10 @@ class Follower {
       const auto news = feed_.next(kPatience);
       if (!news) return complain(news.error());
       if (!*news) continue;
-      if ((*news)->kind == News::ended) return 0;
+      if ((*news)->kind == News::ended) {
+        if (!printed_ && !verb_.json) print("No events.\n");
+        return 0;
+      }
       if (auto told = tell(**news, last); !told) return complain(told.error());
     }
   }
@@ -108,6 +120,7 @@ class Follower {
     if (!event) return event.error();
     const auto at = from_ ? from_rfc3339(event->at) : std::nullopt;
     if (at && *at < std::chrono::floor<std::chrono::seconds>(*from_)) return {};
+    printed_ = true;
     print(verb_.json ? line_of(*event, told.id)
                      : text_line(*event, Screen::of_stdout(verb_.color)));
     return {};
@@ -116,6 +129,7 @@ class Follower {
   const EventsVerb& verb_;
   std::optional<WallTime> from_;  // earlier events are not printed
   std::string place_;
+  bool printed_ = false;
   client::EventFeed feed_;
 };
 
@@ -126,7 +140,9 @@ Options add_events(Options program, EventsVerb& verb) {
   events.explain("Without --since, shows all events that the daemon has stored.");
   add_socket(events, verb.source.socket);
   events.flag("--follow", verb.follow, "Keep printing new events");
-  events.option("--since", verb.since, "Only later events: 2h, 02:10, 2026-01-31 12:00 or an ID")
+  events
+      .option("--since", verb.since,
+              "Only events after 2h (ago), 02:10, 2026-01-31 12:00 or an event ID")
       .metavar("TIME|ID")
       .details(
           "Only events since a moment, such as 2h, 7d, 02:10 or 2026-01-31 12:00, or after the "

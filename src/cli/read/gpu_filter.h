@@ -15,6 +15,9 @@ namespace gpuyard::cli {
 // Utilisation and memory in percent, degrees Celsius, watts, MHz.
 inline constexpr std::array<std::string_view, 10> kGpuFields = {
     "gpu", "model", "util", "mem", "temp", "power", "clock", "user", "why", "health"};
+// Those whose values are numbers.
+inline constexpr std::array<std::string_view, 6> kGpuNumbers = {"gpu",  "util",  "mem",
+                                                                "temp", "power", "clock"};
 
 // A value for each of kGpuFields. `leases`: null where nobody told of any.
 std::vector<FilterValue> filter_values(const protocol::Device&, const protocol::Leases* leases);

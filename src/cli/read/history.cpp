@@ -118,6 +118,19 @@ Printable json_text(std::vector<std::vector<History>> all) {
   return json_line(answer);
 }
 
+// Cuts the fractions of seconds off times: the same note of two GPUs may differ in them.
+std::string to_the_second(std::string text) {
+  const auto digit = [&](std::size_t at) {
+    return at < text.size() && text[at] >= '0' && text[at] <= '9';
+  };
+  for (auto at = text.find('.'); at != text.npos; at = text.find('.', at + 1)) {
+    std::size_t end = at + 1;
+    while (digit(end)) ++end;
+    if (digit(at - 1) && end < text.size() && text[end] == 'Z') text.erase(at, end - at);
+  }
+  return text;
+}
+
 // Says notes on stderr, each once.
 void say_notes(const std::vector<std::vector<History>>& all) {
   std::set<std::string> said;
@@ -125,7 +138,8 @@ void say_notes(const std::vector<std::vector<History>>& all) {
   for (const History& one : all | std::views::join) {
     simulated = simulated || one.simulated;
     for (const std::string& note : one.notes) {
-      if (said.insert(note).second) say("note: " + note);
+      const std::string text = to_the_second(note);
+      if (said.insert(text).second) say("note: " + text);
     }
   }
   if (simulated) say("note: these GPUs are simulated");
@@ -148,7 +162,7 @@ Options add_history(Options program, HistoryVerb& verb) {
               "Element of the metric: a fan, a link or an error location")
       .metavar("NAME");
   const Options time = history.heading("Time");
-  time.option("--since", verb.since, "Start: 2h, 7d, 02:10 or 2026-01-31 12:00")
+  time.option("--since", verb.since, "Start: 2h (ago), 02:10 or 2026-01-31 12:00")
       .metavar("TIME")
       .default_is("1h")
       .moment();
@@ -193,7 +207,8 @@ int run(const HistoryVerb& verb) {
   if (verb.json) {
     print(json_text(std::move(all)));
   } else {
-    print(verb.csv ? csv_text(all) : text_of(verb, all, screen));
+    const Printable text = verb.csv ? csv_text(all) : text_of(verb, all, screen);
+    print(text.empty() ? Printable("No data for this period.\n") : text);
   }
   return 0;
 }

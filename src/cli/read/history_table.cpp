@@ -166,7 +166,7 @@ std::string gpu_text(const GpuBottlenecks& gpu) {
 }
 
 std::string cause_text(BottleneckCause cause) {
-  if (cause == BottleneckCause::none) return "none";
+  if (cause == BottleneckCause::stale) return "not responding";  // as in `brief`
   std::string text(enum_name(cause));
   std::ranges::replace(text, '_', ' ');
   return text;
@@ -175,7 +175,7 @@ std::string cause_text(BottleneckCause cause) {
 std::string shares_text(const GpuBottlenecks& gpu) {
   std::string text;
   for (const protocol::CauseShare& share : gpu.shares) {
-    text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", cause_text(share.cause),
+    text += fmt::format("{}{} {:.0f}%", text.empty() ? "" : ", ", cause_text(share.cause),
                         share.percent);
   }
   return text.empty() ? std::string(kNothing) : text;

@@ -110,7 +110,7 @@ TEST(BottleneckTables, HaveTheSharesAndTheSpellsInWhichAGpuWasSlow) {
     return text.find(what);
   };
   at("GPU    COVERAGE  BOTTLENECKS BY SHARE OF COVERED TIME");
-  at("0          50 %  none 61 %, power cap 39 %");
+  at("0          50 %  none 61%, power cap 39%");
   at(fmt::format("GPU  FROM ({0})  UNTIL ({0})", zone_name(now)).c_str());
   at("GPU-2       0 %  -");
   EXPECT_LT(at("6m  heat 61%"), at("5m  power cap 38%")) << "the newest last";

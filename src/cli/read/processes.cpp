@@ -101,7 +101,7 @@ Printable process_table(const ProcessAnswer& answer, const Screen& screen) {
          {place_text(process)},
          {command_text(process)}});
   }
-  return table.text(screen) + notes(answer, screen);
+  return (answer.processes.empty() ? Printable() : table.text(screen)) + notes(answer, screen);
 }
 
 namespace {
@@ -248,7 +248,7 @@ Printable stays_table(const protocol::Stays& stays, const Screen& screen, WallTi
                {stay.lease.value_or(nothing)},
                {stay.command.value_or(nothing)}});
   }
-  Printable out = table.text(screen);
+  Printable out = stays.processes.empty() ? Printable() : table.text(screen);
   if (!stays.complete)
     out += paragraph(screen, Tone::warning, "Only the newest processes are listed.");
   for (const std::string& note : stays.notes) out += paragraph(screen, Tone::warning, note);
@@ -264,7 +264,8 @@ bool is_of(const AnyProcess& process, const std::string& user) {
 }
 
 Result<ProcessAnswer> ask(Source& source, const ProcessesVerb& verb) {
-  const auto snapshot = look_at(source, verb.gpus, {Probe::processes}, Owners::looked_up);
+  const auto snapshot =
+      look_at(source, verb.gpus, {Probe::processes}, Owners::looked_up, source_words(verb.source));
   if (!snapshot) return snapshot.error();
   auto answer = ask_processes(source, *snapshot);
   if (answer && !verb.user.empty()) {
@@ -284,6 +285,11 @@ int show_nothing(const ProcessesVerb& verb, const Error& error) {
   return complain_about_source(error);
 }
 
+Printable none_of(const std::string& user) {
+  return user.empty() ? Printable("No processes.\n")
+                      : formatted("No processes of user \"{}\".\n", user);
+}
+
 int show_past(const ProcessesVerb& verb) {
   const auto daemon = daemon_at(
       verb.source.socket, "past processes need a daemon, and none is running on this machine");
@@ -297,7 +303,8 @@ int show_past(const ProcessesVerb& verb) {
                   [&](const protocol::Stay& stay) { return !is_of(stay, verb.user); });
   }
   print(verb.json ? json_line(*stays)
-                  : stays_table(*stays, Screen::of_stdout(verb.color), wall_now()));
+                  : (stays->processes.empty() ? none_of(verb.user) : Printable()) +
+                        stays_table(*stays, Screen::of_stdout(verb.color), wall_now()));
   return 0;
 }
 
@@ -313,7 +320,7 @@ Options add_processes(Options program, ProcessesVerb& verb) {
   const Option since =
       processes
           .option("--since", verb.since,
-                  "Include exited processes since 2h, 7d, 02:10 or 2026-01-31 12:00")
+                  "Include processes that exited after TIME: 2h (ago), 02:10 or 2026-01-31 12:00")
           .metavar("TIME")
           .moment();
   processes.option("--until", verb.until, "End, in the same format")
@@ -339,7 +346,10 @@ int run(const ProcessesVerb& verb) {
   if (!open) return show_nothing(verb, open.error());
   const auto answer = ask(*open->source, verb);
   if (!answer) return show_nothing(verb, answer.error());
-  print(verb.json ? json_line(*answer) : process_table(*answer, Screen::of_stdout(verb.color)));
+  const bool nothing = answer->processes.empty() && answer->missing.empty();
+  print(verb.json ? json_line(*answer)
+                  : (nothing ? none_of(verb.user) : Printable()) +
+                        process_table(*answer, Screen::of_stdout(verb.color)));
   return 0;
 }
 

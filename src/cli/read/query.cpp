@@ -65,9 +65,13 @@ Result<Query> understood(const QueryVerb& verb) {
   auto format = parse_format(verb.format);
   if (!format) return std::move(format).error();
   query.format = *format;
-  auto where = Filter::parse(verb.where, kGpuFields);
+  auto where = Filter::parse(verb.where, kGpuFields, kGpuNumbers);
   if (!where) return std::move(where).error().in("--where");
   query.where = *std::move(where);
+  if (std::ranges::count(split_all(verb.fields), "") > 0) {
+    return Error{Errc::invalid,
+                 fmt::format("{}: empty field name", verb.smi ? "--query-gpu" : "--fields")};
+  }
   if (verb.action == QueryVerb::Action::processes) {
     auto fields = parse_process_fields(verb.fields);
     if (!fields) return std::move(fields).error();
@@ -78,8 +82,10 @@ Result<Query> understood(const QueryVerb& verb) {
   }
   if (verb.fields.empty()) {
     return Error{Errc::invalid, "no fields given", "",
-                 "gpuyard query --fields name,memory.used\n"
-                 "gpuyard query --list  # lists all fields"};
+                 verb.smi ? "gpuyard smi --query-gpu=name,memory.used\n"
+                            "gpuyard smi --help-query-gpu  # lists all fields"
+                          : "gpuyard query --fields name,memory.used\n"
+                            "gpuyard query --list  # lists all fields"};
   }
   auto fields = parse_fields(verb.fields);
   if (!fields) return std::move(fields).error();
@@ -107,7 +113,7 @@ Result<void> filter(protocol::Snapshot& snapshot, const Filter& where, const Sou
 Result<Printable> ask(Source& source, const QueryVerb& verb, const Query& query, bool first) {
   const bool who = verb.action == QueryVerb::Action::processes;
   const auto owners = who ? Owners::looked_up : Owners::not_needed;
-  auto snapshot = look_at(source, verb.gpus, query.wanted, owners);
+  auto snapshot = look_at(source, verb.gpus, query.wanted, owners, source_words(verb.source));
   if (!snapshot) return std::move(snapshot).error();
   if (auto done = filter(*snapshot, query.where, source); !done) return std::move(done).error();
   const Queried queried{*std::move(snapshot)};
@@ -184,7 +190,10 @@ Options add_query(Options program, QueryVerb& verb) {
   const Option interval =
       output.option("--interval", verb.interval, "Repeat at this interval, e.g. 500ms, 2s or 1m")
           .metavar("DURATION");
-  output.option("--count", verb.count, "Stop after N samples").metavar("N").needs(interval);
+  output.option("--count", verb.count, "Stop after N samples")
+      .metavar("N")
+      .positive()
+      .needs(interval);
   query.example("gpuyard query --fields name,memory.used,power.draw")
       .example("gpuyard query --fields index,power.draw --format csv,noheader --interval 2s")
       .example("gpuyard query --fields name --where 'temp>80 & user==alice'")
@@ -195,6 +204,7 @@ Options add_query(Options program, QueryVerb& verb) {
 // For scripts that call nvidia-smi: the same words, another program.
 Options add_smi(Options program, QueryVerb& verb) {
   using Action = QueryVerb::Action;
+  verb.smi = true;
   const Options smi = program.verb("smi", "Accept nvidia-smi's query options");
   const Option gpus = smi.option("--query-gpu", verb.fields, "Comma-separated GPU fields to query")
                           .metavar("NAME,...");
@@ -224,7 +234,8 @@ int run(const QueryVerb& verb) {
   if (!query) return complain(query.error());
   if (!verb.interval.empty()) {
     const auto interval = parse_interval(verb.interval);
-    return interval ? repeat(verb, *query, *interval) : complain(interval.error());
+    if (interval) return repeat(verb, *query, *interval);
+    return complain(Error(interval.error()).in(verb.smi ? "--loop" : "--interval"));
   }
   auto open = open_source(verb.source);
   if (!open) return complain_about_source(open.error());

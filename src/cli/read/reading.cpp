@@ -101,11 +101,17 @@ Error explained(Error error) {
     error.hint = "gpuyard sim status";
     return error;
   }
-  error.cause = advice_on_driver(init_failure_reason(error),
-                                 "--nvml PATH, or nvml under [driver] for the daemon");
-  error.hint =
-      "gpuyard doctor\n"
-      "gpuyard devices --simulate 4  # works without a GPU";
+  const std::string_view reason = init_failure_reason(error);
+  const bool library = is_about_library(reason);
+  if (!library) error.cause = advice_on_driver(reason, "");
+  // Another reason names the library, with the path that was set for it.
+  if (reason.find("Shared Library Not Found") != reason.npos) {
+    error.cause =
+        "libnvidia-ml.so.1, part of the NVIDIA driver, is not in the loader's search path";
+  }
+  error.hint = std::string(library ? "ldconfig -p | grep nvidia-ml\n" : "") +
+               "gpuyard doctor\n"
+               "gpuyard devices --simulate 4  # works without a GPU";
   return error;
 }
 
@@ -115,8 +121,17 @@ Printable place_text(const std::string& socket) {
   return client::is_elsewhere(socket) ? formatted("On {}:\n", socket) : "";
 }
 
+std::string source_words(const SourceFlags& flags) {
+  if (flags.simulate) return fmt::format(" --simulate {}", *flags.simulate);
+  if (!flags.nvml.empty()) return " --nvml " + shell_word(flags.nvml);
+  if (flags.local) return " --local";
+  if (flags.socket.empty()) return "";
+  return fmt::format(" {} {}", client::is_elsewhere(flags.socket) ? "-H" : "--socket",
+                     shell_word(flags.socket));
+}
+
 Result<protocol::Snapshot> look_at(Source& source, std::string_view gpus, ProbeSet wanted,
-                                   Owners owners) {
+                                   Owners owners, std::string_view words) {
   auto snapshot = source.snapshot(wanted, owners);
   if (!snapshot) return snapshot;
   if (!snapshot->driver_initialised) {
@@ -130,7 +145,7 @@ Result<protocol::Snapshot> look_at(Source& source, std::string_view gpus, ProbeS
                  "gpuyard doctor"};
   }
   if (gpus.empty()) return snapshot;
-  if (auto kept = keep_only(*snapshot, gpus); !kept) return std::move(kept).error();
+  if (auto kept = keep_only(*snapshot, gpus, words); !kept) return std::move(kept).error();
   return snapshot;
 }
 
@@ -160,21 +175,24 @@ bool is_called(const Device& device, std::string_view name) {
   return !device.pci_address.empty() && device.pci_address == short_pci_address(name);
 }
 
-Error nobody_called(std::string_view name, std::size_t gpus) {
+Error nobody_called(std::string_view name, std::size_t gpus, std::string_view words) {
   return {Errc::not_found,
           fmt::format("GPU \"{}\" not found; there {} {}, named by index, UUID or PCI address",
                       name, gpus == 1 ? "is" : "are", gpus),
-          "", "gpuyard devices"};
+          "", std::string("gpuyard devices").append(words)};
 }
 
 }  // namespace
 
-Result<void> keep_only(protocol::Snapshot& snapshot, std::string_view names) {
+Result<void> keep_only(protocol::Snapshot& snapshot, std::string_view names,
+                       std::string_view words) {
   std::vector<Device> kept;
   for (const std::string& name : split(names, ',')) {
     const auto found = std::ranges::find_if(
         snapshot.devices, [&](const Device& device) { return is_called(device, name); });
-    if (found == snapshot.devices.end()) return nobody_called(name, snapshot.devices.size());
+    if (found == snapshot.devices.end()) {
+      return nobody_called(name, snapshot.devices.size(), words);
+    }
     kept.push_back(*found);
   }
   snapshot.devices = std::move(kept);

@@ -70,8 +70,13 @@ Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_
 // terminals look alike; "" if `socket` is one of this machine.
 Printable place_text(const std::string& socket);
 
-// Reads what `wanted` fills of the GPUs in `gpus`, or of all. Errors: no driver, or no GPU.
-Result<protocol::Snapshot> look_at(Source&, std::string_view gpus, ProbeSet wanted, Owners);
+// Returns " --simulate 4" or " -H ssh://lab", as another command for the same GPUs would have it.
+std::string source_words(const SourceFlags&);
+
+// Reads what `wanted` fills of the GPUs in `gpus`, or of all. Errors: no driver, or no GPU. Advice
+// has `words` of the source.
+Result<protocol::Snapshot> look_at(Source&, std::string_view gpus, ProbeSet wanted, Owners,
+                                   std::string_view words = "");
 
 // Returns the error for a snapshot whose driver could not be initialised.
 Error no_driver(const protocol::Snapshot&);
@@ -85,7 +90,8 @@ int complain_about_source(const Error&);
 // The GPUs that the user named.
 
 // Keeps the GPUs that `names` lists, in that order. Commas separate the names: an index, a UUID, or
-// a PCI address in either spelling. Errc::not_found: a name fits no GPU.
-Result<void> keep_only(protocol::Snapshot&, std::string_view names);
+// a PCI address in either spelling. Errc::not_found: a name fits no GPU; the advice has `words` of
+// the source.
+Result<void> keep_only(protocol::Snapshot&, std::string_view names, std::string_view words = "");
 
 }  // namespace gpuyard::cli

@@ -28,12 +28,11 @@ Result<UniqueFd> create(const RecordVerb& verb) {
   UniqueFd file(::open(verb.file.c_str(), how, 0644));
   if (file) return file;
   if (errno == EEXIST) {
-    return Error{Errc::conflict, verb.file + " already exists; replace it with --force"};
+    return Error{Errc::conflict, verb.file + " already exists", "", verb.line + " --force"};
   }
   if (errno == ELOOP) {
-    return Error{Errc::conflict, verb.file +
-                                     " is a symbolic link, which is not followed because anyone "
-                                     "may have created it; name its target instead"};
+    return Error{Errc::conflict, verb.file + " is a symbolic link",
+                 "it is not followed because anyone may have created it; name its target instead"};
   }
   return system_error("creating " + verb.file);
 }
@@ -107,10 +106,10 @@ Options add_record(Options program, RecordVerb& verb) {
 
 int run(const RecordVerb& verb) {
   const auto interval = parse_interval(verb.interval);
-  if (!interval) return complain(interval.error());
+  if (!interval) return complain(Error(interval.error()).in("--interval"));
   const auto length =
       verb.length.empty() ? Result<Duration>(Duration::max()) : parse_interval(verb.length);
-  if (!length) return complain(length.error());
+  if (!length) return complain(Error(length.error()).in("--for"));
   Interruptions interruptions;  // before the driver's threads
   auto open = open_source(verb.source);
   if (!open) return complain_about_source(open.error());
@@ -155,10 +154,9 @@ std::uint64_t looks_left(const recording::Player& player, const recording::Repla
 }  // namespace
 
 Result<recording::Replay> replay_from(const std::string& file, const std::string& from,
-                                      double speed) {
-  const bool at_the_start = from == "0" || from == "0s";
-  const auto offset = at_the_start ? Result<Duration>(Duration(0)) : parse_interval(from);
-  if (!offset) return offset.error();
+                                      double speed, std::string_view option) {
+  const auto offset = parse_interval(from, Duration(0));
+  if (!offset) return Error(offset.error()).in(option);
   // A child of the daemon plays it, and may start in another directory.
   std::string path = file;
   if (!path.starts_with('/')) {
@@ -178,7 +176,7 @@ Options add_replay(Options program, ReplayVerb& verb) {
   replay.option("--interval", verb.watch.interval, "Time between samples, e.g. 500ms, 2s or 1m")
       .metavar("DURATION")
       .default_is("1s");
-  replay.option("--count", verb.watch.count, "Stop after N samples").metavar("N");
+  replay.option("--count", verb.watch.count, "Stop after N samples").metavar("N").positive();
   const Option info = replay.flag("--info", verb.info, "Describe the recording and exit");
   replay.flag("--json", verb.watch.json, "Print one JSON object per sample").excludes(info);
   add_color(replay, verb.watch.color);
@@ -196,7 +194,7 @@ int run(const ReplayVerb& verb) {
     print(info(*player));
     return 0;
   }
-  auto replay = replay_from(verb.file, verb.from, verb.speed);
+  auto replay = replay_from(verb.file, verb.from, verb.speed, "--from");
   if (!replay) return complain(replay.error());
   WatchVerb watch = verb.watch;
   if (watch.count == 0) watch.count = looks_left(*player, *replay, watch.interval);

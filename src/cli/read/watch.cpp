@@ -151,7 +151,8 @@ Queries ask(Source& source, const WatchVerb& verb, ProbeSet wanted) {
   if (!snapshot->driver_initialised) return no_driver(*snapshot);
   Queried queried{*std::move(snapshot)};
   if (verb.gpus.empty()) return queried;
-  if (auto kept = keep_only(queried.snapshot, verb.gpus); !kept) return std::move(kept).error();
+  auto kept = keep_only(queried.snapshot, verb.gpus, source_words(verb.source));
+  if (!kept) return std::move(kept).error();
   return queried;
 }
 
@@ -174,6 +175,7 @@ Options add_watch(Options program, WatchVerb& verb) {
       .default_is("1s");
   watch.option("--count", verb.count, "Stop after N samples")
       .metavar("N")
+      .positive()
       .default_is("until Ctrl-C");
   add_gpus_option(watch, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses")
       .default_is("all");
@@ -187,7 +189,7 @@ Options add_watch(Options program, WatchVerb& verb) {
 
 int run(const WatchVerb& verb) {
   const auto interval = parse_interval(verb.interval);
-  if (!interval) return complain(interval.error());
+  if (!interval) return complain(Error(interval.error()).in("--interval"));
   auto fields = parse_fields(verb.fields);
   if (!fields) return complain(fields.error());
   ProbeSet wanted = verb.json && fields->empty() ? ProbeSet::all() : kTableProbes;

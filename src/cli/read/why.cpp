@@ -40,7 +40,10 @@ int show_now(const WhyVerb& verb, const http::Endpoint& daemon) {
   if (!snapshot) return complain_about_source(snapshot.error());
   if (!snapshot->driver_initialised) return complain_about_source(no_driver(*snapshot));
   if (!verb.gpus.empty()) {
-    if (const auto kept = keep_only(*snapshot, verb.gpus); !kept) return complain(kept.error());
+    SourceFlags flags;
+    flags.socket = verb.socket;
+    const auto kept = keep_only(*snapshot, verb.gpus, source_words(flags));
+    if (!kept) return complain(kept.error());
   }
   print(verb.json ? json_line(answer_of(*snapshot))
                   : text_of(*snapshot, Screen::of_stdout(verb.color)));
@@ -63,7 +66,8 @@ Options add_why(Options program, WhyVerb& verb) {
   const Options why = program.verb("why", "Explain why GPUs are slow, now or in the past");
   add_gpus(why, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses").default_is("all");
   const Option since =
-      why.option("--since", verb.since, "Past bottlenecks since 2h, 7d, 02:10 or 2026-01-31 12:00")
+      why.option("--since", verb.since,
+                 "Past bottlenecks since TIME: 2h (ago), 02:10 or 2026-01-31 12:00")
           .metavar("TIME")
           .moment();
   why.option("--until", verb.until, "End, in the same format")
@@ -79,8 +83,8 @@ Options add_why(Options program, WhyVerb& verb) {
 }
 
 int run(const WhyVerb& verb) {
-  const auto daemon = daemon_at(
-      verb.socket, "finding bottlenecks needs a daemon, and none is running on this machine");
+  const auto daemon =
+      daemon_at(verb.socket, "bottlenecks need a daemon, and none is running on this machine");
   if (!daemon) return complain_about_source(daemon.error());
   return verb.since.empty() ? show_now(verb, *daemon) : show_past(verb, *daemon);
 }

@@ -120,10 +120,13 @@ Printable line_of(const Screen& screen, const std::vector<Shown>& columns,
       add_cell(line, screen, shown, shown.column->cells[*row], room);
     } else {
       // Above bars a heading stands at the left, like the bars.
-      const std::string text = printable(shown.column->heading);
+      const std::size_t width = std::min(room, shown.width());
+      const std::string text = cut_to(printable(shown.column->heading), width, screen.utf8);
+      const std::size_t rest = width - width_of(text);
       const bool right = shown.column->right && shown.bar_width == 0;
-      const std::string rest(shown.width() - width_of(text), ' ');
-      line.add(Tone::faint, cut_to(right ? rest + text : text + rest, room, screen.utf8));
+      if (right) line.pad(rest);
+      line.add(Tone::faint, text);
+      if (!right) line.pad(rest);
     }
     used += shown.width();
   }

@@ -123,5 +123,11 @@ TEST(Wrapped, AWordThatIsTooLongIsCutInPieces) {
   EXPECT_EQ(wrapped("\u6f22\u5b57", 1), (Lines{"\xe6", "\xbc", "\xa2", "\xe5", "\xad", "\x97"}));
 }
 
+TEST(FittedTable, AHeadingIsNotCutForItsPadding) {
+  FittedTable table{{{"GPU"}, {"MESSAGE"}}};
+  table.add({{"0"}, {std::string(60, 'x')}});
+  EXPECT_TRUE(table.text({.columns = 20}).str().starts_with("GPU  MESSAGE\n"));
+}
+
 }  // namespace
 }  // namespace gpuyard::cli

@@ -257,6 +257,10 @@ std::string local_moment(std::string_view rfc3339, WallTime now) {
   return same_day ? text.substr(kDate) : text;
 }
 
+std::string zoned_moment(std::string_view rfc3339, WallTime now) {
+  return local_moment(rfc3339, now) + " " + zone_name(now);
+}
+
 std::optional<std::string> utc_text(std::string_view rfc3339, std::size_t length_of_time) {
   constexpr std::size_t kDate = 10;
   if (rfc3339.size() < kDate + 1 + length_of_time) return std::nullopt;

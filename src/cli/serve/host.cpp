@@ -8,9 +8,11 @@
 #include "base/files.h"
 #include "cli/control/control_daemon.h"
 #include "cli/options.h"
+#include "cli/read/answers.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
 #include "cli/verbs.h"
 #include "client/hosts.h"
 #include "daemon/config/config.h"
@@ -28,7 +30,7 @@ Printable shown_text(const std::string& url, const http::PresentedCertificate& s
       "pin that `gpuyard tls show` prints on that machine; if they differ, the connection may be "
       "intercepted.{}\n",
       url, fmt::join(shown.facts.names, ", "),
-      local_moment(to_rfc3339(shown.facts.not_after), wall_now()), shown.facts.pin,
+      zoned_moment(to_rfc3339(shown.facts.not_after), wall_now()), shown.facts.pin,
       shown.distrust.empty() ? " It is signed by an authority this machine trusts." : "");
 }
 
@@ -71,9 +73,13 @@ Result<std::string> hosts_text(const std::string& file) {
 
 int add(const HostVerb& verb, const std::string& file) {
   const auto origin = client::parse_https_url(verb.url);
-  if (!origin) return complain(origin.error());
+  if (!origin) return complain(Error(origin.error()).in("URL"));
   const std::string url = http::TlsPlace{*origin}.url();
-  // Also says what is wrong with the name or with the file.
+  if (!client::is_host_name(verb.name)) {
+    return complain(
+        {Errc::invalid, fmt::format("NAME: expected a name such as dgx1; got \"{}\"", verb.name)});
+  }
+  // Also says what is wrong with the file.
   const auto known = client::address_of(verb.name, file);
   if (known) {
     return complain({Errc::conflict,
@@ -86,6 +92,11 @@ int add(const HostVerb& verb, const std::string& file) {
   if (token_file.find_first_of("\"\\\n") != token_file.npos) {
     return complain({Errc::invalid,
                      "--token-file: the path must not contain quotes, backslashes or line breaks"});
+  }
+  std::error_code unknown;
+  if (!token_file.empty() && !std::filesystem::is_regular_file(token_file, unknown)) {
+    return complain({Errc::invalid, fmt::format("--token-file: expected a regular file; got \"{}\"",
+                                                verb.token_file)});
   }
   const auto shown = http::look_at(*origin, kPinDeadline);
   if (!shown) return complain(shown.error());
@@ -121,9 +132,17 @@ int remove_host(const HostVerb& verb, const std::string& file) {
   return 0;
 }
 
-int list_hosts(const std::string& file) {
+int list_hosts(const HostVerb& verb, const std::string& file) {
   const auto hosts = client::hosts_named_in(file);
   if (!hosts && hosts.error().code != Errc::not_found) return complain(hosts.error());
+  if (verb.json) {
+    HostsAnswer answer;
+    for (std::size_t i = 0; hosts && i < hosts->size(); ++i) {
+      answer.hosts.push_back({(*hosts)[i].first, (*hosts)[i].second});
+    }
+    print(json_line(answer));
+    return 0;
+  }
   if (!hosts || hosts->empty()) {
     print(formatted("No hosts in {}. Add one with `gpuyard host add NAME https://HOST`.\n", file));
     return 0;
@@ -147,7 +166,9 @@ Options add_named_host(Options program, HostVerb& verb) {
   const auto action = [&](HostVerb::Action what, const char* name, const char* summary) {
     return host.verb(name, summary).sets(verb.action, what);
   };
-  action(HostVerb::Action::list, "list", "List the named daemons").example("gpuyard host list");
+  const Options list = action(HostVerb::Action::list, "list", "List the named daemons");
+  add_json(list, verb.json);
+  list.example("gpuyard host list");
   const Options add =
       action(HostVerb::Action::add, "add", "Add a remote daemon over HTTPS after checking its pin");
   add.option("name", verb.name, "Name for -H").metavar("NAME").required();
@@ -169,7 +190,7 @@ int run(const HostVerb& verb) {
   const std::string file = hosts_file(Environment::of_process());
   switch (verb.action) {
     case HostVerb::Action::list:
-      return list_hosts(file);
+      return list_hosts(verb, file);
     case HostVerb::Action::add:
       return add(verb, file);
     case HostVerb::Action::remove:

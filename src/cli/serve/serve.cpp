@@ -24,6 +24,7 @@
 #include "library/driver_source.h"
 #include "sim/demo.h"
 #include "sim/keeper.h"
+#include "sim/world.h"
 #include "sim/world_file.h"
 #include "sim/world_reader.h"
 
@@ -62,6 +63,11 @@ Result<sim::RunningWorld> start_world(const config::Config& config, const ServeV
   options.model = verb.model;
   options.scenario = verb.scenario;
   options.speed = verb.speed;
+  if (verb.scenario.empty()) {
+    if (const auto fleet = sim::parse_fleet(verb.model, verb.simulate); !fleet) {
+      return Error(fleet.error()).in("--model");
+    }
+  }
   if (!verb.load.empty()) {
     const auto load = sim::parse_workload(verb.load);
     if (!load) return Error(load.error()).in("--load");
@@ -85,7 +91,7 @@ std::string world_name() {
 // Refuses a recording that cannot be played, so that no daemon starts without GPUs.
 Result<std::optional<recording::Replay>> replay_of(const ServeVerb& verb) {
   if (verb.replay.empty()) return std::optional<recording::Replay>();
-  auto replay = replay_from(verb.replay, verb.replay_from, verb.replay_speed);
+  auto replay = replay_from(verb.replay, verb.replay_from, verb.replay_speed, "--replay-from");
   if (!replay) return std::move(replay).error();
   if (auto playable = recording::open_replay(*replay); !playable) {
     return std::move(playable).error();
@@ -127,7 +133,9 @@ void add_daemon(Options daemon, ServeVerb& verb) {
               "Configuration file to read instead of the default files")
       .metavar("FILE");
   daemon.option("--state", verb.state, "Directory for persistent state").metavar("DIR");
-  daemon.option("--socket", verb.socket, "Unix socket to listen on").metavar("PATH");
+  daemon.option("--socket", verb.socket, "Unix socket to listen on")
+      .metavar("PATH")
+      .environment("GPUYARD_SOCKET");
   daemon
       .option("--listen", verb.listen,
               "TCP address to listen on; repeatable, port 0 picks a free port")
@@ -149,7 +157,7 @@ void add_served_gpus(Options gpus, ServeVerb& verb) {
       gpus.option("--load", verb.load,
                   "Workload of each simulated GPU, e.g. idle, mixed or training:0.9:40G")
           .metavar("KIND[:LOAD[:VRAM]]")
-          .default_is("a demo from four GPUs on")
+          .default_is("a demo with 4 or more GPUs")
           .needs(simulate);
   const Option speed = gpus.option("--speed", verb.speed, "Simulated seconds per real second")
                            .metavar("FACTOR")

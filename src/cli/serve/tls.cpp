@@ -7,6 +7,8 @@
 #include <fmt/ranges.h>
 
 #include "base/files.h"
+#include "base/local_time.h"
+#include "base/text.h"
 #include "cli/read/answers.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
@@ -37,7 +39,11 @@ int show(const TlsVerb& verb, const config::Config& config) {
   const auto pem = read_file(config.certificate_file(), kMostOfPem);
   if (!pem) {
     Error error = pem.error();
-    if (error.code == Errc::not_found) error.hint = "gpuyard tls init";
+    if (error.code == Errc::not_found) {
+      error.hint = "gpuyard tls init";
+      if (!verb.config_file.empty()) error.hint += " --config " + shell_word(verb.config_file);
+      if (!verb.state.empty()) error.hint += " --state " + shell_word(verb.state);
+    }
     return complain(error);
   }
   const auto facts = http::facts_in(*pem);
@@ -56,14 +62,15 @@ int show(const TlsVerb& verb, const config::Config& config) {
     return 0;
   }
   const WallTime now = wall_now();
-  print(
-      formatted("certificate  {}\nkey          {}\nnames        {}\nvalid        {} to {}{}\npin   "
-                "       {}\nfingerprint  {}\nlistening    {}\n",
-                answer.certificate, answer.key, fmt::join(answer.names, ", "),
-                local_moment(answer.not_before, now), local_moment(answer.not_after, now),
-                facts->not_after <= now ? " (expired)" : "", answer.pin, answer.fingerprint,
-                answer.listen.empty() ? "no: tls.listen is empty"
-                                      : fmt::format("{}", fmt::join(answer.listen, ", "))));
+  print(formatted(
+      "certificate  {}\nkey          {}\nnames        {}\nvalid        {} to {} {}{}\npin   "
+      "       {}\nfingerprint  {}\nlistening    {}\n",
+      answer.certificate, answer.key, fmt::join(answer.names, ", "),
+      local_time(facts->not_before, TimeDetail::minute),
+      local_time(facts->not_after, TimeDetail::minute), zone_name(now),
+      facts->not_after <= now ? " (expired)" : "", answer.pin, answer.fingerprint,
+      answer.listen.empty() ? "no: tls.listen is empty"
+                            : fmt::format("{}", fmt::join(answer.listen, ", "))));
   return 0;
 }
 
@@ -75,9 +82,9 @@ int init(const TlsVerb& verb, const config::Config& config) {
   const bool there = ::access(certificate.c_str(), F_OK) == 0;
   // Another's certificate is not ours to replace.
   if (there && !config.tls.certificate.empty()) {
-    return complain({Errc::conflict, fmt::format("{} already exists and is set as tls.certificate: "
-                                                 "renew it where it was issued, or move it away",
-                                                 certificate)});
+    return complain({Errc::conflict,
+                     fmt::format("{} already exists and is set as tls.certificate", certificate),
+                     "renew it where it was issued, or move it away"});
   }
   const auto made = http::make_self_signed(names_of(verb), wall_now(), http::kCertificateLife,
                                            old_key ? *old_key : "");

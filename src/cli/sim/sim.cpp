@@ -28,7 +28,7 @@ using sim::WorldStatus;
 Result<std::size_t> gpus_of(const SimVerb& verb) {
   if (verb.scenario.empty()) {
     const auto fleet = sim::parse_fleet(verb.model, verb.gpus);
-    return fleet ? Result<std::size_t>(fleet->size()) : fleet.error();
+    return fleet ? Result<std::size_t>(fleet->size()) : Error(fleet.error()).in("--model");
   }
   const auto scenario = sim::read_scenario(verb.scenario);
   return scenario ? Result<std::size_t>(scenario->gpus) : scenario.error();
@@ -46,7 +46,7 @@ int validate(const SimVerb& verb) {
 
 int start(const SimVerb& verb) {
   const auto load = sim::parse_workload(verb.load);
-  if (!load) return complain(load.error());
+  if (!load) return complain(Error(load.error()).in("--load"));
   const auto gpus = gpus_of(verb);
   if (!gpus) return complain(gpus.error());
   sim::WorldOptions options;
@@ -334,13 +334,13 @@ void add_attach(Options attach, SimVerb& verb) {
                          .default_is("from the process's CUDA_VISIBLE_DEVICES");
   const Options who = attach.alternatives();
   who.option("--pid", verb.pid, "Process to attach, until it exits").metavar("N").positive();
-  who.option("--synthetic", verb.synthetic, "Replace the GPU's processes with N made-up ones")
+  who.option("--synthetic", verb.synthetic, "Replace the GPU's processes with N synthetic ones")
       .metavar("N")
       .needs(gpu);
   add_process(attach, verb);
   attach
       .usage({"gpuyard sim attach --pid N [OPTIONS]\tPut a real process on a GPU",
-              "gpuyard sim attach --gpu N --synthetic N [OPTIONS]\tMake up processes"})
+              "gpuyard sim attach --gpu N --synthetic N [OPTIONS]\tAdd synthetic processes"})
       .example("gpuyard sim attach --gpu 0 --pid 4711")
       .example("gpuyard sim attach --gpu 1 --synthetic 3");
 }
@@ -362,8 +362,9 @@ void add_start(Options start, SimVerb& verb) {
   own(fleet.option("--machine", verb.machine,
                    "Machine name; each gives the GPUs other UUIDs and serial numbers"))
       .metavar("NAME");
-  own(fleet.option("--load", verb.load, "Workload of each GPU: KIND[:LOAD[:VRAM]]"))
-      .metavar("TEXT")
+  own(fleet.option("--load", verb.load,
+                   "Workload of each GPU, e.g. idle, mixed or training:0.9:40G"))
+      .metavar("KIND[:LOAD[:VRAM]]")
       .default_is("mixed")
       .details(
           "Workload of each GPU, as KIND[:LOAD[:VRAM]], with KIND idle, steady, training, "
@@ -371,7 +372,7 @@ void add_start(Options start, SimVerb& verb) {
   const Options driver = start.heading("Driver");
   const auto setters = sim::setters_names();
   own(driver.option("--setters", verb.setters,
-                    "Who may change settings: owner (and root), everyone, root or nobody"))
+                    "Users who may change settings: owner (and root), everyone, root or nobody"))
       .metavar("NAME")
       .default_is("owner")
       .one_of(std::vector<std::string>(setters.begin(), setters.end()));
@@ -386,7 +387,7 @@ void add_start(Options start, SimVerb& verb) {
       .metavar("NAME");
   const Options time = start.heading("Time");
   const Option speed = own(time.option("--speed", verb.speed, "Simulated seconds per real second"))
-                           .metavar("N")
+                           .metavar("FACTOR")
                            .default_is("1");
   own(time.flag("--stepped", verb.stepped, "Stop time; advance it with `sim step`"))
       .excludes(speed);
@@ -420,8 +421,7 @@ Options add_sim(Options program, SimVerb& verb) {
   sim.requires_verb()
       .explain(
           "A world is a set of simulated GPUs with a driver library that any NVML program can "
-          "load. Without --world, the commands use GPUYARD_SIM_WORLD, else the usual world of "
-          "this user, else that of the daemon.")
+          "load.")
       .example("gpuyard sim start --gpus 4")
       .example("gpuyard sim status")
       .example("gpuyard sim inject --gpu 2 --lost")
@@ -431,6 +431,7 @@ Options add_sim(Options program, SimVerb& verb) {
     const Options sub = parent.verb(name, summary).sets(verb.action, what);
     sub.option("--world", verb.world, "Directory of the simulated world")
         .metavar("DIR")
+        .default_is("the world of this user, or of the daemon")
         .environment("GPUYARD_SIM_WORLD");
     return sub;
   };
@@ -448,8 +449,8 @@ Options add_sim(Options program, SimVerb& verb) {
   action("stop", stop, "Stop a simulated world").example("gpuyard sim stop");
   const Options loaded = action("load", load, "Set the workload of a GPU");
   add_gpu(loaded, verb.gpu);
-  loaded.option("workload", verb.load, "Workload as KIND[:LOAD[:VRAM]], e.g. training:0.9:40G")
-      .metavar("TEXT")
+  loaded.option("workload", verb.load, "Workload, e.g. idle, mixed or training:0.9:40G")
+      .metavar("KIND[:LOAD[:VRAM]]")
       .required();
   loaded.example("gpuyard sim load --gpu all training:0.9:40G");
   add_run(action("run", run, "Run a command as a process on a GPU"), verb);

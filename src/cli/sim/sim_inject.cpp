@@ -86,13 +86,8 @@ Result<void> inject_errors(const SimVerb& verb, bool uncorrected, std::uint32_t 
 
 Result<void> sim_inject(const SimVerb& verb) {
   if (says_nothing(verb)) {
-    return Error{
-        Errc::invalid,
-        "no fault given; use --lost, --reset-required, --power-brake, --row-remap WHICH, "
-        "--fan PERCENT, --pcie-generation N, --pcie-width N, --nvlink-down N, --call CALL, "
-        "--xid XID, "
-        "--ecc-corrected N, --ecc-uncorrected N, --heat DEGREES, "
-        "--memory-heat DEGREES or --clear"};
+    return Error{Errc::invalid, "no fault given", "",
+                 "gpuyard sim inject --help  # lists the faults"};
   }
   const std::string world = world_of(verb);
   Result<void> done;
@@ -133,11 +128,10 @@ Result<std::vector<int>> gpus_of(pid_t pid, const sim::WorldStatus& world) {
   for (const sim::GpuStatus& gpu : world.gpus) uuids.push_back(gpu.uuid);
   auto gpus = sim::visible_devices(*variable, uuids);
   if (gpus.empty()) {
-    return Error{
-        Errc::not_found,
-        fmt::format(
-            "CUDA_VISIBLE_DEVICES=\"{}\" of process {} names no GPU of this world; use --gpu N",
-            *variable, pid)};
+    return Error{Errc::not_found,
+                 fmt::format("CUDA_VISIBLE_DEVICES=\"{}\" of process {} names no GPU of this world",
+                             *variable, pid),
+                 "", fmt::format("gpuyard sim attach --pid {} --gpu 0", pid)};
   }
   return gpus;
 }

@@ -289,6 +289,16 @@ Checked check_flags(std::string_view config) {
   return {"PrologFlags=Alloc", "lacks Alloc, so a job is seen only at its first step"};
 }
 
+// The lines without a verdict, because Slurm's configuration could not be read.
+int unchecked(const std::vector<Checked>& lines, const Error& why) {
+  Printable text = "Lines for slurm.conf, not checked:\n";
+  for (const Checked& line : lines) text += formatted("  {}\n", line.line);
+  print(text);
+  Error reason = why;
+  reason.hint.clear();
+  return complain({why.code, "slurm.conf could not be checked", reason.text(), why.hint});
+}
+
 Printable text_of(const Checked& checked) {
   if (checked.problem.empty()) return formatted("  {:<60} ok\n", checked.line);
   return formatted("  {:<60} {}\n", checked.line, checked.problem);
@@ -311,6 +321,10 @@ int install(const SlurmVerb& verb) {
   }
   lines.insert(lines.begin() + 1, check_interval(config ? *config : ""));
   lines.insert(lines.begin() + 2, check_flags(config ? *config : ""));
+  if (!config) {
+    const auto path = path_of_hooks();
+    return unchecked(lines, path ? config.error() : path.error());
+  }
   Printable text = "Checked lines of slurm.conf:\n";
   for (const Checked& line : lines) text += text_of(line);
   const bool all = std::ranges::all_of(
@@ -323,10 +337,6 @@ int install(const SlurmVerb& verb) {
                       directory);
   }
   print(text);
-  if (!config) {
-    const auto path = path_of_hooks();
-    return complain(path ? config.error() : path.error());
-  }
   return all ? 0 : 1;
 }
 

@@ -69,13 +69,13 @@ TEST(SlurmNode, WhatAJobLeftIsAReasonOnceItHadTimeToGo) {
   protocol::SlurmJob job;
   job.job = "17";
   job.user = "alice";
-  job.left = "pid 4711 (python) still uses GPU-0";
+  job.left = "PID 4711 (python) still uses GPU-0";
   job.draining_s = 0.5;
   node.jobs = {job};
   EXPECT_EQ(reason_for(node, {0}), "");
   node.jobs[0].draining_s = 2.5;
   EXPECT_EQ(reason_for(node, {0}),
-            "gpuyard: job 17 of alice has ended, but pid 4711 (python) still uses GPU-0");
+            "gpuyard: job 17 of alice has ended, but PID 4711 (python) still uses GPU-0");
 }
 
 TEST(SlurmNode, NobodyElsesDrainIsChangedOrUndone) {

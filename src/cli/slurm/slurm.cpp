@@ -44,7 +44,7 @@ Printable text_of(const protocol::SlurmNode& node, const Screen& screen) {
 }
 
 int show_status(const SlurmVerb& verb) {
-  const auto daemon = lease_daemon(verb.socket);
+  const auto daemon = lease_daemon(verb.socket, "the state of Slurm's jobs needs");
   if (!daemon) return complain_about_source(daemon.error());
   const auto node = client::insist(*daemon, protocol::kSlurm);
   if (!node) return complain_about_source(node.error());
@@ -53,7 +53,7 @@ int show_status(const SlurmVerb& verb) {
 }
 
 int forget(const SlurmVerb& verb) {
-  const auto daemon = lease_daemon(verb.socket);
+  const auto daemon = lease_daemon(verb.socket, "the state of Slurm's jobs needs");
   if (!daemon) return complain_about_source(daemon.error());
   const auto node = client::insist(*daemon, protocol::kForgetSlurm);
   if (!node) return complain_about_source(node.error());
@@ -90,7 +90,7 @@ Options add_slurm(Options program, SlurmVerb& verb) {
       .example("gpuyard slurm health");
   hook(Action::prolog, "prolog", "Record that a job has started on its GPUs (Prolog)")
       .formerly("begin")
-      .exit_codes("Exit codes: 1 a GPU of the job is quarantined")
+      .exit_codes("Exit code 1: a GPU of the job is quarantined")
       .example("gpuyard slurm prolog");
   hook(Action::epilog, "epilog", "Record that a job has ended (Epilog)")
       .formerly("end")
@@ -109,9 +109,9 @@ Options add_slurm(Options program, SlurmVerb& verb) {
       .default_is("write nothing");
   install.example("gpuyard slurm install", "Check the lines of slurm.conf")
       .example("gpuyard slurm install --into /etc/gpuyard/slurm")
-      .exit_codes("Exit codes: 1 a line of slurm.conf is missing");
+      .exit_codes("Exit code 1: a line of slurm.conf is missing");
   const Options forget =
-      action(Action::forget, "forget", "Lease the GPUs again, once Slurm no longer does");
+      action(Action::forget, "forget", "Let gpuyard lease the GPUs again after Slurm was removed");
   add_socket(forget, verb.socket);
   forget.example("gpuyard slurm forget");
   return slurm;

@@ -19,11 +19,10 @@ std::vector<std::string> about_gone_users(const protocol::Tokens& tokens) {
   }
   std::vector<std::string> all;
   for (const auto& [uid, count] : good_of) {
-    all.push_back(
-        fmt::format("No user of this machine has UID {0}, but {1} good token{2}: a new user with "
-                    "this UID would "
-                    "have {3}. `gpuyard token revoke --user {0}` revokes {3}.",
-                    uid, count, count == 1 ? " has" : "s have", count == 1 ? "it" : "them"));
+    all.push_back(fmt::format(
+        "UID {0} has {1} valid token{2} but no user: a new user with this UID would own "
+        "the token{2}. Revoke with `gpuyard token revoke --user {0}`.",
+        uid, count, count == 1 ? "" : "s"));
   }
   return all;
 }

@@ -21,9 +21,9 @@ TEST(GoneUsers, EachIsNamedOnceWithTheCommand) {
   const protocol::Tokens tokens{
       1, {token(1000, std::nullopt), token(1234, true), token(1234, true), token(1235, true)}};
   EXPECT_THAT(about_gone_users(tokens),
-              ElementsAre(testing::AllOf(HasSubstr("UID 1234, but 2 good tokens have"),
+              ElementsAre(testing::AllOf(HasSubstr("UID 1234 has 2 valid tokens but no user"),
                                          HasSubstr("`gpuyard token revoke --user 1234`")),
-                          HasSubstr("UID 1235, but 1 good token has")));
+                          HasSubstr("UID 1235 has 1 valid token but no user")));
 }
 
 TEST(GoneUsers, EndedAndServiceTokensAreLeftOut) {

@@ -34,7 +34,7 @@ enum TokenDrops : int { never, used_from, made, ending };
 
 std::string whose(const protocol::Token& token) {
   if (!token.uid) return "a service";
-  return token.user ? *token.user : fmt::format("uid {}", *token.uid);
+  return token.user ? *token.user : fmt::format("UID {}", *token.uid);
 }
 
 Printable tokens_text(const protocol::Tokens& tokens, WallTime now, const Screen& screen) {
@@ -53,10 +53,11 @@ Printable tokens_text(const protocol::Tokens& tokens, WallTime now, const Screen
     const bool good = token.state == "good";
     table.add({{token.id},
                {token.name},
-               {whose(token)},
+               {token.uid ? whose(token) : "service"},
                {std::string(enum_name(token.scope))},
                {token.gpus.empty() ? "all" : std::to_string(token.gpus.size())},
-               {token.state + (token.not_kept.value_or(false) ? ", not stored yet" : ""),
+               {(good ? "valid" : token.state) +
+                    (token.not_kept.value_or(false) ? ", not stored yet" : ""),
                 good ? Tone::plain : Tone::faint},
                {token.expires ? local_moment(*token.expires, now) : "never"},
                {token.last_used ? local_moment(*token.last_used, now) : "never"},
@@ -65,7 +66,7 @@ Printable tokens_text(const protocol::Tokens& tokens, WallTime now, const Screen
     warnings += formatted(
         "{} ({}) was sent without TLS at {} and may be known to others. Create a new one, then run "
         "`gpuyard token revoke {}`.\n",
-        token.id, token.name, local_moment(*token.in_clear, now), token.id);
+        token.id, token.name, zoned_moment(*token.in_clear, now), token.id);
   }
   for (const std::string& gone : about_gone_users(tokens)) warnings += formatted("{}\n", gone);
   return table.text(screen) + warnings;
@@ -149,7 +150,7 @@ int create(const TokenVerb& verb, const http::Endpoint& daemon) {
   print_error(formatted("{}token {} ({}), scope {}, {}{}\n", place_text(verb.socket),
                         token->token.id, token->token.name, enum_name(token->token.scope),
                         token->token.expires
-                            ? "expires " + local_moment(*token->token.expires, wall_now())
+                            ? "expires " + zoned_moment(*token->token.expires, wall_now())
                             : "never expires",
                         file ? "; written to " + verb.out : "; it will not be shown again"));
   return 0;
@@ -163,8 +164,9 @@ int show(const TokenVerb& verb, const Result<protocol::Tokens>& tokens) {
   return 0;
 }
 
-// Names the tokens that were revoked, of those that `before` has; else says that none was good.
-Printable revoked_text(const protocol::Tokens& before, const protocol::Tokens& after) {
+// Names the tokens that were revoked, of those that `before` has; else says that none was valid.
+Printable revoked_text(const TokenVerb& verb, const protocol::Tokens& before,
+                       const protocol::Tokens& after) {
   std::set<std::string> open;
   for (const protocol::Token& token : before.tokens) {
     if (token.state != "revoked" || token.not_kept.value_or(false)) open.insert(token.id);
@@ -174,12 +176,17 @@ Printable revoked_text(const protocol::Tokens& before, const protocol::Tokens& a
     if (token.state != "revoked" || !open.contains(token.id)) continue;
     text += formatted("Revoked token {} ({}) of {}.\n", token.id, token.name, whose(token));
   }
-  return text.empty() ? "Nothing changed: no such token was still valid.\n" : text;
+  if (!text.empty()) return text;
+  return verb.user.empty() ? formatted("Token \"{}\" is already revoked.\n", verb.name)
+                           : formatted("{} has no valid tokens.\n", verb.user);
 }
 
 int revoke(const TokenVerb& verb, const http::Endpoint& daemon) {
   if (verb.name.empty() == verb.user.empty()) {
-    return complain({Errc::invalid, "give the ID or name of one token, or --user USER"});
+    return complain({Errc::invalid,
+                     verb.name.empty() ? "token revoke needs TOKEN or --user USER"
+                                       : "TOKEN cannot be used with --user",
+                     "", "gpuyard token list"});
   }
   const auto before = client::insist(daemon, protocol::kTokens);
   if (!before) return complain_about_source(before.error());
@@ -189,9 +196,13 @@ int revoke(const TokenVerb& verb, const http::Endpoint& daemon) {
     if (!uid) return Error(uid.error()).in("--user");
     return client::insist(daemon, protocol::kRevokeTokensOf, {*uid});
   }();
+  if (!revoked && revoked.error().code == Errc::not_found && verb.user.empty()) {
+    return complain({Errc::not_found, fmt::format("token \"{}\" not found", verb.name), "",
+                     "gpuyard token list"});
+  }
   if (!revoked) return complain_about_source(revoked.error());
   print(verb.json ? json_line(*revoked)
-                  : place_text(verb.socket) + revoked_text(*before, *revoked));
+                  : place_text(verb.socket) + revoked_text(verb, *before, *revoked));
   return 0;
 }
 

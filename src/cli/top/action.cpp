@@ -81,7 +81,11 @@ std::string owner_of(const Lease& lease) {
 }
 
 std::string called(const Device& device) {
-  return fmt::format("GPU {} ({})", device.index, device.uuid);
+  return fmt::format("GPU {}", device.index);
+}
+
+std::string gpus_in_words(std::size_t count) {
+  return fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
 }
 
 Result<Action> cap(const Model& model, const Chosen& chosen) {
@@ -89,7 +93,7 @@ Result<Action> cap(const Model& model, const Chosen& chosen) {
   const Device& device = *chosen.device;
   const auto limit = device.readings.get(Metric::power_limit);
   if (!limit) return Error{Errc::unsupported, called(device) + " reports no power limit"};
-  Action action{Command::cap, "Cap the power of " + called(device)};
+  Action action{Command::cap, "Set the power limit of " + called(device)};
   action.subject = device.uuid;
   const double watts = static_cast<double>(*limit) / 1000;
   action.fields = {{"watts", std::to_string(std::lround(watts * kFirstCap))}, {"for", "30m"}};
@@ -112,7 +116,7 @@ Result<Action> cordon(const Model& model, const Chosen& chosen) {
   action.title = (action.lifts ? "Uncordon " : "Cordon ") + called(device);
   action.subject = device.uuid;
   action.about =
-      action.lifts ? "it can be leased again" : "it gets no new leases; a current lease continues";
+      action.lifts ? "the GPU can be leased again" : "no new leases; a current lease continues";
   if (!action.lifts) action.fields = {{"reason"}};
   action.proof = std::to_string(device.index);
   return action;
@@ -129,13 +133,17 @@ Result<Action> acknowledge(const Chosen& chosen) {
 
 Result<Action> silence(const Chosen& chosen) {
   if (chosen.alert == nullptr) return Error{Errc::not_found, "no alert selected"};
-  Action action{Command::silence, "Silence " + chosen.alert->rule};
+  std::string what = chosen.alert->rule;
+  Action action{Command::silence, ""};
   action.rule = chosen.alert->rule;
-  action.about = "its notifications are muted during this time";
+  action.about = "no notifications of this alert during this time";
   if (chosen.alert->gpu) {
     action.subject = chosen.alert->gpu->uuid;
-    action.title += " on " + chosen.alert->gpu->uuid;
+    const auto& index = chosen.alert->gpu->index;
+    what += index ? fmt::format(" on GPU {}", *index) : " on " + action.subject;
   }
+  action.title = "Silence " + what;
+  action.done = "Silenced " + what;
   action.fields = {{"for", "1h"}};
   return action;
 }
@@ -147,10 +155,13 @@ Result<Action> release(const Model& model, const Chosen& chosen) {
   Action action{
       Command::release,
       fmt::format("{} of {}", waits ? "Cancel the claim" : "Release the lease", owner_of(lease))};
+  action.done = fmt::format("{} of {}", waits ? "Cancelled the claim" : "Released the lease",
+                            owner_of(lease));
   action.subject = lease.id;
-  action.about = waits ? fmt::format("it is waiting for {} GPUs", lease.wanted_gpus)
-                       : fmt::format("{} GPUs can be leased again once its processes have exited",
-                                     lease.gpus.size());
+  const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(lease.wanted_gpus, 0));
+  action.about = waits ? "the claim is waiting for " + gpus_in_words(wanted)
+                       : gpus_in_words(lease.gpus.size()) +
+                             " can be leased again once the processes of the lease have exited";
   // On another machine nobody here knows whose it is: the daemon does, and refuses if it must.
   action.forced = model.uid && model.uid != lease.uid;
   if (action.forced) action.fields = {{"reason"}};
@@ -169,11 +180,17 @@ std::string described(const Process& process) {
                      process.user.value_or(process.uid ? std::to_string(*process.uid) : "?"));
 }
 
-Result<Action> adopt(const Chosen& chosen) {
+Result<Action> adopt(const Model& model, const Chosen& chosen) {
   auto process = name_of_chosen(chosen);
   if (!process) return std::move(process).error();
-  Action action{Command::adopt, fmt::format("Lease the GPUs of process {}", process->pid)};
-  action.about = described(*chosen.process) + " gets a lease of the GPUs it uses";
+  const auto& queue = model.news.queue;
+  if (queue && std::ranges::count(queue->squatters, process->pid, &protocol::Squatter::pid) == 0) {
+    return Error{Errc::conflict,
+                 fmt::format("process {} uses no GPU without a lease", process->pid)};
+  }
+  Action action{Command::adopt, fmt::format("Adopt the GPUs of process {}", process->pid)};
+  action.about = described(*chosen.process) + " gets a lease of the GPUs in use by this process";
+  action.done = fmt::format("Adopted the GPUs of process {}", process->pid);
   action.subject = std::to_string(process->pid);
   action.process = *process;
   return action;
@@ -237,7 +254,7 @@ Result<Action> action_for(const Model& model, Command command) {
     case Command::release:
       return release(model, chosen);
     case Command::adopt:
-      return adopt(chosen);
+      return adopt(model, chosen);
     case Command::signal:
       return signal_to(model, chosen);
     case Command::undo:

@@ -35,6 +35,7 @@ struct Action {
   Command command = Command::none;
   std::string title;
   std::string about = {};    // what it does to whom
+  std::string done = {};     // the same once it is done; empty: the command's first line
   std::string subject = {};  // a UUID, the id of a lease, a pid, the number of an alert
   std::vector<Field> fields = {};
   // What has to be typed, because it hits others or cannot be taken back; empty: Enter will do.
@@ -85,6 +86,8 @@ bool type(Dialog&, const Stroke&);
 // Runs a verb of this program, and returns what it says, or as the error why it failed. Ends it
 // after 20 s.
 Result<std::string> run_verb(const std::vector<std::string>& words);
+// Without the program's name, with which the lines of a command's errors begin.
+std::string without_program_name(std::string_view said);
 // The words of a line, as a shell takes it apart: blanks, and quotes that keep them.
 std::vector<std::string> words_in(std::string_view line);
 // Sends a signal to a process of this machine, if it still is that process. `signal` is its name,

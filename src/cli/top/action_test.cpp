@@ -34,7 +34,7 @@ TEST(Action, OnesOwnTakesEnterAndOthersTakeTheirNumber) {
       << "alice has it, and asks";
   press_keys(model, "jj");
   EXPECT_THAT(deed(model, "p\r"), ElementsAre()) << "bob has it";
-  EXPECT_THAT(model.dialog->wrong, HasSubstr("type 2 to confirm"));
+  EXPECT_THAT(model.dialog->wrong, HasSubstr("enter 2: this affects other users"));
   EXPECT_THAT(deed(model, "2\r"),
               ElementsAre("power", "GPU-00000002", "560", "--for", "30m", "--yes"));
 }
@@ -55,9 +55,26 @@ TEST(Action, EachPaneHasItsOwn) {
   EXPECT_THAT(deed(model, "rtoo long\tgina\r"),
               ElementsAre("lease", "release", "9a00000000000000", "--force", "--reason=too long"));
   model.pane = Pane::processes;
-  EXPECT_THAT(deed(model, "A\r"), ElementsAre("lease", "adopt", "--pid", "41229"));
+  press_keys(model, "A");
+  EXPECT_FALSE(model.dialog) << "it has a lease";
+  EXPECT_THAT(model.said, HasSubstr("process 41229 uses no GPU without a lease"));
   EXPECT_THAT(deed(model, "x\r"), ElementsAre());
   EXPECT_THAT(deed(model, "41229\r"), ElementsAre("kill", "-TERM", "41229"));
+  press_keys(model, "/user==mallory\r");
+  EXPECT_THAT(deed(model, "A\r"), ElementsAre("lease", "adopt", "--pid", "41284"));
+}
+
+TEST(Action, ItsResultIsOneSentence) {
+  Model model = yard(8);
+  model.pane = Pane::alerts;
+  press_keys(model, "s\r");
+  finish(model, std::string("ID    RULE\n3f2a  gpu-lost\n"));
+  EXPECT_EQ(model.said, "Silenced gpu-lost on GPU 3 for 1h");
+  model.pane = Pane::overview;
+  press_keys(model, "p\r");
+  finish(model,
+         std::string("gpuyard: note: x\nGPU 0: power limit 560 W\nThese GPUs are simulated."));
+  EXPECT_EQ(model.said, "GPU 0: power limit 560 W");
 }
 
 TEST(Action, ACordonedGpuIsUncordoned) {
@@ -69,6 +86,8 @@ TEST(Action, ACordonedGpuIsUncordoned) {
 TEST(Action, WhatWasDoneIsTakenBack) {
   Model model = yard(8);
   EXPECT_FALSE(applies(model, Command::undo));
+  press_keys(model, "u");
+  EXPECT_EQ(model.said, "nothing to undo");
   press_keys(model, "p\r");
   finish(model, std::string("GPU 0: power limit 560 W"));
   EXPECT_EQ(model.said, "GPU 0: power limit 560 W");
@@ -81,7 +100,7 @@ TEST(Action, AFailureIsShownInThePlanAndChangesNothing) {
   EXPECT_TRUE(model.dialog->under_way);
   press_keys(model, "\r\r\x1b");
   ASSERT_TRUE(model.dialog) << "it is under way: keys do nothing";
-  finish(model, Error{Errc::denied, "only administrators may"});
+  finish(model, Error{Errc::denied, "gpuyard: only administrators may"});
   EXPECT_EQ(model.dialog->wrong, "only administrators may");
   press_keys(model, "\x1b");
   EXPECT_FALSE(model.dialog);

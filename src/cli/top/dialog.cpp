@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/spawn.h"
+#include "base/text.h"
 #include "base/unique_fd.h"
 #include "cli/top/action.h"
 #include "protocol/leases.h"
@@ -46,8 +47,7 @@ bool type(Dialog& dialog, const Stroke& stroke) {
     if (field.value.empty() && !field.optional) dialog.wrong = field.label + " is required";
   }
   if (dialog.wrong.empty() && dialog.proof != action.proof) {
-    dialog.wrong =
-        fmt::format("type {} to confirm: this affects others or cannot be undone", action.proof);
+    dialog.wrong = fmt::format("enter {}: this affects other users", action.proof);
     dialog.field = action.fields.size();
   }
   return dialog.wrong.empty();
@@ -101,6 +101,17 @@ Result<void> send_signal(const ProcessName& process, const std::string& signal) 
     return system_error(fmt::format("sending SIG{} to process {}", signal, process.pid));
   }
   return {};
+}
+
+std::string without_program_name(std::string_view said) {
+  constexpr std::string_view kName = "gpuyard: ";
+  std::string out;
+  while (!said.empty()) {
+    std::string_view line = take_until('\n', said);
+    if (line.starts_with(kName)) line.remove_prefix(kName.size());
+    out += (out.empty() ? "" : "\n") + std::string(line);
+  }
+  return out;
 }
 
 Result<std::string> run_verb(const std::vector<std::string>& words) {

@@ -17,13 +17,30 @@ std::string_view sign_of(const KeyRow& row) {
   return row.keys.substr(0, row.keys.find(' '));
 }
 
-// Keys that mean something here, as "p cap".
+// Whether the key does something in this pane, to the row that is selected.
+bool does_something(const Model& model, const KeyRow& row) {
+  const bool rows = model.pane != Pane::usage && model.pane != Pane::help;
+  switch (row.command) {
+    case Command::earlier:
+      return model.knows_past;
+    case Command::filter:
+      return model.pane == Pane::overview || model.pane == Pane::processes;
+    case Command::copy:
+      return rows && !list_of(model).chosen.empty();
+    case Command::verb:
+      return may_change(model, row.command).ok();
+    default:
+      return !row.changes || (applies(model, row.command) && may_change(model, row.command) &&
+                              action_for(model, row.command));
+  }
+}
+
+// As "p limit".
 std::vector<std::string> keys_here(const Model& model) {
   std::vector<std::string> keys;
   for (const KeyRow& row : key_rows()) {
     if (row.brief.empty() || row.command == Command::quit) continue;
-    if (row.changes && !(applies(model, row.command) && may_change(model, row.command))) continue;
-    if (row.command == Command::earlier && !model.knows_past) continue;
+    if (!does_something(model, row)) continue;
     keys.push_back(fmt::format("{} {}", sign_of(row), row.brief));
   }
   return keys;
@@ -88,7 +105,8 @@ void draw_help(Grid& grid, Rows rows, const Model& model) {
     grid.put(1 + place / height * kColumn, rows.first + place % height, lines[i], {}, kColumn - 1);
   }
   if (lines.size() > page && rows.count() > 2) {
-    grid.put(1, rows.until - 1, "PgDn: more", {Tone::faint});
+    const bool more = first + page < lines.size();
+    grid.put(1, rows.until - 1, more ? "PgDn: more" : "PgUp: back", {Tone::faint});
   }
 }
 
@@ -140,7 +158,7 @@ void draw_dialog(Grid& grid, const Dialog& dialog, const std::string& line) {
   if (!dialog.planned.empty()) add(dialog.planned, Tone::plain);
   add("= " + line, Tone::busy);
   if (!action.proof.empty()) {
-    add(fmt::format("type {} to confirm  {}", action.proof,
+    add(fmt::format("enter {} to confirm  {}", action.proof,
                     box(action.fields.size(), dialog.proof)),
         Tone::warning);
   }

@@ -78,7 +78,7 @@ void draw_heading(Grid& grid, std::size_t row, const Columns& at, Charset charse
   grid.put(at.use, row, fmt::format(" SM% last {} s", seconds), style);
   grid.put(at.memory, row, "   VRAM", style);
   grid.put_right(at.heat + 2, row, "C", style);
-  grid.put_right(at.power + 8, row, "W/cap", style);
+  grid.put_right(at.power + 8, row, "W/limit", style);
   grid.put(at.who, row, "user", style);
   grid.put_right(at.since + 5, row, "held", style);
   grid.put(at.why, row, "why", style);
@@ -259,8 +259,8 @@ std::size_t draw_columns(Grid& grid, Rows rows, const Model& model, Charset char
   }
   if (rows.count() < 2) return rows.first;
   grid.put(1, rows.first, "worst first", {Tone::faint});
-  grid.put_right(width - 1, rows.first,
-                 "P cap  H heat  B brake  L link  w waits  s starved  i idle  X lost",
+  grid.put_right(width, rows.first,
+                 "P limit  H heat  B brake  L link  w wait  s starved  i idle  X lost",
                  {Tone::faint});
   ++rows.first;
   const Columns at(width);

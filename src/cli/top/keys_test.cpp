@@ -86,6 +86,10 @@ TEST(Keys, NoBytesCanMakeItStandStill) {
   }
 }
 
+TEST(Keys, HelpFitsTwoColumnsOf80) {
+  for (const KeyRow& row : key_rows()) EXPECT_LE(row.help.size(), 29U) << row.help;
+}
+
 TEST(Keys, NoTwoRowsHaveTheSameKeyOrCommand) {
   std::set<char> keys;
   std::set<Command> commands;

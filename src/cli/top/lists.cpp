@@ -5,8 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
 #include "cli/top/render.h"
+#include "client/local.h"
 
 namespace gpuyard::cli::top {
 namespace {
@@ -66,8 +68,6 @@ std::size_t first_of(std::size_t chosen, std::size_t rows) {
   return chosen < rows ? 0 : chosen + 1 - rows;
 }
 
-constexpr const char* kNeedsDaemon =
-    "This view needs a daemon: start `gpuyard serve`, or run `gpuyard doctor`.";
 constexpr const char* kOnlyOfNow = "Not recorded for the past. Press L to return to live.";
 
 struct Text {
@@ -85,7 +85,7 @@ Text text_of(const Model& model) {
       return {"   # LEVEL    GPU RULE               STATE   MESSAGE", alert_rows(model.news),
               model.news.alerts.has_value()};
     default:
-      return {"last 7 days  GPU-HOURS       KWH   UTIL LEASES", usage_rows(model.news),
+      return {"last 7 days  GPU-HOURS     ENERGY   UTIL LEASES", usage_rows(model.news),
               model.news.usage.has_value()};
   }
 }
@@ -127,8 +127,14 @@ std::size_t draw_list(Grid& grid, Rows rows, const Model& model) {
   const Text text = text_of(model);
   if (!text.told) {
     const bool past = model.wish.at || model.replays;
-    grid.put(1, rows.first, past ? kOnlyOfNow : kNeedsDaemon, {Tone::warning});
-    return rows.first + 1;
+    if (past || !model.daemon.empty()) {
+      grid.put(1, rows.first++, past ? kOnlyOfNow : "No data from the daemon yet.",
+               {Tone::warning});
+      return rows.first;
+    }
+    grid.put(1, rows.first++, needs_daemon("this pane"), {Tone::warning});
+    if (rows.count() > 0) grid.put(1, rows.first++, client::start_command(), {Tone::warning});
+    return rows.first;
   }
   if (rows.count() > 0) grid.put(1, rows.first++, text.heading, {Tone::faint});
   const auto chosen = std::ranges::find_if(text.rows, [&](const TextRow& row) {
@@ -141,7 +147,12 @@ std::size_t draw_list(Grid& grid, Rows rows, const Model& model) {
     const TextRow& row = text.rows[i];
     if (pointed && i == place) grid.put(0, rows.first, ">", {Tone::strong});
     if (!row.name.empty()) grid.mark(rows.first, 0, grid.size().columns, row.name);
-    grid.put(1, rows.first++, row.text, {row.tone});
+    const std::size_t end = grid.put(1, rows.first, row.text, {row.tone}) + 2;
+    const std::size_t width = grid.size().columns;
+    if (end + width_of(printable(row.command)) <= width) {
+      grid.put(end, rows.first, row.command, {row.tone});
+    }
+    ++rows.first;
   }
   return rows.first;
 }

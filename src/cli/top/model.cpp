@@ -4,6 +4,9 @@
 #include <set>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/text.h"
 #include "cli/read/gpu_filter.h"
 #include "client/local.h"
 
@@ -127,14 +130,17 @@ WallTime moment_of(const Model& model) {
   return model.news.at.value_or(model.now);
 }
 
+std::string needs_daemon(std::string_view what) {
+  return fmt::format("{} needs a daemon, and none is running on this machine", what);
+}
+
 Result<void> may_change(const Model& model, Command command) {
   if (model.readonly) return Error{Errc::denied, "changes are disabled by --read-only"};
   if (model.replays) return Error{Errc::denied, "a recording cannot be changed"};
   if (model.wish.at)
     return Error{Errc::denied, "the past cannot be changed; press L to return to live"};
   if (model.daemon.empty() && command != Command::signal) {
-    return Error{Errc::unavailable, "changes need a daemon, and none is running on this machine",
-                 "", client::start_command()};
+    return Error{Errc::unavailable, needs_daemon("a change"), "", client::start_command()};
   }
   return {};
 }
@@ -168,16 +174,35 @@ void arrange(Model& model) {
   model.wish.span = kSpans.at(model.span);
 }
 
+namespace {
+
+// One sentence for the status line; a command may print notes, or a table.
+std::string result_of(const Action& action, const std::string& printed) {
+  if (action.command == Command::silence) {
+    return fmt::format("{} for {}", action.done, action.value(0));
+  }
+  if (!action.done.empty()) return action.done;
+  std::string_view rest = printed;
+  while (!rest.empty()) {
+    const std::string_view line = take_until('\n', rest);
+    const bool remark = line.starts_with("gpuyard: note: ") || line.starts_with("On ");
+    if (!remark && !line.empty()) return without_program_name(line);
+  }
+  return "done";
+}
+
+}  // namespace
+
 void finish(Model& model, const Result<std::string>& done) {
   if (!model.dialog) return;
   if (!done) {
     model.dialog->under_way = false;
-    model.dialog->wrong = done.error().text();
+    model.dialog->wrong = without_program_name(done.error().text());
     return;
   }
   ++model.wish.changes;
   model.undo = undo_of(model.dialog->action);
-  model.said = *done;
+  model.said = result_of(model.dialog->action, *done);
   model.said_wrong = false;
   model.dialog.reset();
 }

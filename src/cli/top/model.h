@@ -109,6 +109,8 @@ std::vector<ProcessRow> processes_of(const Model&);
 const protocol::Lease* lease_of(const Model&, const protocol::Device&);
 // The moment that is shown: now, a past one, or that of a recording.
 WallTime moment_of(const Model&);
+// "history needs a daemon, and none is running on this machine"
+std::string needs_daemon(std::string_view what);
 // Whether this command may change something now; if not, why not.
 Result<void> may_change(const Model&, Command);
 

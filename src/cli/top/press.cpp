@@ -76,7 +76,7 @@ WallTime shown_time(const Model& model) {
 }
 
 void travel(Model& model, WallTime to) {
-  if (!model.knows_past) return say(model, "history needs a daemon", true);
+  if (!model.knows_past) return say(model, needs_daemon("history"), true);
   const bool live = !model.replays && to >= model.now;
   model.wish.at = live ? std::nullopt : std::optional(to);
 }
@@ -96,6 +96,10 @@ void travel_to_mark(Model& model, bool before) {
 }
 
 Effect begin_action(Model& model, Command command) {
+  if (command == Command::undo && model.undo.empty()) {
+    say(model, "nothing to undo");
+    return {};
+  }
   if (!applies(model, command)) return {};
   if (const auto may = may_change(model, command); !may) {
     say(model, may.error().text(), true);
@@ -264,7 +268,7 @@ Effect obey(Model& model, Command command, const Grid& shown) {
     case Command::mouse:
       model.mouse = !model.mouse;
       say(model,
-          model.mouse ? "mouse on: a click selects a row" : "mouse off: the terminal handles it");
+          model.mouse ? "mouse on: a click selects a row" : "mouse off: left to the terminal");
       return {Effect::What::mouse};
     default:
       return begin_action(model, command);

@@ -37,8 +37,9 @@ std::string kilowatts_of_all(const Model& model, Metric metric) {
 }
 
 std::string power_of_all(const Model& model) {
-  return fmt::format("{}/{}kW", kilowatts_of_all(model, Metric::power_draw),
-                     kilowatts_of_all(model, Metric::power_limit));
+  const std::string draw = kilowatts_of_all(model, Metric::power_draw);
+  const std::string limit = kilowatts_of_all(model, Metric::power_limit);
+  return draw == "-" && limit == "-" ? "power unknown" : fmt::format("{}/{}kW", draw, limit);
 }
 
 std::string leases_of_all(const Model& model) {
@@ -104,24 +105,30 @@ void draw_header(Grid& grid, const Model& model) {
   const std::size_t room = width > state.size() + 3 ? width - state.size() - 3 : 0;
   std::string text = with(models_text(names));
   if (width_of(text) > room) text = with(gpus_text(names.size()));
+  // Then without its last parts: a number that is cut would be another.
+  while (width_of(text) > room && text.find("  ") != text.npos) text.resize(text.rfind("  "));
   grid.put(0, 0, text, {Tone::strong}, room);
   const Tone tone = !model.failure.empty() ? Tone::bad : model.news.at ? Tone::warning : Tone::good;
   grid.put_right(width > 0 ? width - 1 : 0, 0, state, {tone, model.news.at.has_value()});
 }
 
 // The newest alert or, without one, nothing.
-void draw_ticker(Grid& grid, const Model& model) {
+void draw_ticker(Grid& grid, const Model& model, Charset charset) {
   const std::size_t rows = grid.size().rows;
   if (rows < 3 || !model.news.alerts || model.news.alerts->alerts.empty()) return;
   std::size_t column = 1;
   for (const protocol::Alert& alert : model.news.alerts->alerts) {
     const bool severe = alert.level >= AlertLevel::error;
     const std::string gpu =
-        alert.gpu && alert.gpu->index ? fmt::format("GPU {} ", *alert.gpu->index) : "";
-    const bool named = gpu.empty() || alert.message.starts_with(gpu);
-    const std::string text =
-        fmt::format("{} {}{}  ", severe ? "!" : "*", named ? "" : gpu, alert.message);
-    column = grid.put(column, rows - 2, text, {severe ? Tone::bad : Tone::warning});
+        alert.gpu && alert.gpu->index ? fmt::format("GPU {}", *alert.gpu->index) : "";
+    const bool named = gpu.empty() || alert.message == gpu ||
+                       alert.message.starts_with(gpu + " ") || alert.message.starts_with(gpu + ":");
+    const std::string text = printable(
+        fmt::format("{} {}{}", severe ? "!" : "*", named ? "" : gpu + " ", alert.message));
+    const std::size_t room = grid.size().columns - std::min(column, grid.size().columns);
+    column = grid.put(column, rows - 2, cut_to(text, room, charset != Charset::ascii),
+                      {severe ? Tone::bad : Tone::warning}) +
+             2;
   }
 }
 
@@ -192,7 +199,7 @@ Grid render(const Model& model, Size size, Charset charset) {
       draw_help(grid, rows, model);
       break;
   }
-  draw_ticker(grid, model);
+  draw_ticker(grid, model, charset);
   draw_footer(grid, model);
   if (model.dialog)
     draw_dialog(grid, *model.dialog, line_of(model.dialog->action, model.elsewhere));

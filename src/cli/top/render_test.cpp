@@ -73,6 +73,49 @@ TEST(Screen, DifferentBoardsAreNamedOrCounted) {
   EXPECT_THAT(narrow, HasSubstr("kW  leased"));
 }
 
+TEST(Screen, AHeaderWithoutRoomLosesWholeParts) {
+  Model model = yard(8);
+  model.news.today = "31.2kWh 7.80EUR today";
+  for (std::size_t columns = 30; columns < 120; ++columns) {
+    const std::string head = lines_of(drawn(model, {columns, 24})).front();
+    EXPECT_EQ(head.find("31.2") != head.npos, head.find("EUR today") != head.npos) << head;
+    EXPECT_EQ(head.find("leased 6/8") != head.npos, head.find("queue 2") != head.npos) << head;
+  }
+}
+
+TEST(Screen, TheTickerNamesAGpuOnce) {
+  Model model = yard(8);
+  auto& alert = model.news.alerts->alerts.front();
+  for (const char* message : {"GPU 3: Xid 79. Fell off the bus.", "GPU 3 is lost"}) {
+    alert.message = message;
+    EXPECT_THAT(lines_of(drawn(model, {80, 24})).at(22), HasSubstr(std::string("! ") + message));
+  }
+  alert.message = std::string(200, 'x');
+  EXPECT_TRUE(lines_of(drawn(model, {80, 24})).at(22).ends_with("\u2026"));
+}
+
+TEST(Screen, AStateOfAnAlertHasSevenColumns) {
+  Model model = yard(8);
+  auto& alert = model.news.alerts->alerts.front();
+  const auto at = [&] { return alert_rows(model.news).front().text.find(alert.message); };
+  const std::size_t firing = at();
+  alert.silenced = true;
+  EXPECT_EQ(at(), firing);
+  alert.acknowledged.emplace();
+  EXPECT_EQ(at(), firing);
+}
+
+// A PID that is cut would be another's.
+TEST(Screen, ACommandIsDrawnWholeOrNotAtAll) {
+  Model model = yard(8);
+  model.pane = Pane::queue;
+  const std::string command = model.news.queue->squatters.front().resolve;
+  for (std::size_t columns = 40; columns < 100; ++columns) {
+    const std::string text = drawn(model, {columns, 24});
+    EXPECT_EQ(text.find("gpuyard lease") != text.npos, text.find(command) != text.npos) << text;
+  }
+}
+
 TEST(Screen, DrawsTheSameTwice) {
   EXPECT_EQ(drawn(yard(8), {80, 24}), drawn(yard(8), {80, 24}));
 }
@@ -93,8 +136,8 @@ TEST(Screen, WithoutADaemonThePanesThatNeedItSayWhatStartsIt) {
   model.news.alerts.reset();
   for (const Pane pane : {Pane::queue, Pane::alerts, Pane::usage}) {
     model.pane = pane;
-    EXPECT_THAT(drawn(model, {80, 24}),
-                HasSubstr("start `gpuyard serve`, or run `gpuyard doctor`."));
+    model.daemon.clear();
+    EXPECT_THAT(drawn(model, {80, 24}), HasSubstr("this pane needs a daemon, and none is running"));
   }
   model.pane = Pane::overview;
   EXPECT_THAT(drawn(model, {100, 24}), Not(HasSubstr("leased")));
@@ -295,7 +338,7 @@ TEST(Screen, WhatIsNotKnownOfThePastIsNoZero) {
   Model model = in_the_past();
   for (protocol::Device& one : model.news.snapshot.devices) one.readings = {};
   const std::string text = drawn(model, {80, 24});
-  EXPECT_THAT(text, HasSubstr("-/-kW"));
+  EXPECT_THAT(text, HasSubstr("power unknown"));
   EXPECT_THAT(text, HasSubstr("PAST"));
   EXPECT_THAT(text, HasSubstr("X"));
 }
@@ -308,10 +351,10 @@ TEST(Screen, SentencesSayThatNobodyAnswers) {
 
 TEST(Screen, TheFootNamesTheKeysThatMeanSomethingHere) {
   Model model = yard(8);
-  EXPECT_THAT(lines_of(drawn(model, {120, 24})).back(), HasSubstr("p cap"));
+  EXPECT_THAT(lines_of(drawn(model, {120, 24})).back(), HasSubstr("p limit"));
   model.pane = Pane::alerts;
   EXPECT_THAT(lines_of(drawn(model, {120, 24})).back(), HasSubstr("a ack"));
-  EXPECT_THAT(lines_of(drawn(model, {120, 24})).back(), Not(HasSubstr("p cap")));
+  EXPECT_THAT(lines_of(drawn(model, {120, 24})).back(), Not(HasSubstr("p limit")));
   model.readonly = true;
   EXPECT_THAT(lines_of(drawn(model, {120, 24})).back(), Not(HasSubstr("a ack")));
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/saturated.h"
+#include "cli/lease/lease_table.h"
 #include "cli/lease/lease_text.h"
 #include "cli/read/gpu_filter.h"
 #include "cli/screen/reading_text.h"
@@ -148,18 +149,22 @@ std::vector<TextRow> queue_rows(const News& news) {
     rows.push_back({"", "leases", Tone::faint});
     for (const Lease& lease : news.leases->leases) rows.push_back(row_of_holder(lease));
   }
-  if (!news.queue->withheld.empty()) rows.push_back({"", "withheld", Tone::faint});
+  if (!std::ranges::all_of(news.queue->withheld, [&](const protocol::Withheld& one) {
+        return is_listed_as_squatted(one, *news.queue);
+      })) {
+    rows.push_back({"", "withheld", Tone::faint});
+  }
   for (const protocol::Withheld& one : news.queue->withheld) {
+    if (is_listed_as_squatted(one, *news.queue)) continue;
     rows.push_back({fmt::format("{}{}", kOfHeldBack, one.uuid),
                     fmt::format("    GPU {}: {}", one.index, one.text), Tone::warning});
   }
   if (!news.queue->squatters.empty()) rows.push_back({"", "no lease", Tone::faint});
   for (const protocol::Squatter& one : news.queue->squatters) {
-    rows.push_back(
-        {name_of(one, news),
-         fmt::format("    {:9} GPU {} pid {} {} {}  {}", owner_of(one.user, one.uid), one.index,
-                     one.pid, short_bytes(one.memory_bytes), one.command, one.resolve),
-         Tone::warning});
+    rows.push_back({name_of(one, news),
+                    fmt::format("    {:9} GPU {} PID {} {} {}", owner_of(one.user, one.uid),
+                                one.index, one.pid, short_bytes(one.memory_bytes), one.command),
+                    Tone::warning, one.resolve});
   }
   for (const std::string& note : news.queue->notes) rows.push_back({"", note, Tone::bad});
   return rows;
@@ -170,7 +175,7 @@ std::vector<TextRow> alert_rows(const News& news) {
   if (!news.alerts) return rows;
   for (const protocol::Alert& alert : news.alerts->alerts) {
     const bool severe = alert.level >= AlertLevel::error;
-    const std::string state = alert.acknowledged ? "acked" : alert.silenced ? "silent" : "firing";
+    const std::string state = alert.acknowledged ? "acked" : alert.silenced ? "muted" : "firing";
     rows.push_back(
         {fmt::format("{}{}", kOfAlert, alert.number),
          fmt::format("{:>4} {:8} {:>3} {:18} {:7} {}", alert.number, enum_name(alert.level),
@@ -190,18 +195,18 @@ std::vector<TextRow> usage_rows(const News& news) {
   std::vector<TextRow> rows;
   if (!news.usage) return rows;
   const auto add = [&](const protocol::UsageRow& row, const std::string& who, Tone tone) {
-    const auto figure = [](const std::optional<double>& value, std::string_view unit) {
-      return value ? fmt::format("{:.1f}{}", *value, unit) : std::string(kNothing);
-    };
     rows.push_back(
         {"",
-         fmt::format("{:12} {:>9.1f} {:>9} {:>6} {:>6}  {}", who, row.gpu_hours,
-                     figure(row.energy_kwh, ""), figure(row.mean_utilization_percent, "%"),
+         fmt::format("{:12} {:>9} {:>10} {:>6} {:>6}  {}", who, hours_text(row.gpu_hours),
+                     row.energy_kwh ? kwh_text(*row.energy_kwh) : std::string(kNothing),
+                     row.mean_utilization_percent
+                         ? fmt::format("{:.0f}%", *row.mean_utilization_percent)
+                         : std::string(kNothing),
                      row.leases, protocol::text_of(row.estimate)),
          tone});
   };
   for (const protocol::UsageRow& row : news.usage->rows) add(row, row.key, Tone::plain);
-  add(news.usage->unleased, "no lease", Tone::faint);
+  if (news.usage->unleased.gpu_hours > 0) add(news.usage->unleased, "(no lease)", Tone::faint);
   for (const std::string& note : news.usage->notes) rows.push_back({"", note, Tone::warning});
   return rows;
 }

@@ -39,6 +39,7 @@ struct TextRow {
   std::string name;  // empty: it is about nothing that one could act on
   std::string text;
   Tone tone = Tone::plain;
+  std::string command = {};  // for a shell: drawn behind the text if all of it fits
 };
 
 // In the order in which they are told. They point into the news.

@@ -242,7 +242,10 @@ class Session {
     if (dialog.under_way) return start(deed);  // a plan was still under way
     // It may be the plan of a dialog that was closed, or of what was typed before.
     const bool of_this = outcome->words == asked_of_daemon(plan_of(dialog.action));
-    if (of_this) dialog.planned = outcome->text ? *outcome->text : outcome->text.error().text();
+    if (of_this) {
+      dialog.planned =
+          without_program_name(outcome->text ? *outcome->text : outcome->text.error().text());
+    }
     plan();
   }
 

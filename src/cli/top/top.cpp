@@ -33,32 +33,34 @@ Result<Look> look_of(const TopVerb& verb, const Screen& screen) {
   } else if (verb.charset == "block" || verb.charset == "ascii") {
     look.charset = verb.charset == "block" ? Charset::block : Charset::ascii;
   } else {
-    return Error{Errc::invalid, "--charset: expected braille, block or ascii; got " + verb.charset};
+    return Error{
+        Errc::invalid,
+        fmt::format("--charset: expected braille, block or ascii; got \"{}\"", verb.charset)};
   }
   return look;
 }
 
 Result<std::optional<Size>> size_in(const std::string& wish) {
   constexpr std::size_t kMost = 1000;
+  constexpr Size kLeast{40, 8};  // less has no room for the rows of GPUs
   if (wish.empty()) return std::optional<Size>();
   std::string_view text = wish;
   const auto columns = take_number<std::size_t>(text);
   const bool cross = text.starts_with('x');
   if (cross) text.remove_prefix(1);
   const auto rows = number_in<std::size_t>(text);
-  if (!columns || !cross || !rows || *columns < 1 || *rows < 1 || *columns > kMost ||
-      *rows > kMost) {
-    return Error{
-        Errc::invalid,
-        fmt::format("--size: expected COLUMNSxROWS, such as 80x24, each from 1 to {}; got \"{}\"",
-                    kMost, wish)};
+  if (!columns || !cross || !rows || *columns < kLeast.columns || *rows < kLeast.rows ||
+      *columns > kMost || *rows > kMost) {
+    return Error{Errc::invalid,
+                 fmt::format("--size: expected WxH such as 80x24, from {}x{} to {}x{}; got \"{}\"",
+                             kLeast.columns, kLeast.rows, kMost, kMost, wish)};
   }
   return std::optional(Size{*columns, *rows});
 }
 
 // Where the model begins: what the options say.
 Result<void> begin(Model& model, const TopVerb& verb) {
-  auto filter = Filter::parse(verb.filter, kFields);
+  auto filter = Filter::parse(verb.filter, kFields, kGpuNumbers);
   if (!filter) return std::move(filter).error().in("--filter");
   model.filter = *std::move(filter);
   model.filter_text = verb.filter;
@@ -69,7 +71,9 @@ Result<void> begin(Model& model, const TopVerb& verb) {
     if (!pane || *pane == Pane::help) {
       return Error{
           Errc::invalid,
-          "--pane: expected overview, gpu, processes, queue, alerts or usage; got " + verb.pane};
+          fmt::format("--pane: expected overview, gpu, processes, queue, alerts or usage; got "
+                      "\"{}\"",
+                      verb.pane)};
     }
     model.pane = model.wish.pane = *pane;
   }
@@ -80,10 +84,11 @@ Result<void> begin(Model& model, const TopVerb& verb) {
   return {};
 }
 
-Result<void> choose_gpu(Model& model, const std::string& name) {
+Result<void> choose_gpu(Model& model, const std::string& name, std::string_view words) {
   if (name.empty()) return {};
   protocol::Snapshot snapshot = model.news.snapshot;
-  if (auto kept = keep_only(snapshot, name); !kept) return std::move(kept).error().in("--gpu");
+  if (auto kept = keep_only(snapshot, name, words); !kept)
+    return std::move(kept).error().in("--gpu");
   List& list = model.lists[Pane::overview];
   list.chosen = name_of(snapshot.devices.front());
   return {};
@@ -188,14 +193,14 @@ int run(const TopVerb& verb) {
   const auto size = size_in(verb.size);
   if (!size) return complain(size.error());
   look->size = *size;
-  const bool interactive = screen.terminal && ::isatty(STDIN_FILENO) == 1;
-  if (!verb.once && !verb.plain && !interactive) {
-    return complain({Errc::invalid, "top needs a terminal", "",
-                     "gpuyard top --once  # prints one screen\n"
-                     "gpuyard top --plain  # prints lines"});
-  }
   Model model;
   if (const auto begun = begin(model, verb); !begun) return complain(begun.error());
+  const bool interactive = screen.terminal && ::isatty(STDIN_FILENO) == 1;
+  if (!verb.once && !verb.plain && !interactive) {
+    return complain(
+        {Errc::invalid, "top needs a terminal", "",
+         fmt::format("{0} --once  # prints one screen\n{0} --plain  # prints lines", verb.line)});
+  }
   Interruptions interruptions;  // before any thread
   auto told = tellers_of(verb);
   if (!told) return complain_about_source(told.error());
@@ -206,7 +211,8 @@ int run(const TopVerb& verb) {
   model.recent = teller.recent();
   model.now = first->at && model.replays ? *first->at : wall_now();
   hear(model, *std::move(first));
-  if (const auto chosen = choose_gpu(model, verb.gpu); !chosen) return complain(chosen.error());
+  if (const auto chosen = choose_gpu(model, verb.gpu, source_words(verb.source)); !chosen)
+    return complain(chosen.error());
   arrange(model);
   if (verb.once) {
     if (verb.plain) {

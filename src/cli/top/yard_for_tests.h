@@ -181,9 +181,10 @@ inline Model yard(std::size_t gpus) {
       model.news.leases->leases.push_back(std::move(lease));
     }
     if (*life.squatter != '\0') {
-      model.news.queue->squatters.push_back({41'207, index, made.uuid, 1007, life.squatter,
-                                             "python", 6 * kGibibyte, 4800,
-                                             "gpuyard lease adopt --pid 41207"});
+      const std::uint32_t pid = 41'207 + 11 * index;
+      model.news.queue->squatters.push_back({pid, index, made.uuid, 1007, life.squatter, "python",
+                                             6 * kGibibyte, 4800,
+                                             fmt::format("gpuyard lease adopt --pid {}", pid)});
     }
   }
   protocol::Lease waiting;

@@ -68,6 +68,14 @@ void SilenceBook::put(Silence silence, TimePoint now, WallTime wall) {
   book_.insert_or_assign(id, Silenced{std::move(silence), now + left});
 }
 
+std::optional<std::string> SilenceBook::named(std::string_view name) const {
+  const auto first = book_.lower_bound(std::string(name));
+  if (name.empty() || first == book_.end() || !first->first.starts_with(name)) return std::nullopt;
+  const auto next = std::next(first);
+  const bool only = next == book_.end() || !next->first.starts_with(name);
+  return only || first->first == name ? std::optional(first->first) : std::nullopt;
+}
+
 std::vector<std::string> SilenceBook::expire(TimePoint now) {
   std::vector<std::string> over;
   for (const auto& [id, entry] : book_) {

@@ -123,6 +123,8 @@ class SilenceBook {
   // changes nothing.
   void put(Silence, TimePoint now, WallTime wall);
   bool remove(const std::string& id) { return book_.erase(id) > 0; }
+  // The id that is this name, or the only one that begins with it.
+  std::optional<std::string> named(std::string_view name) const;
   // Removes the silences whose time is over, and returns their ids.
   std::vector<std::string> expire(TimePoint now);
 

@@ -121,7 +121,7 @@ void Board::quarantine_anew() {
         alert.gpu, Quarantine{alert.rule, alert.number,
                               fmt::format("quarantined by alert {} ({}): {}", alert.number,
                                           alert.rule, alert.message),
-                              alert.message, rule->advice});
+                              alert.message, alert.advice});
   }
 }
 
@@ -180,14 +180,18 @@ void Board::silence(Silence silence, const Silenced& answer, const Requester& re
         requester);
 }
 
-void Board::unsilence(const std::string& id, const Done& done, const Requester& requester) {
+void Board::unsilence(const std::string& name, const Done& done, const Requester& requester) {
   if (!archive_.has_room(requester)) return loop_.post([done] { done(no_room()); });
-  if (!silences_.remove(id)) {
+  const auto id = silences_.named(name);
+  if (!id) {
     if (!loaded_) return loop_.post([done] { done(not_read()); });
-    return loop_.post(
-        [done, id] { done(Error{Errc::not_found, fmt::format("silence \"{}\" not found", id)}); });
+    return loop_.post([done, name] {
+      done(Error{Errc::not_found, fmt::format("silence \"{}\" not found", name), "",
+                 "gpuyard alerts silences"});
+    });
   }
-  entry_.unsilenced.push_back(id);
+  silences_.remove(*id);
+  entry_.unsilenced.push_back(*id);
   flush(done, requester);
 }
 

@@ -85,7 +85,7 @@ class Board {
   void acknowledge(std::uint64_t number, Acknowledgement, const Answer&,
                    const Requester& = Requester::daemon());
   void silence(Silence, const Silenced&, const Requester& = Requester::daemon());
-  void unsilence(const std::string& id, const Done&, const Requester& = Requester::daemon());
+  void unsilence(const std::string& name, const Done&, const Requester& = Requester::daemon());
   // Returns an alert that fires, or that is over but not kept yet; null: only history() may know
   // it.
   const Alert* find(std::uint64_t number) const;

@@ -164,7 +164,7 @@ clear_hold_s = 300
 severity = 80
 quarantine = true
 message = "GPU {gpu} is unhealthy: {why}"
-advice = "Do not use it until this has been checked; for details, run `gpuyard devices GPU`."
+advice = "Do not use the GPU until this has been checked; for details, run `gpuyard devices {gpu}`."
 
 [rule.pcie-degraded]
 on = "pcie_degraded"
@@ -213,7 +213,7 @@ on = "row_remap_pending"
 at = 1
 severity = 55
 message = "GPU {gpu} will remap a failing memory row at the next reset"
-advice = "Reset it when it is free: lease it with `gpuyard lease take --among GPU --for 10m`, then have it reset."
+advice = "Reset the GPU when it is free: lease it with `gpuyard lease take --among {gpu} --for 10m`, then have it reset."
 
 [rule.row-remap-failure]
 on = "row_remap_failure"
@@ -228,7 +228,7 @@ on = "retired_pages_pending"
 at = 1
 severity = 55
 message = "GPU {gpu} will retire failing memory pages at the next reset"
-advice = "Reset it when it is free."
+advice = "Reset the GPU when it is free."
 
 [rule.xid-fatal]
 on = "xid"
@@ -260,7 +260,7 @@ at = 1
 over_s = 600
 severity = 45
 message = "GPU {gpu}: Xid {xid}. {meaning} {text}"
-advice = "See its links with `gpuyard devices GPU`; if it happens again, reset the GPU."
+advice = "List the links with `gpuyard devices {gpu}`; if it happens again, reset the GPU."
 
 [rule.xid-contained]
 on = "xid"
@@ -303,8 +303,8 @@ at = 1
 hold_s = 30
 clear_hold_s = 10
 severity = 45
-message = "GPU {gpu} is used by {value} processes without a lease"
-advice = "Find them with `gpuyard queue`; give one a lease with `gpuyard lease adopt --pid PID`."
+message = "Processes without a lease on GPU {gpu}: {value}"
+advice = "List the processes with `gpuyard queue`, which prints the command that leases their GPU."
 
 [rule.driver-down]
 on = "driver_down"

@@ -66,13 +66,23 @@ std::uint32_t last_index(const DeviceInfo& info) {
   return info.former_index.value_or(info.index);
 }
 
+// Braces of other words stay: an advice has no placeholder but this.
+std::string with_gpu(std::string advice, const std::string& gpu) {
+  constexpr std::string_view kGpu = "{gpu}";
+  for (std::size_t at = advice.find(kGpu); at != advice.npos; at = advice.find(kGpu, at)) {
+    advice.replace(at, kGpu.size(), gpu);
+    at += gpu.size();
+  }
+  return advice;
+}
+
 void describe(Alert& alert, const Rule& rule, double value, const GpuFacts* gpu, bool displaced) {
   alert.value = value;
   alert.severity = rule.severity_of(value);
-  alert.advice = rule.advice;
-  alert.message =
-      message_of(rule, {spoken_name(alert.gpu, alert.index, !displaced), alert.gpu_name, value,
-                        alert.xid, gpu != nullptr ? gpu->why : std::string(), alert.words});
+  const std::string name = spoken_name(alert.gpu, alert.index, !displaced);
+  alert.advice = with_gpu(rule.advice, name);
+  alert.message = message_of(rule, {name, alert.gpu_name, value, alert.xid,
+                                    gpu != nullptr ? gpu->why : std::string(), alert.words});
 }
 
 void name(Alert& alert, const GpuFacts* gpu) {

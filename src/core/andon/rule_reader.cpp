@@ -109,8 +109,10 @@ class Reader {
       if (node == nullptr) continue;
       const Wrong wrong = key.take(rule, *node);
       if (!wrong) continue;
-      return at(node->source(), fmt::format("rule {}: {} must be {}{}{}", rule.name, key.name,
-                                            key.must_be, wrong->empty() ? "" : ": ", *wrong));
+      const std::string fault =
+          !wrong->empty() ? *wrong
+                          : fmt::format("expected {}; got {}", key.must_be, toml_text(*node));
+      return at(node->source(), fmt::format("rule {}: {}: {}", rule.name, key.name, fault));
     }
     return {};
   }
@@ -323,7 +325,8 @@ const std::vector<RuleKey>& rule_keys() {
        "Program and arguments (no shell), run when the alert fires and when it ends."},
       {"message", kText, &take_message,
        "Message of the alert; placeholders in braces are filled in. Required for a new rule."},
-      {"advice", kText, &take_text<&Rule::advice>, "What to do, in one sentence."},
+      {"advice", kText, &take_text<&Rule::advice>,
+       "What to do, in one sentence; {gpu} is replaced."},
   };
   return keys;
 }

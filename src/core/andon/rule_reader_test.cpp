@@ -66,8 +66,8 @@ TEST(RuleReader, AnXidCanBeDividedByWhatItsLineSays) {
   EXPECT_EQ(std::get<EventSource>(find_rule(*rules, "mine")->source).severities,
             (std::vector<Severity>{Severity::warn, Severity::stop}));
   EXPECT_EQ(refused("[rule.xid-fatal]\nevent_severity = ['bad']\n"),
-            "alerts.toml:2: rule xid-fatal: event_severity must be a list of \"note\", \"warn\" "
-            "and \"stop\"");
+            "alerts.toml:2: rule xid-fatal: event_severity: expected a list of \"note\", \"warn\" "
+            "and \"stop\"; got [\"bad\"]");
   EXPECT_NE(refused("[rule.thermal]\nevent_severity = ['stop']\n")
                 .find("only allowed in a rule on events"),
             std::string::npos);
@@ -99,11 +99,12 @@ TEST(RuleReader, RefusesWithFileLineAndWhatIsAllowed) {
   EXPECT_EQ(refused("[rule.x]\nat = 1\n"),
             "alerts.toml:1: rule x: missing key on, for example on = \"temperature_c\"");
   EXPECT_EQ(refused("\n[rule.thermal]\nat = 'hot'\n"),
-            "alerts.toml:3: rule thermal: at must be a number from -1e15 to 1e15");
+            "alerts.toml:3: rule thermal: at: expected a number from -1e15 to 1e15; got \"hot\"");
   EXPECT_EQ(refused("[rule.thermal]\nhold_s = -1\n"),
-            "alerts.toml:2: rule thermal: hold_s must be a number of seconds from 0 to 2592000");
+            "alerts.toml:2: rule thermal: hold_s: expected a number of seconds from 0 to 2592000; "
+            "got -1");
   EXPECT_EQ(refused("[rule.thermal]\nseverity = 101\n"),
-            "alerts.toml:2: rule thermal: severity must be an integer from 0 to 100");
+            "alerts.toml:2: rule thermal: severity: expected an integer from 0 to 100; got 101");
   EXPECT_EQ(refused("[rule.thermal]\nclear_at = 81\n"),
             "alerts.toml:1: rule thermal: clear_at is on the wrong side of at: the rule would "
             "clear while at is reached");
@@ -112,8 +113,8 @@ TEST(RuleReader, RefusesWithFileLineAndWhatIsAllowed) {
   EXPECT_NE(refused("[rule.thermal]\nq = 3\n").find("unknown key \"q\"; known keys: on enabled at"),
             std::string::npos);
   EXPECT_NE(refused("[rule.x]\non = 'temprature'\n")
-                .find("alerts.toml:2: rule x: on must be the name of a signal, an event or a "
-                      "metric: unknown name \"temprature\"; known names: temperature_c"),
+                .find("alerts.toml:2: rule x: on: unknown name \"temprature\"; known names: "
+                      "temperature_c"),
             std::string::npos);
   EXPECT_NE(refused("[rule.thermal]\nmessage = 'at {temp}'\n")
                 .find("unknown placeholder {temp}; known placeholders: {gpu}"),
@@ -127,13 +128,14 @@ TEST(RuleReader, RefusesWithFileLineAndWhatIsAllowed) {
   EXPECT_NE(refused("[rules.thermal]\nat = 1\n").find("alerts.toml:1: unknown \"rules\""),
             std::string::npos);
   EXPECT_NE(refused("[rule.thermal\n").find("alerts.toml:1: "), std::string::npos);
-  EXPECT_NE(refused("[rule.thermal]\nat = 1e300\n").find("at must be a number"), std::string::npos);
+  EXPECT_NE(refused("[rule.thermal]\nat = 1e300\n").find("at: expected a number"),
+            std::string::npos);
   EXPECT_NE(refused("[rule.thermal]\ninhibits = ['hto']\n").find("unknown rule \"hto\""),
             std::string::npos);
   EXPECT_NE(refused("[rule.xid-fatal]\nat = 1025\n").find("1 to 1024"), std::string::npos);
   EXPECT_NE(refused("[rule.thermal]\ncommand = ['']\n").find("command is empty"),
             std::string::npos);
-  EXPECT_NE(refused("[rule.thermal]\nat = inf\n").find("at must be a number"), std::string::npos);
+  EXPECT_NE(refused("[rule.thermal]\nat = inf\n").find("at: expected a number"), std::string::npos);
 }
 
 TEST(RuleReader, RefusesMoreRulesThanItLooksAt) {

@@ -17,6 +17,12 @@ std::optional<std::string> words(const std::optional<Setting>& setting) {
   return setting ? std::optional(text_of(*setting)) : std::nullopt;
 }
 
+// What to do next is no part of the record.
+std::string what_happened(Error why) {
+  why.hint.clear();
+  return why.text();
+}
+
 AuditEntry::Source source_of(const Asker& asker) {
   using Source = AuditEntry::Source;
   if (asker.ours) return Source::gpuyard;
@@ -76,7 +82,7 @@ std::optional<std::uint64_t> EntriesOfEach::take(const std::string& person, int 
 void AuditTrail::note(const DeviceInfo& gpu, const PendingChange& order, const Change& change,
                       TimePoint began) {
   AuditEntry entry;
-  if (change.error) entry.error = change.error->text();
+  if (change.error) entry.error = what_happened(*change.error);
   if (entry.error && !admit_refusal(order.asker, *entry.error)) return;
   entry.source = source_of(order.asker);
   entry.action = text_of(order.job);
@@ -92,7 +98,7 @@ void AuditTrail::note(const DeviceInfo& gpu, const PendingChange& order, const C
 
 void AuditTrail::note_refusal(const Asker& asker, const std::string& action, const Error& why) {
   AuditEntry entry;
-  entry.error = why.text();
+  entry.error = what_happened(why);
   if (!admit_refusal(asker, *entry.error)) return;
   entry.source = source_of_refusal(asker);
   entry.action = action;

@@ -139,10 +139,8 @@ void Control::look(const DeviceId& gpu, SettingKind kind, Seen seen) {
 
 Result<void> Control::may_ask(const Request& request) {
   if (!policy_.enabled) {
-    return Error{Errc::denied, "control is disabled",
-                 "an administrator can set \"enabled = true\" under [control] in the configuration "
-                 "file, and restart gpuyard",
-                 "gpuyard config path  # prints the path of the file"};
+    return Error{Errc::denied, "changing GPUs is disabled",
+                 "[control] enabled is false in the daemon's configuration"};
   }
   if (request.force && !request.asker.admin) {
     return Error{Errc::denied,
@@ -155,7 +153,7 @@ Result<void> Control::may_ask(const Request& request) {
                         : changes_of_.take(request.asker.counted(), loop_.now());
   if (wait) {
     return Error{Errc::busy,
-                 fmt::format("the limit is {} changes per user and minute; try again in {} s",
+                 fmt::format("the limit is {} changes per user per minute; try again in {} s",
                              policy_.changes_a_minute,
                              std::chrono::ceil<std::chrono::seconds>(*wait).count())};
   }
@@ -182,8 +180,7 @@ Result<Control::Prepared> Control::prepare(const Request& request) {
     }
   }
   if (refused && prepared.empty()) {
-    refused = Error{Errc::not_found,
-                    fmt::format("{} has no settings on these GPUs", request.asker.owner)};
+    refused = Error{Errc::not_found, "you have no settings on these GPUs"};
   }
   if (!refused) {
     trail_.note_refusal(request.asker, text_of(job_of(request.action)), refused.error());

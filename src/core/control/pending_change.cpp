@@ -151,7 +151,7 @@ struct ChangeClaims {
     }
     if (remove_claim(holding, owner())) return {};
     if (const Claim* other = another()) return in_the_way(*other);
-    return Error{Errc::not_found, fmt::format("{} has not set {}", owner(), what())};
+    return Error{Errc::not_found, fmt::format("you have not set {}", what())};
   }
 
   Result<void> operator()(const Expire&) const { return end_expired(); }

@@ -103,12 +103,15 @@ void Ledger::note_peaks() {
 
 Result<void> Ledger::check(const WindowWish& wish) const {
   if (wish.most < kShortestWindow || wish.most > kLongestWindow) {
-    return Error{Errc::invalid, "/most_seconds: must be from 1 to 2592000 (30 days)"};
+    return Error{Errc::invalid,
+                 fmt::format("/most_seconds: expected 1 to 2592000 (30 days); got {}",
+                             std::chrono::duration_cast<std::chrono::seconds>(wish.most).count())};
   }
   if (wish.name.size() > kLongestName || !is_plain(wish.name)) {
     return Error{
         Errc::invalid,
-        fmt::format("/name: must be at most {} bytes, without control characters", kLongestName)};
+        fmt::format("/name: expected at most {} bytes, without control characters; got {} bytes",
+                    kLongestName, wish.name.size())};
   }
   const auto of_owner = std::ranges::count_if(
       windows_, [&](const auto& one) { return one.second.window.owner == wish.owner; });

@@ -142,7 +142,9 @@ std::optional<double> last_of(const Lookup& lookup, const std::vector<Stretch>& 
 void put_notes(Answer& answer, const Lookup& lookup) {
   const std::int64_t offset = lookup.run.wall_offset_ms;
   if (answer.covers_since_ms > answer.question.from_ms + kMinuteMs) {
-    answer.notes.push_back("no data before " + time_text(answer.covers_since_ms));
+    // In whole seconds, so that GPUs whose data begins in the same second have the same note.
+    const std::string since = time_text(answer.covers_since_ms);
+    answer.notes.push_back("no data before " + since.substr(0, since.find('.')) + "Z");
   }
   if (answer.resolution == Resolution::minute) {
     answer.notes.push_back(fmt::format(

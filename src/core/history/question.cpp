@@ -156,10 +156,8 @@ Result<void> set_times(Question& question, const Wish& wish, std::int64_t now_ms
   const std::int64_t least = range / static_cast<std::int64_t>(kMaxPoints) + 1;
   if (*step < std::max<std::int64_t>(least, 1000)) {
     const std::int64_t enough = (std::max<std::int64_t>(least, 1000) + 999) / 1000 * 1000;
-    return Error{Errc::invalid,
-                 fmt::format("a step of {} is too short for this range: it gives more than {} "
-                             "points, or is shorter than a second; use {} or more",
-                             length_text(*step), kMaxPoints, length_text(enough))};
+    return Error{Errc::invalid, fmt::format("step: expected {} or more for this range; got \"{}\"",
+                                            length_text(enough), printable(*wish.step))};
   }
   question.step_ms = *step;
   return {};
@@ -277,10 +275,10 @@ Result<std::uint16_t> find_element(const Row& row, std::string_view name) {
     if (element_of(row.dimension, i) == name) return i;
   }
   const auto last = static_cast<std::uint16_t>(extent_of(row.dimension) - 1);
-  return Error{
-      Errc::invalid,
-      fmt::format("\"{}\" is not a {} of {}: use {} to {}", name, label_of(row.dimension),
-                  json_key(row), element_of(row.dimension, 0), element_of(row.dimension, last))};
+  return Error{Errc::invalid,
+               fmt::format("element: expected a {} of {}, {} to {}; got \"{}\"",
+                           label_of(row.dimension), json_key(row), element_of(row.dimension, 0),
+                           element_of(row.dimension, last), printable(name))};
 }
 
 }  // namespace gpuyard::history

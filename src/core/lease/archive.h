@@ -15,7 +15,7 @@ struct Event {
   std::string lease;  // "" where it is about a GPU alone
   WallTime at{};
   std::string what;     // "asked", "granted", "released", "draining", "ended", "renewed", ...
-  std::string by = {};  // "uid 1000", "pid 4711 exited"
+  std::string by = {};  // "uid 1000", "PID 4711 exited"
   DeviceId gpu = {};
 
   friend bool operator==(const Event&, const Event&) = default;

@@ -89,10 +89,14 @@ Result<void> Core::possible(const Terms& terms) const {
   if (terms.count == 0) return Error{Errc::invalid, "a claim needs at least one GPU"};
   const std::size_t reach = (terms.eligible & known_).count();
   if (reach < terms.count) {
-    return Error{
-        Errc::invalid,
-        fmt::format("{} GPU{} requested, but only {} of the {} here could ever satisfy that",
-                    terms.count, terms.count == 1 ? "" : "s", reach, known_.count())};
+    const std::string wanted =
+        fmt::format("{} GPU{} requested, but", terms.count, terms.count == 1 ? "" : "s");
+    const std::size_t all = known_.count();
+    return Error{Errc::invalid,
+                 terms.count > all ? fmt::format("{} this machine has {}", wanted, all)
+                 : reach == 0      ? std::string("no GPU of this machine matches the request")
+                                   : fmt::format("{} only {} of {} match{}", wanted, reach, all,
+                                            reach == 1 ? "es" : "")};
   }
   const unsigned most = fairness_.most_gpus_of_owner;
   if (most > 0 && terms.count > most) {

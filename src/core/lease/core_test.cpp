@@ -341,12 +341,12 @@ TEST(Core, WhatCanNeverBeGrantedIsRefusedWithTheReason) {
   Desk desk(2, {.most_gpus_of_owner = 1});
   EXPECT_FALSE(desk.core.possible(desk.want(0)));
   EXPECT_EQ(desk.core.possible(desk.want(3)).error().message,
-            "3 GPUs requested, but only 2 of the 2 here could ever satisfy that");
+            "3 GPUs requested, but this machine has 2");
   EXPECT_EQ(desk.core.possible(desk.want(2)).error().message,
             "2 GPUs requested, but the limit per user is 1");
   EXPECT_TRUE(desk.core.possible(desk.want(1)));
   EXPECT_EQ(Core().possible(desk.want(1)).error().message,
-            "1 GPU requested, but only 0 of the 0 here could ever satisfy that");
+            "1 GPU requested, but this machine has 0");
 }
 
 TEST(Core, AProcessThatIsAdoptedHasItsGpusWhoeverWaits) {

@@ -226,8 +226,8 @@ void GpuBook::note_activity(const PoolGpu& gpu) {
 std::optional<Withholding> GpuBook::hidden_use(const DeviceId& id) const {
   if (const auto hidden = hidden_bytes(id)) {
     return Withholding{
-        kInUse, fmt::format("{} MiB of its memory are in use by processes not visible from here",
-                            *hidden >> 20)};
+        kInUse, fmt::format("{:.1f} GiB of its memory is in use by processes not visible from here",
+                            in_gib(*hidden))};
   }
   const auto work = hidden_work_.find(id);
   const auto found = work == hidden_work_.end() ? std::nullopt : work->second.found();
@@ -249,9 +249,10 @@ bool GpuBook::overridden(const DeviceId& id, std::string_view word) const {
 std::optional<Error> GpuBook::bar_to_overriding(const DeviceId& id) const {
   const auto why = withheld(id);
   if (!why || why->first == kUnknown || why->first == kInUse) return std::nullopt;
-  return Error{
-      Errc::conflict,
-      fmt::format("{} is withheld for a reason that cannot be overridden: {}", id, why->second)};
+  return Error{Errc::conflict,
+               fmt::format("GPU {} is withheld for a reason that cannot be overridden",
+                           label_of(gpus_.at(id).info)),
+               why->second};
 }
 
 void GpuBook::override_withholding(const DeviceId& id, const std::string& word) {
@@ -342,10 +343,10 @@ std::optional<Withholding> GpuBook::withheld(const DeviceId& id) const {
   const auto known = std::ranges::find(outside->second, Seen::Verdict::outsider, &Seen::verdict);
   if (known == outside->second.end()) {
     return Withholding{"unknown_process",
-                       fmt::format("in use by a process not visible from here (pid {})",
+                       fmt::format("in use by a process not visible from here (PID {})",
                                    outside->second.front().pid)};
   }
-  return Withholding{"squatted", fmt::format("pid {} ({}) of uid {} uses it without a lease",
+  return Withholding{"squatted", fmt::format("PID {} ({}) of UID {} uses it without a lease",
                                              known->pid, known->command, known->uid)};
 }
 

@@ -75,7 +75,7 @@ std::optional<Left> member_on(const Lease& lease, const DeviceId& gpu, const Sig
   const auto member =
       std::ranges::find_if(*list->second, [&](const Seen& one) { return is_member(one, lease); });
   if (member == list->second->end()) return std::nullopt;
-  return Left{fmt::format("pid {} ({}) still uses {}", member->pid, member->command, gpu), true};
+  return Left{fmt::format("PID {} ({}) still uses {}", member->pid, member->command, gpu), true};
 }
 
 // Other processes may have memory there; only memory of no process is left over.
@@ -86,8 +86,8 @@ std::optional<Left> memory_on(const DeviceId& gpu, const Sight& sight,
       !idle_bytes || *used->second <= *idle_bytes + kSlackBytes) {
     return std::nullopt;
   }
-  return Left{fmt::format("no process is left, but {} MiB of memory on {} are still in use",
-                          *used->second >> 20, gpu),
+  return Left{fmt::format("no process is left, but {:.1f} GiB of memory on {} is still in use",
+                          in_gib(*used->second), gpu),
               true};
 }
 
@@ -120,8 +120,8 @@ std::optional<Left> left_of(const Lease& lease, const Sight& sight, const GpuBoo
   }
   if (left && left->seen) return left;
   if (const auto all = remaining_processes(lease, sight); !all.empty()) {
-    return Left{all.size() == 1 ? fmt::format("pid {} is still running", all.front().pid)
-                                : fmt::format("pid {} and {} more are still running",
+    return Left{all.size() == 1 ? fmt::format("PID {} is still running", all.front().pid)
+                                : fmt::format("PID {} and {} more are still running",
                                               all.front().pid, all.size() - 1),
                 true};
   }

@@ -73,6 +73,11 @@ Result<void> check_id(std::string_view id) {
           kShortestId, kLongestId)};
 }
 
+Error not_held(const Lease& lease) {
+  return {Errc::conflict, fmt::format("lease {} {}", lease.id,
+                                      lease.state == State::ended ? "has ended" : "is not held")};
+}
+
 Error no_such_lease(std::string_view id) {
   return {Errc::not_found,
           fmt::format("lease \"{}\" not found; ended leases are forgotten after a day", id)};

@@ -134,6 +134,12 @@ std::string_view lease_of(std::string_view owner);
 // Returns why a wish makes no sense whatever GPUs there are.
 Result<void> check(const Wish&);
 Error no_such_lease(std::string_view id);
+Error not_held(const Lease&);
+
+constexpr double in_gib(std::int64_t bytes) {
+  return static_cast<double>(bytes) / (1 << 30);
+}
+
 // Checks a name of a lease, which is its id or the beginning of it: 1 to 64 letters, digits, '-'
 // and '_'. It does not begin with '-' or '_', so that it cannot be an option.
 Result<void> check_name(std::string_view name);

@@ -69,7 +69,7 @@ void Leases::decide(const Caller& caller, const std::optional<Identity>& holder,
                     const std::string& id, const Wish& wish, const Answer& answer) {
   if (auto why = closed_to_claims()) return refuse(*why, answer);
   if (const Lease* known = journal_.find(id)) return repeat(caller, *known, wish, answer);
-  if (const auto why = observed()) return refuse(*why, answer);
+  if (const auto why = observed(wish.gpus)) return refuse(*why, answer);
   if (auto slow = limits_.count_claim(caller, loop_.now()); !slow) {
     return refuse(slow.error(), answer);
   }
@@ -122,7 +122,7 @@ void Leases::try_now(const Caller& caller, const std::optional<Identity>& holder
 
 Result<Offer> Leases::offer(std::uint32_t uid, const Wish& wish) const {
   if (const auto why = closed()) return *why;
-  if (const auto why = observed()) return Offer{.why = why->text()};
+  if (const auto why = observed(wish.gpus)) return Offer{.why = why->text()};
   const Terms terms = terms_of(uid, wish);
   Terms of_one = terms;
   of_one.count = 1;
@@ -133,9 +133,11 @@ Result<Offer> Leases::offer(std::uint32_t uid, const Wish& wish) const {
   } else if (const auto possible = core_.possible(terms); !possible) {
     offer.why = possible.error().text();
   } else if (exceeds_quota(uid, terms.count)) {
-    offer.why = "this would exceed the GPU limit per user";
+    offer.why = limit_text();
+    offer.over_limit = true;
   } else {
-    offer.why = "too few GPUs are free";
+    offer.why = fmt::format("{} of {} matching GPUs {} free", offer.free.size(),
+                            terms.eligible.count(), offer.free.size() == 1 ? "is" : "are");
   }
   return offer;
 }
@@ -207,7 +209,7 @@ void Leases::on_granted(const Claim& claim) {
 void Leases::on_overdue(Ticket ticket) {
   Lease lease = *journal_.find(by_ticket_.at(ticket));
   lease.overdue = true;
-  log::warning("lease {} of uid {} is held longer than announced", lease.id, lease.uid);
+  log::warning("lease {} of UID {} is held longer than announced", lease.id, lease.uid);
   if (policy_.end_overdue) return let_go(lease, Ending::expired, "its maximum time has passed");
   journal_.put(lease, "overdue");
 }
@@ -247,7 +249,7 @@ void Leases::on_gone(const std::string& id, const Process& process) {
   const Lease* found = journal_.find(id);
   if (!found || found->wish.binding == Binding::detached) return;
   if (found->processes.empty() || found->processes.front() != process) return;
-  const std::string by = fmt::format("pid {} exited", process.pid);
+  const std::string by = fmt::format("PID {} exited", process.pid);
   if (found->state == State::waiting) end(*found, Ending::exited, by);
   if (found->state == State::held) let_go(*found, Ending::exited, by);
 }
@@ -278,9 +280,7 @@ Result<void> Leases::may_use(std::string_view id, std::optional<Fence> fence,
   if (!were_read()) return closed_to_changes().value_or(no_such_lease(id));
   const Lease* lease = find(id);
   if (!lease) return no_such_lease(id);
-  if (lease->state != State::held) {
-    return Error{Errc::conflict, fmt::format("lease {} is not held", id)};
-  }
+  if (lease->state != State::held) return not_held(*lease);
   if (fence && *fence != lease->fence) {
     return Error{Errc::conflict,
                  fmt::format("fence {} is older than that of the lease, {}", *fence, lease->fence)};

@@ -45,6 +45,7 @@ struct Offer {
   std::vector<DeviceId> free = {};    // a claim of one GPU would get one of these
   std::vector<DeviceId> chosen = {};  // the GPUs of this claim; empty: it would get none
   std::string why = {};               // why it would get none
+  bool over_limit = false;            // it is because of the limit per user
 };
 
 struct WaitingOutlook {
@@ -159,6 +160,8 @@ class Leases {
   // unavailable until the leases have been read.
   Result<void> may_use(std::string_view id, std::optional<Fence>, const DeviceId&) const;
   std::vector<WaitingOutlook> outlooks(std::size_t most) const;
+  // "the limit is 2 GPUs per user"
+  std::string limit_text() const;
   // What the claim of this uid would get if it were made now; it is not. Errc::unavailable: nothing
   // is granted now.
   Result<Offer> offer(std::uint32_t uid, const Wish&) const;
@@ -235,7 +238,8 @@ class Leases {
   Result<Lease> own(const Caller&, const std::string& id, std::optional<Fence>) const;
   Terms terms_of(std::uint32_t uid, const Wish&) const;
   std::optional<Error> closed_to_changes() const;
-  std::optional<Error> observed() const;
+  // Set while Slurm allocates the GPUs. With advice for a claim of so many of them; 0: for none.
+  std::optional<Error> observed(std::size_t gpus = 0) const;
   void end_waiting();
   std::string new_job_id(const std::string& name) const;
   void refuse(const Error&, const Answer&);

@@ -11,7 +11,7 @@
 namespace gpuyard::lease {
 namespace {
 
-// A pid that a caller tells may be one of another PID namespace, and then name a foreign process
+// A PID that a caller tells may be one of another PID namespace, and then name a foreign process
 // here.
 bool is_child(const Lease& lease, const Identity& who) {
   return who.uid == lease.uid &&
@@ -26,7 +26,9 @@ void Leases::release(const Caller& caller, const std::string& id, const Release&
   if (!owned) return refuse(owned.error(), answer);
   Lease lease = *std::move(owned);
   if (how.force && !caller.admin) {
-    return refuse({Errc::denied, "only root and gpuyard's own user may force this"}, answer);
+    return refuse(
+        {Errc::denied, "permission denied: only root and gpuyard's own user may force this"},
+        answer);
   }
   if (lease.wish.binding == Binding::job && !caller.admin) {
     return refuse({Errc::denied, "the lease is bound to its Slurm job; end the job with `scancel`"},
@@ -78,7 +80,7 @@ void Leases::renew(const Caller& caller, const std::string& id, Duration ttl,
         {Errc::conflict, "the lease is bound to a process and has no time limit to renew"}, answer);
   }
   if (lease.state != State::held) {
-    return refuse({Errc::conflict, "the lease is not held"}, answer);
+    return refuse(not_held(lease), answer);
   }
   if (auto valid = check(lease.wish); !valid) return refuse(valid.error(), answer);
   lease.wish = journal_.find(id)->wish;  // asking again with the first wish is no new claim
@@ -108,13 +110,13 @@ void Leases::add_member(const Caller& caller, const std::string& id, std::uint32
     Lease lease = *std::move(still);
     if (!caller.admin && !is_child(lease, *found)) {
       return refuse({Errc::denied,
-                     fmt::format("pid {} is not a child of the lease's own process, as seen by the "
+                     fmt::format("PID {} is not a child of the lease's own process, as seen by the "
                                  "daemon; in another PID namespace a process has another number",
                                  found->process.pid)},
                     answer);
     }
     if (lease.state != State::held) {
-      return refuse({Errc::conflict, "the lease is not held"}, answer);
+      return refuse(not_held(lease), answer);
     }
     if (lease.processes.size() >= shares::kMembers) {
       return refuse({Errc::busy, "too many processes belong to the lease"}, answer);
@@ -122,7 +124,7 @@ void Leases::add_member(const Caller& caller, const std::string& id, std::uint32
     const auto& known = lease.processes;
     if (std::find(known.begin(), known.end(), found->process) == known.end()) {
       lease.processes.push_back(found->process);
-      journal_.put(lease, fmt::format("counts pid {}", found->process.pid), caller.name());
+      journal_.put(lease, fmt::format("counts PID {}", found->process.pid), caller.name());
     }
     answer_when_kept(id, answer);
   });
@@ -144,7 +146,9 @@ void Leases::adopt(const Caller& caller, std::uint32_t pid, const std::string& n
   holders_.identify(pid, [this, caller, note, counted](Result<Identity> found) {
     if (!found) return refuse(found.error(), counted);
     if (found->uid != caller.uid && !caller.admin) {
-      return refuse({Errc::denied, "that process belongs to another user"}, counted);
+      return refuse({Errc::denied, fmt::format("permission denied: process {} belongs to UID {}",
+                                               found->process.pid, found->uid)},
+                    counted);
     }
     adopters_.push_back({caller, *found, note, counted, new_id()});
     look_for_adopters();
@@ -197,13 +201,13 @@ Leases::ProcessTree Leases::tree_of(const Adopter& adopter, const Sight& sight) 
 
 namespace {
 
-// "pid 13 (python) of uid 2000 uses GPU-1", for each; "" for none.
+// "PID 13 (python) of UID 2000 uses GPU-1", for each; "" for none.
 std::string names_of(const std::vector<std::pair<DeviceId, Seen>>& users) {
   constexpr std::size_t kMost = 8;
   std::string text;
   for (std::size_t i = 0; i < std::min(users.size(), kMost); ++i) {
     const auto& [gpu, one] = users[i];
-    text += fmt::format("{}pid {} ({}) of uid {} uses {}", i == 0 ? "" : ", ", one.pid, one.command,
+    text += fmt::format("{}PID {} ({}) of UID {} uses {}", i == 0 ? "" : ", ", one.pid, one.command,
                         one.uid, gpu);
   }
   if (users.size() > kMost) text += fmt::format(" and {} more", users.size() - kMost);
@@ -225,8 +229,7 @@ std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter,
   const Identity& who = adopter.who;
   if (adopter.caller.admin) return std::nullopt;
   if (exceeds_quota(who.uid, used.count())) {
-    return Error{Errc::conflict,
-                 fmt::format("the limit is {} GPUs per user", policy_.fairness.most_gpus_of_owner)};
+    return Error{Errc::conflict, limit_text()};
   }
   for (const auto& [ticket, claim] : core_.waiting()) {
     if (claim.terms.owner == person(who.uid) || (claim.terms.eligible & used).none()) continue;
@@ -241,7 +244,7 @@ std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter,
     if (lease == nullptr || std::ranges::none_of(wanted, came_later)) continue;
     return Error{
         Errc::conflict,
-        fmt::format("uid {} was waiting for these GPUs when pid {} started to use them, so it gets "
+        fmt::format("UID {} was waiting for these GPUs when PID {} started to use them, so it gets "
                     "no lease; end it and wait in the queue, or ask an administrator to adopt it",
                     lease->uid, who.process.pid)};
   }
@@ -258,7 +261,7 @@ void Leases::adopt_on(const Adopter& adopter, const Sight& sight) {
   if (!ticket) {
     return refuse(
         {Errc::conflict,
-         fmt::format("neither pid {} nor its descendants of the same user use an unleased GPU{}{}",
+         fmt::format("neither PID {} nor its descendants of the same user use an unleased GPU{}{}",
                      who.process.pid, foreign.empty() ? "" : "; ", foreign)},
         answer);
   }
@@ -285,7 +288,7 @@ void Leases::adopt_on(const Adopter& adopter, const Sight& sight) {
   by_ticket_[lease.ticket] = lease.id;
   limits_.waits(lease.uid);
   journal_.put(lease,
-               fmt::format("adopts pid {}{}{}{}", who.process.pid, with,
+               fmt::format("adopts PID {}{}{}{}", who.process.pid, with,
                            foreign.empty() ? "" : "; not adopted: ", foreign),
                caller.name());
   holders_.bind(lease.id, who);
@@ -294,6 +297,11 @@ void Leases::adopt_on(const Adopter& adopter, const Sight& sight) {
   journal_.after([this, its = lease.id](const Result<void>&) { clients_.heard(its); });
   look_outside(sight);
   answer_when_kept(lease.id, answer);
+}
+
+std::string Leases::limit_text() const {
+  const unsigned most = policy_.fairness.most_gpus_of_owner;
+  return fmt::format("the limit is {} GPU{} per user", most, most == 1 ? "" : "s");
 }
 
 bool Leases::exceeds_quota(std::uint32_t uid, std::size_t more) const {
@@ -355,9 +363,10 @@ Result<Lease> Leases::own(const Caller& caller, const std::string& id,
   const Lease* lease = journal_.find(id);
   if (!lease) return no_such_lease(id);
   if (lease->uid != caller.uid && !caller.admin) {
-    return Error{Errc::denied, fmt::format("the lease belongs to uid {}; only that user, root and "
-                                           "gpuyard's own user may change it",
-                                           lease->uid)};
+    return Error{
+        Errc::denied,
+        fmt::format("permission denied: lease {} belongs to UID {}", lease->id, lease->uid),
+        "only that user, root and gpuyard's own user may change it"};
   }
   if (fence && *fence != lease->fence) {
     return Error{Errc::conflict, fmt::format("fence {} does not match the fence of this lease, {}",

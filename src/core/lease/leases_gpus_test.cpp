@@ -374,7 +374,7 @@ TEST_F(Adopting, WhoBeganWhileOthersWaitedDoesNotPassThem) {
   ASSERT_EQ(world.state("a"), State::ended);
   const auto passed = adopt();
   ASSERT_FALSE(passed);
-  EXPECT_NE(passed.error().message.find("uid 2000 was waiting"), std::string::npos);
+  EXPECT_NE(passed.error().message.find("UID 2000 was waiting"), std::string::npos);
   ASSERT_TRUE(world.release(11, "b"));
   EXPECT_TRUE(adopt()) << "nobody waits any more";
 }
@@ -398,7 +398,7 @@ TEST_F(Adopting, AnOldProcessThatBeginsToUseAGpuWhileOthersWaitPassesNobodyEithe
   world.loop.advance(seconds(1));
   const auto passed = adopt();
   ASSERT_FALSE(passed);
-  EXPECT_NE(passed.error().message.find("uid 2000 was waiting"), std::string::npos)
+  EXPECT_NE(passed.error().message.find("UID 2000 was waiting"), std::string::npos)
       << passed.error().message;
 }
 
@@ -515,7 +515,7 @@ TEST_F(AdoptingATree, LeavesOtherUsersProcessesOutAndNamesThem) {
   ASSERT_TRUE(lease) << lease.error().message;
   EXPECT_EQ(lease->gpus, (std::vector<DeviceId>{"GPU-0", "GPU-1"}));
   EXPECT_EQ(lease->why,
-            "not adopted: pid 55 (python) of uid 2000 uses GPU-1, pid 54 (python) of uid 2000 "
+            "not adopted: PID 55 (python) of UID 2000 uses GPU-1, PID 54 (python) of UID 2000 "
             "uses GPU-2");
   EXPECT_EQ(outside("GPU-2"), std::vector<std::uint32_t>{54});
 }
@@ -526,7 +526,7 @@ TEST_F(AdoptingATree, OfAnotherUserAloneIsRefusedAndNamesIt) {
   const auto lease = adopt();
   ASSERT_FALSE(lease);
   EXPECT_EQ(lease.error().code, Errc::conflict);
-  EXPECT_NE(lease.error().message.find("pid 54 (python) of uid 2000 uses GPU-2"), std::string::npos)
+  EXPECT_NE(lease.error().message.find("PID 54 (python) of UID 2000 uses GPU-2"), std::string::npos)
       << lease.error().message;
 }
 
@@ -557,7 +557,7 @@ TEST_F(AdoptingATree, TakesNoMoreGpusThanTheQuotaAllows) {
     narrow.leases->adopt(narrow.ground.caller(kLauncher), kLauncher, "", answer);
   });
   ASSERT_FALSE(lease);
-  EXPECT_EQ(lease.error().message, "the limit is 1 GPUs per user");
+  EXPECT_EQ(lease.error().message, "the limit is 1 GPU per user");
 }
 
 TEST_F(AdoptingATree, APassedOverClaimBarsTheWholeTree) {
@@ -571,7 +571,7 @@ TEST_F(AdoptingATree, APassedOverClaimBarsTheWholeTree) {
   worker(54, kLauncher, "GPU-3");  // after the claim
   const auto lease = adopt();
   ASSERT_FALSE(lease);
-  EXPECT_NE(lease.error().message.find("uid 2000 was waiting"), std::string::npos);
+  EXPECT_NE(lease.error().message.find("UID 2000 was waiting"), std::string::npos);
 }
 
 TEST_F(Adopting, AFloodOfThemAsksForOneLookAtATime) {

@@ -59,11 +59,11 @@ void Leases::end_waiting() {
   }
 }
 
-std::optional<Error> Leases::observed() const {
+std::optional<Error> Leases::observed(std::size_t gpus) const {
   if (!gpus_.observes_only()) return std::nullopt;
   return Error{Errc::conflict,
                "Slurm allocates the GPUs of this machine, and gpuyard only observes them", "",
-               "srun --gres=gpu:1 COMMAND"};
+               gpus > 0 ? fmt::format("srun --gres=gpu:{} COMMAND", gpus) : ""};
 }
 
 // Job numbers come again. The time makes each beginning another lease, the later one the greater.
@@ -94,7 +94,7 @@ void Leases::begin_job(const Caller& caller, const Job& job, const Answer& answe
     }
     if (lease.wish.binding != Binding::job) {
       return refuse({Errc::conflict,
-                     fmt::format("lease {} of uid {} has a GPU that Slurm allocated to another job",
+                     fmt::format("lease {} of UID {} has a GPU that Slurm allocated to another job",
                                  lease.id, lease.uid)},
                     answer);
     }

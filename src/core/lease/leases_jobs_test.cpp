@@ -105,7 +105,7 @@ TEST(Jobs, WhatAJobLeavesBehindIsNamedAndDoesNotKeepTheNextJobOut) {
   const Lease& left = *yard.leases->find(held->id);
   EXPECT_EQ(left.state, State::draining);
   EXPECT_TRUE(yard.leases->left_something(held->id));
-  EXPECT_EQ(left.why, "pid 66 (python) still uses GPU-0");
+  EXPECT_EQ(left.why, "PID 66 (python) still uses GPU-0");
   ASSERT_TRUE(yard.begin_job("slurm-18", {"GPU-0"}));
   EXPECT_EQ(yard.state(held->id), State::ended);
 }

@@ -44,9 +44,11 @@ Result<void> UserLimits::room_to_wait(const Caller& caller, std::size_t waiting)
                            : own < kFew ? most
                                         : most - most / kLast;
   if (!too_many_own && waiting < room) return {};
-  return Error{Errc::busy,
-               fmt::format("{} claims are already waiting{}; try again later",
-                           too_many_own ? own : waiting, too_many_own ? " for this user" : "")};
+  const std::size_t limit = too_many_own ? own : waiting;
+  return Error{.code = Errc::busy,
+               .message = fmt::format("the limit is {} waiting claim{}{}", limit,
+                                      limit == 1 ? "" : "s", too_many_own ? " per user" : ""),
+               .hint = "gpuyard queue"};
 }
 
 Result<void> UserLimits::count_claim(const Caller& caller, TimePoint now) {
@@ -62,7 +64,7 @@ Result<void> UserLimits::count(const Caller& caller, RateOfEach<std::uint32_t>& 
   if (caller.admin) return {};
   const auto wait = rates.take(person(caller.uid), now);
   if (!wait) return {};
-  return Error{Errc::busy, fmt::format("the limit is {} {} per user and minute; try again in {} s",
+  return Error{Errc::busy, fmt::format("the limit is {} {} per user per minute; try again in {} s",
                                        policy_.shares.claims_a_minute, what,
                                        std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }

@@ -56,9 +56,9 @@ Result<TlsClient> tls_client_of(std::string_view text) {
   if (good && !client.uid) good = client.scope == "metrics" || client.scope == "read";
   if (good) return client;
   return Error{Errc::invalid,
-               fmt::format("\"{}\": expected \"NAME = metrics\", \"NAME = read\" or \"NAME = SCOPE "
-                           "uid NUMBER\", where NAME begins with DNS: or URI:",
-                           text)};
+               fmt::format("expected NAME = metrics, NAME = read or NAME = SCOPE uid NUMBER, where "
+                           "NAME begins with DNS: or URI:; got \"{}\"",
+                           printable(text))};
 }
 
 // Makes the configuration from the text of configuration files.
@@ -84,7 +84,12 @@ class FileReader {
   Result<void> read(const toml::table& document) {
     for (const auto& [name, node] : document) {
       const auto* section = node.as_table();
-      if (section == nullptr || !is_section(name.str())) return unknown("", name);
+      if (!is_section(name.str())) return unknown("", name, section == nullptr ? "key" : "section");
+      if (section == nullptr) {
+        return error_at(
+            file_, node.source(),
+            fmt::format("{0}: expected a section [{0}]; got {1}", name.str(), toml_text(node)));
+      }
       for (const auto& [key, value] : *section) {
         if (auto done = set(name.str(), key, value); !done) return done;
       }
@@ -99,29 +104,30 @@ class FileReader {
   }
 
   // `section` is empty if the section itself is unknown.
-  Error unknown(std::string_view section, const toml::key& where) const {
-    std::string all;
+  Error unknown(std::string_view section, const toml::key& where, std::string_view what) const {
     std::vector<std::string_view> near;
     for (const Key& key : keys()) {
-      all += fmt::format(" {}.{}", key.section, key.name);
       if (section.empty()) near.push_back(key.section);
       if (key.section == section) near.push_back(key.name);
     }
-    return error_at(file_, where.source(),
-                    unknown_word("key", where.str(), near, "; known keys:" + all,
-                                 section.empty() ? "" : fmt::format("{}.", section)));
+    Error error = error_at(file_, where.source(),
+                           unknown_word(what, where.str(), near, "",
+                                        section.empty() ? "" : fmt::format("{}.", section)));
+    error.hint = "gpuyard config init  # prints all keys";
+    return error;
   }
 
   Result<void> set(std::string_view section, const toml::key& name, const toml::node& node) {
     const auto key = std::find_if(keys().begin(), keys().end(), [&](const Key& candidate) {
       return candidate.section == section && candidate.name == name.str();
     });
-    if (key == keys().end()) return unknown(section, name);
+    if (key == keys().end()) return unknown(section, name, "key");
     const auto type = static_cast<std::size_t>(key->type);
     auto value = toml_value<Value>(node, type);
     if (!value) {
       return error_at(file_, node.source(),
-                      fmt::format("{}.{} must be {}", section, name.str(), kTomlTypes.at(type)));
+                      fmt::format("{}.{}: expected {}; got {}", section, name.str(),
+                                  kTomlTypes.at(type), toml_text(node)));
     }
     config_.said_at[fmt::format("{}.{}", section, name.str())] =
         fmt::format("{}:{}", file_, node.source().begin.line);

@@ -116,34 +116,34 @@ TEST(ConfigFile, WordInThePlaceOfAPathStays) {
 
 TEST(ConfigFile, AnUnknownKeyIsNamedWithFileAndLine) {
   const std::string problem = problem_of("[server]\nsocket = \"/x\"\nq = []\n");
-  EXPECT_TRUE(problem.starts_with("x.toml:3: unknown key \"server.q\"; known keys: ")) << problem;
-  EXPECT_NE(problem.find(" server.listen"), std::string::npos) << problem;
+  EXPECT_EQ(problem, "x.toml:3: unknown key \"server.q\"");
 }
 
 TEST(ConfigFile, AMisspeltNameHasASuggestion) {
   EXPECT_EQ(problem_of("[server]\nlistn = []\n"),
             "x.toml:2: unknown key \"server.listn\" (did you mean \"server.listen\"?)");
   EXPECT_EQ(problem_of("[serever]\nlisten = []\n"),
-            "x.toml:1: unknown key \"serever\" (did you mean \"server\"?)");
+            "x.toml:1: unknown section \"serever\" (did you mean \"server\"?)");
 }
 
 TEST(ConfigFile, AnUnknownSectionIsNamedToo) {
-  EXPECT_TRUE(problem_of("[sever]\n").starts_with("x.toml:1: unknown key \"sever\""));
+  EXPECT_TRUE(problem_of("[sever]\n").starts_with("x.toml:1: unknown section \"sever\""));
   EXPECT_TRUE(problem_of("top = 1\n").starts_with("x.toml:1: unknown key \"top\""));
+  EXPECT_EQ(problem_of("server = 1\n"), "x.toml:1: server: expected a section [server]; got 1");
 }
 
 TEST(ConfigFile, AValueOfTheWrongTypeIsNamedWithItsLine) {
   EXPECT_EQ(problem_of("[server]\nlisten = \"a\""),
-            "x.toml:2: server.listen must be a list of strings");
-  EXPECT_EQ(problem_of("[server]\nlisten = [1]"),
-            "x.toml:2: server.listen must be a list of strings");
-  EXPECT_EQ(problem_of("[server]\n\nsocket = 1"), "x.toml:3: server.socket must be a string");
+            "x.toml:2: server.listen: expected a list of strings; got \"a\"");
+  EXPECT_EQ(problem_of("[server]\nlisten = [1, true]"),
+            "x.toml:2: server.listen: expected a list of strings; got [1, true]");
+  EXPECT_EQ(problem_of("[server]\n\nsocket = 1"),
+            "x.toml:3: server.socket: expected a string; got 1");
 }
 
 TEST(ConfigFile, ALevelThatIsNoneNamesThoseThatAre) {
   EXPECT_EQ(problem_of("log.level = \"loud\""),
-            "x.toml:1: log.level: \"loud\" is not a log level; use debug, info, warning or "
-            "error");
+            "x.toml:1: log.level: expected debug, info, warning or error; got \"loud\"");
 }
 
 TEST(ConfigFile, WhatIsNotTomlIsInvalidAtItsLine) {
@@ -226,10 +226,10 @@ TEST(Keys, EveryKeyGivesBackWhatWasSet) {
 TEST(ConfigFile, LeasesHaveTheirBounds) {
   EXPECT_EQ(applied("lease.fair = \"strict\"").lease.fair, Config::Lease::Fair::strict);
   EXPECT_EQ(problem_of("lease.fair = \"fifo\""),
-            "x.toml:1: lease.fair: must be \"backfill\" or \"strict\", not \"fifo\"");
+            "x.toml:1: lease.fair: expected backfill or strict; got \"fifo\"");
   EXPECT_EQ(applied("lease.most_gpus_per_user = 4").lease.most_gpus_per_user, 4);
   EXPECT_EQ(problem_of("lease.most_gpus_per_user = -1"),
-            "x.toml:1: lease.most_gpus_per_user: must be 0 (no limit) to 256, not -1");
+            "x.toml:1: lease.most_gpus_per_user: expected 0 (no limit) to 256; got -1");
 }
 
 TEST(ConfigFile, MetricsHaveOneOfThreeDialects) {
@@ -237,7 +237,7 @@ TEST(ConfigFile, MetricsHaveOneOfThreeDialects) {
   EXPECT_EQ(Config().metrics.dialect, gpuyard);
   EXPECT_EQ(applied("metrics.dialect = \"dcgm-4.8\"").metrics.dialect, dcgm);
   EXPECT_EQ(problem_of("metrics.dialect = \"dcgm\""),
-            "x.toml:1: metrics.dialect: must be \"gpuyard\", \"dcgm-4.8\", \"both\", not \"dcgm\"");
+            "x.toml:1: metrics.dialect: expected gpuyard, dcgm-4.8 or both; got \"dcgm\"");
 }
 
 TEST(ConfigFile, TemperaturesAreIntegers) {
@@ -245,8 +245,9 @@ TEST(ConfigFile, TemperaturesAreIntegers) {
       applied("health.temperature_degraded = 60\nhealth.temperature_unhealthy=70");
   EXPECT_EQ(config.health.common, (Config::Temperatures{60, 70}));
   for (const char* value : {"\"60\"", "60.0", "[60]"}) {
-    EXPECT_EQ(problem_of(std::string("health.temperature_degraded = ") + value),
-              "x.toml:1: health.temperature_degraded must be an integer");
+    EXPECT_EQ(
+        problem_of(std::string("health.temperature_degraded = ") + value),
+        fmt::format("x.toml:1: health.temperature_degraded: expected an integer; got {}", value));
   }
 }
 
@@ -259,9 +260,11 @@ TEST(ConfigFile, OneGpuMayHaveOtherTemperatures) {
 
 TEST(ConfigFile, TemperaturesOfNoGpuOrOfOneTwiceAreRefused) {
   for (const char* text : {"", "3", "3=80", "3=/90", "=80/90", "3=80/90C", "80/90=3"}) {
-    EXPECT_EQ(problem_of("health.temperatures_of = [\"" + std::string(text) + "\"]"),
-              "x.toml:1: health.temperatures_of: \"" + std::string(text) +
-                  "\": expected the form \"GPU = DEGRADED/UNHEALTHY\"");
+    EXPECT_EQ(
+        problem_of("health.temperatures_of = [\"" + std::string(text) + "\"]"),
+        fmt::format("x.toml:1: health.temperatures_of: expected GPU = DEGRADED/UNHEALTHY, such "
+                    "as 3 = 80/90; got \"{}\"",
+                    text));
   }
   EXPECT_EQ(problem_of("health.temperatures_of = [\"3=80/90\", \"3 = 1/2\"]"),
             "x.toml:1: health.temperatures_of: \"3 = 1/2\" names a GPU twice");
@@ -279,7 +282,7 @@ TEST(ConfigFile, ControlIsSwitchedOnByTrueAndByNothingElse) {
   EXPECT_FALSE(applied("control.enabled = false").control.enabled);
   for (const char* value : {"1", "\"true\"", "[true]"}) {
     EXPECT_EQ(problem_of(std::string("control.enabled = ") + value),
-              "x.toml:1: control.enabled must be true or false");
+              fmt::format("x.toml:1: control.enabled: expected true or false; got {}", value));
   }
 }
 
@@ -287,7 +290,7 @@ TEST(ConfigFile, SettingsAreKeptOrRestoredWhenTheDaemonEnds) {
   EXPECT_EQ(applied("control.on_stop = \"restore\"").control.on_stop,
             Config::Control::OnStop::restore);
   EXPECT_EQ(problem_of("control.on_stop = \"drop\""),
-            "x.toml:1: control.on_stop: must be \"keep\" or \"restore\", not \"drop\"");
+            "x.toml:1: control.on_stop: expected keep or restore; got \"drop\"");
 }
 
 TEST(ConfigFile, TheResetCommandIsWordsWithNamesOfTheGpu) {
@@ -305,7 +308,7 @@ TEST(ConfigFile, AResetCommandThatCannotRunIsRefused) {
             "x.toml:1: control.reset_command: the first word, the program, is empty");
   for (const char* seconds : {"0", "-1", "3601"}) {
     EXPECT_EQ(problem_of(std::string("control.reset_timeout_s = ") + seconds),
-              "x.toml:1: control.reset_timeout_s: must be 1 to 3600, not " + std::string(seconds));
+              "x.toml:1: control.reset_timeout_s: expected 1 to 3600; got " + std::string(seconds));
   }
 }
 
@@ -374,7 +377,7 @@ TEST_F(ConfigFiles, AFileThatIsNamedMustBeThere) {
 TEST_F(ConfigFiles, AMistakeInAFileIsNamedWithItsPath) {
   const std::string file = directory_.write("a.toml", "\n\nmetrics.prefix = 1");
   EXPECT_EQ(load(user(), file).error(),
-            (Error{Errc::invalid, file + ":3: metrics.prefix must be a string"}));
+            (Error{Errc::invalid, file + ":3: metrics.prefix: expected a string; got 1"}));
 }
 
 TEST_F(ConfigFiles, AnEndlessFileIsRefused) {

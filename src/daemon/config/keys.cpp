@@ -63,9 +63,8 @@ Result<void> set_word(Config& config, const Value& value) {
   const auto& name = std::get<std::string>(value);
   const auto* const found = std::ranges::find(Words, name);
   if (found == Words.end()) {
-    const std::string_view between = Words.size() == 2 ? "\" or \"" : "\", \"";
     return Error{Errc::invalid,
-                 fmt::format("must be \"{}\", not \"{}\"", fmt::join(Words, between), name)};
+                 fmt::format("expected {}; got \"{}\"", any_of_words(Words), printable(name))};
   }
   auto& word = config.*Section.*Member;
   word = static_cast<std::remove_reference_t<decltype(word)>>(found - Words.begin());
@@ -75,10 +74,6 @@ template <auto Section, auto Member, const auto& Words>
 constexpr Key word(std::string_view section, std::string_view name, std::string_view help) {
   constexpr auto kGet = &get_word<Section, Member, Words>;
   return {section, name, false, help, Type::text, kGet, &set_word<Section, Member, Words>};
-}
-
-Result<void> set_level_value(Config& config, const Value& value) {
-  return set_level(config, std::get<std::string>(value));
 }
 
 using Temperatures = Config::Temperatures;
@@ -99,7 +94,7 @@ Result<void> set_bounded(Config& config, const Value& value) {
   const auto number = std::get<std::int64_t>(value);
   if (number < Least || number > Most) {
     return Error{Errc::invalid,
-                 fmt::format("must be {} to {}, not {}",
+                 fmt::format("expected {} to {}; got {}",
                              Least == 0 ? "0 (no limit)" : std::to_string(Least), Most, number)};
   }
   config.*Section.*Member = number;
@@ -139,7 +134,8 @@ Result<void> set_temperatures_of(Config& config, const Value& value) {
     auto one = temperatures_of(text);
     if (!one) {
       return Error{Errc::invalid,
-                   fmt::format("\"{}\": expected the form \"GPU = DEGRADED/UNHEALTHY\"", text)};
+                   fmt::format("expected GPU = DEGRADED/UNHEALTHY, such as 3 = 80/90; got \"{}\"",
+                               printable(text))};
     }
     if (!all.insert(*std::move(one)).second) {
       return Error{Errc::invalid, fmt::format("\"{}\" names a GPU twice", text)};
@@ -184,7 +180,7 @@ Result<void> set_tariff(Config& config, const Value& value) {
   constexpr double kMost = 1e6;
   const auto number = std::get<double>(value);
   if (!(number >= 0 && number <= kMost)) {
-    return Error{Errc::invalid, fmt::format("must be 0 (unknown) to {}, not {}", kMost, number)};
+    return Error{Errc::invalid, fmt::format("expected 0 (unknown) to {}; got {}", kMost, number)};
   }
   config.energy.*Member = number;
   return {};
@@ -195,7 +191,9 @@ Result<void> set_currency(Config& config, const Value& value) {
   const auto& text = std::get<std::string>(value);
   constexpr std::size_t kLongest = 16;
   if (text.empty() || text.size() > kLongest || printable(text) != text) {
-    return Error{Errc::invalid, fmt::format("must be a word or symbol of 1 to {} bytes", kLongest)};
+    return Error{Errc::invalid,
+                 fmt::format("expected a word or symbol of 1 to {} bytes; got \"{}\"", kLongest,
+                             printable(text))};
   }
   config.energy.currency = text;
   return {};
@@ -327,13 +325,15 @@ constexpr std::array kKeys = {
         "values reveal what the CPUs compute and are available only over Unix sockets."),
     share<&Shares::connections>(
         "connections", "Maximum number of open connections per user, or per address on TCP."),
-    share<&Shares::streams>("streams", "Maximum number of these connections that may be streams."),
+    share<&Shares::streams>("streams",
+                            "Maximum number of open streams per user, or per address on TCP; they "
+                            "count as connections, too."),
     share<&Shares::waiting_claims>("waiting_claims", "Maximum number of waiting claims per user."),
     share<&Shares::claims_a_minute>(
         "claims_a_minute",
-        "Maximum number of claims per user and minute; also applies to renewals."),
+        "Maximum number of claims per user per minute; also applies to renewals."),
     share<&Shares::changes_a_minute>("changes_a_minute",
-                                     "Maximum number of setting changes per user and minute."),
+                                     "Maximum number of setting changes per user per minute."),
     member<&Config::metrics, &Config::Metrics::prefix>("metrics", "prefix",
                                                        "Prefix of all metric names."),
     word<&Config::metrics, &Config::Metrics::dialect, kDialects>(
@@ -386,20 +386,14 @@ constexpr std::array kKeys = {
         "configuration file, if it exists.",
         Type::text, &get_member<&Config::alerts, &Config::Alerts::file>,
         &set_member<&Config::alerts, &Config::Alerts::file>, Path::file},
-    Key{"log", "level", true, "Log level: debug, info, warning or error.", Type::text,
-        &get_word<&Config::log, &Config::Log::level, kLevels>, &set_level_value},
+    live(word<&Config::log, &Config::Log::level, kLevels>(
+        "log", "level", "Log level: debug, info, warning or error.")),
 };
 
 }  // namespace
 
 Result<void> set_level(Config& config, const std::string& name) {
-  for (std::size_t i = 0; i < kLevels.size(); ++i) {
-    if (name != kLevels[i]) continue;
-    config.log.level = static_cast<log::Level>(i);
-    return {};
-  }
-  return Error{Errc::invalid,
-               "\"" + name + "\" is not a log level; use debug, info, warning or error"};
+  return set_word<&Config::log, &Config::Log::level, kLevels>(config, name);
 }
 
 Result<void> set_dialect(Config& config, const std::string& name) {

@@ -172,8 +172,12 @@ void get_alert_history(Context& context, const Asked& asked,
   }
   question.rule = query.rule.value_or("");
   question.before = query.before;
-  const auto answer = [&context, respond](const Result<KeptAlerts>& alerts) {
+  const auto answer = [&context, respond, rule = question.rule](const Result<KeptAlerts>& alerts) {
     if (!alerts) return respond(Error{Errc::unavailable, alerts.error().text()});
+    // A rule that was removed may still have a history.
+    if (auto known = check_rule(context, rule); !known && alerts->empty()) {
+      return respond(std::move(known).error());
+    }
     protocol::AlertHistory history{1, simulated(context), {}};
     for (const andon::Alert& one : *alerts) {
       history.alerts.push_back(alert_view(context.alerts, one));
@@ -283,8 +287,9 @@ void put_silence(Context& context, const Asked& asked, const NoParams&,
 void end_silence(Context& context, const Asked& asked, const protocol::SilenceName& name,
                  const Responder<protocol::Silences>& respond) {
   AlertDeed deed;
+  const auto id = context.alerts.silences().named(name.silence);
   for (const andon::Silence& one : context.alerts.silences().all()) {
-    if (one.id != name.silence) continue;
+    if (one.id != id) continue;
     deed = std::pair(fmt::format("end the silence of {} by {}", silenced_by(one), one.by), one.gpu);
   }
   context.alerts.unsilence(

@@ -100,9 +100,10 @@ TEST_F(Free, SaysWhyThereIsNothing) {
   const auto few = free("?gpus=2", process(11));
   EXPECT_FALSE(few.enough);
   EXPECT_EQ(few.gpus.size(), 1U);
-  EXPECT_THAT(few.why, HasSubstr("too few GPUs are free"));
-  EXPECT_THAT(free("?gpus=4", process(11)).why, HasSubstr("only 3 of the 3"));
-  EXPECT_THAT(free("?model=T4", process(11)).why, HasSubstr("only 0 of the 3"));
+  EXPECT_THAT(few.why, HasSubstr("1 of 3 matching GPUs is free"));
+  EXPECT_THAT(free("?gpus=4", process(11)).why,
+              HasSubstr("4 GPUs requested, but this machine has 3"));
+  EXPECT_THAT(free("?model=T4", process(11)).why, HasSubstr("no GPU of this machine matches"));
 }
 
 TEST_F(Free, KeepsWhatAnEarlierClaimWaitsFor) {

@@ -72,11 +72,11 @@ Result<control::Asker> asker_under(Context& context, const Asked& asked, const U
   control::Asker asker = asker_of(context, asked);
   if (!under.lease) {
     if (!asked.unless_holder) return asker;
-    context.control.note_refusal(asker, "a change without a lease", *asked.unless_holder);
+    context.control.note_refusal(asker, "change GPUs without a lease", *asked.unless_holder);
     return *asked.unless_holder;
   }
   if (auto valid = check_lease(context, asked, under, gpus); !valid) {
-    context.control.note_refusal(asker, "a change for lease " + *under.lease, valid.error());
+    context.control.note_refusal(asker, "change GPUs under lease " + *under.lease, valid.error());
     return std::move(valid).error();
   }
   asker.principal = std::exchange(asker.owner, lease::owner_of(*under.lease));
@@ -215,10 +215,8 @@ void get_operation(Context& context, const protocol::OperationName& name,
                    const Responder<protocol::Operation>& respond) {
   const control::Operation* operation = context.control.operations().find(name.operation);
   if (operation == nullptr) {
-    return respond(Error{
-        Errc::not_found,
-        fmt::format("operation \"{}\" not found; the result of an older one is in the audit log",
-                    name.operation)});
+    return respond(Error{Errc::not_found, fmt::format("operation \"{}\" not found", name.operation),
+                         "results of older operations are only in the audit log", "gpuyard audit"});
   }
   respond(protocol::operation_of(*operation));
 }

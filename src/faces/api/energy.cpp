@@ -94,7 +94,7 @@ void end_energy_window(Context& context, const Asked& asked, const protocol::Win
   if (!admin && asked.principal.uid != (*window)->owner) {
     return respond(Error{
         Errc::denied,
-        fmt::format("the window belongs to uid {}; only that user or an administrator can end it",
+        fmt::format("the window belongs to UID {}; only that user or an administrator can end it",
                     (*window)->owner)});
   }
   if (asked.principal.uid != (*window)->owner) {

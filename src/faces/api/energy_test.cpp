@@ -101,13 +101,13 @@ TEST_F(EnergyRoutes, AWrongBodyIsRefusedWithThePathToWhatIsWrong) {
     EXPECT_THAT(message(answer), HasSubstr(why));
   };
   refuse("{", "body: not valid JSON");
-  refuse("[]", "body: /: must be an object");
+  refuse("[]", "body: /: expected an object; got an array");
   refuse(R"({"gpus":["0",true]})", "body: /gpus/1: must be an index, a UUID or a PCI address");
   refuse(R"({"gpu":[]})", "body: /gpu: unknown field");
-  refuse(R"({"gpus":[]})", "/gpus: must have from 1 to 256 entries");
+  refuse(R"({"gpus":[]})", "/gpus: expected 1 to 256 entries; got 0");
   refuse(R"({"most_seconds":1e9})", "/most_seconds: ");
-  refuse(R"({"most_seconds":999999999})", "/most_seconds: must be from 1");
-  refuse(R"({"name":7})", "body: /name: must be a string");
+  refuse(R"({"most_seconds":999999999})", "/most_seconds: expected 1 to 2592000; got 999999999");
+  refuse(R"({"name":7})", "body: /name: expected a string; got 7");
   EXPECT_EQ(send(http::Method::post, kWindows, R"({"gpus":[7]})").status, 404);
 }
 
@@ -115,7 +115,7 @@ TEST_F(EnergyRoutes, OnlyItsOwnerAndAnAdministratorEndAWindow) {
   const std::string path = std::string(kWindows) + "/" + begin();
   const auto other = send(http::Method::del, path, "", local_user(1001));
   EXPECT_EQ(other.status, 403);
-  EXPECT_THAT(message(other), HasSubstr("the window belongs to uid 1000"));
+  EXPECT_THAT(message(other), HasSubstr("the window belongs to UID 1000"));
   EXPECT_EQ(send(http::Method::get, path, "", local_user(1001)).status, 200);
   EXPECT_EQ(send(http::Method::del, path, "", local_user(0)).status, 200);
 }

@@ -318,7 +318,9 @@ void get_events(Context& context, const protocol::EventsRequest& request,
                 const Responder<Text>& respond) {
   const bool wants_oldest = request.since == protocol::kOldest;
   if (request.since && !wants_oldest && !protocol::parse_event_id(*request.since)) {
-    return respond(Error{Errc::invalid, "parameter since must be an event ID or \"oldest\""});
+    return respond(Error{Errc::invalid,
+                         fmt::format("parameter since: expected an event ID or oldest; got \"{}\"",
+                                     printable(*request.since))});
   }
   if (EventView::names_in(request.gpus.value_or("")).size() > EventView::kMostNames) {
     return respond(Error{Errc::invalid,

@@ -78,7 +78,7 @@ std::vector<DeviceId> fitting(const Context& context, const lease::Wish& wish) {
   return gpus.names(gpus.eligible(wish));
 }
 
-// Returns "GPU 0, GPU 1 (alice); GPU 2 (uid 1001, whose processes are not gone yet)".
+// Returns "GPU 0, GPU 1 (alice); GPU 2 (UID 1001, processes still running)".
 std::string holders_of(Context& context, const std::vector<DeviceId>& gpus) {
   std::vector<std::pair<std::string, std::vector<std::string>>> by_holder;
   for (const DeviceId& gpu : gpus) {
@@ -103,12 +103,11 @@ std::string why_busy(Context& context, const lease::Wish& wish) {
   const std::vector<DeviceId> gpus = fitting(context, wish);
   const std::string holders = holders_of(context, gpus);
   if (holders.empty()) return "the matching GPUs are being leased right now";
-  return fmt::format(
-      "it needs {} of the {} matching GPUs, and others hold {}. See `gpuyard leases` for how long",
-      wish.gpus, gpus.size(), holders);
+  return fmt::format("{} of {} matching GPUs {} needed; leased: {}", wish.gpus, gpus.size(),
+                     wish.gpus == 1 ? "is" : "are", holders);
 }
 
-// Returns "GPU 3: cordoned by uid 0: fan (`gpuyard uncordon 3`)".
+// Returns "GPU 3: cordoned by root: fan (`gpuyard uncordon 3`)".
 std::string why_out_of_service(const Context& context, const lease::Wish& wish) {
   std::vector<std::string> parts;
   for (const DeviceId& gpu : fitting(context, wish)) {
@@ -130,10 +129,10 @@ std::string why_out_of_service(const Context& context, const lease::Wish& wish) 
 std::string squatter_text(const Context& context, const DeviceId& gpu, const lease::Seen& process,
                           const Viewer& viewer) {
   if (process.verdict == lease::Seen::Verdict::unknown) {
-    return fmt::format("{} by pid {}, which is not visible from here: end it where it runs",
+    return fmt::format("{} by PID {}, which is not visible from here: end it where it runs",
                        number_of(context, gpu), process.pid);
   }
-  return fmt::format("{} by pid {} ({}, {}): to give it a lease, run `{}`", number_of(context, gpu),
+  return fmt::format("{} by PID {} ({}, {}): to lease its GPU, run `{}`", number_of(context, gpu),
                      process.pid, process.command, person(context, process.uid),
                      resolving(context, process, viewer));
 }
@@ -159,14 +158,13 @@ std::string why_squatted(const Context& context, const lease::Wish& wish, const 
 }
 
 std::string why_memory(const Context& context, const lease::Wish& wish) {
-  constexpr double kGiB = 1024.0 * 1024 * 1024;
   std::vector<std::string> unknown;
   for (const auto& [id, gpu] : context.leases.gpus().gpus()) {
     if (!gpu.free_bytes && !is_missing(gpu.info)) unknown.push_back(label_of(gpu.info));
   }
   return fmt::format(
       "too few of the matching GPUs have {:.1f} GiB of free memory{}; wait, or lower --min-free",
-      static_cast<double>(wish.min_free_bytes) / kGiB,
+      lease::in_gib(wish.min_free_bytes),
       unknown.empty() ? "" : fmt::format(" (GPU {}: unknown)", fmt::join(unknown, ", ")));
 }
 
@@ -180,10 +178,7 @@ std::string text_of(Context& context, const lease::Lease& lease, lease::Hindranc
       return "free GPUs are reserved for an earlier claim. See the order with `gpuyard queue`; "
              "claims with a short --max-time may go first";
     case quota:
-      return fmt::format(
-          "{} has reached the GPU limit per user; release a lease (`gpuyard leases`, `gpuyard "
-          "lease release ID`), or wait",
-          person(context, lease.uid));
+      return context.leases.limit_text();
     case out_of_service:
       return why_out_of_service(context, lease.wish);
     case squatted:
@@ -221,13 +216,25 @@ protocol::LeasePlace place_of(Context& context, const lease::Lease& lease,
 
 namespace {
 
+std::optional<std::string> why_withheld(const Context& context, const std::vector<DeviceId>& gpus) {
+  std::vector<std::string> parts;
+  for (const DeviceId& gpu : gpus) {
+    if (const auto why = withheld_of(context, gpu)) {
+      parts.push_back(
+          fmt::format("{} is withheld from leasing: {}", number_of(context, gpu), why->text));
+    }
+  }
+  return parts.empty() ? std::nullopt : std::optional(join(parts, "; "));
+}
+
 // Says why a claim that does not wait got no GPUs.
 std::string why_none_free(Context& context, const lease::Lease& lease) {
   const auto offer = context.leases.offer(lease.uid, lease.wish);
   if (!offer) return offer.error().text();
   const std::vector<DeviceId> gpus = fitting(context, lease.wish);
   const std::string holders = holders_of(context, gpus);
-  if (holders.empty()) return offer->why;
+  if (offer->over_limit) return offer->why;
+  if (holders.empty()) return why_withheld(context, gpus).value_or(offer->why);
   return fmt::format("{} of {} matching GPUs {} free; leased: {}", offer->free.size(), gpus.size(),
                      offer->free.size() == 1 ? "is" : "are", holders);
 }

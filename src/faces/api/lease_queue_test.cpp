@@ -66,8 +66,7 @@ TEST_F(Queues, ListsWhoWaitsInOrderWithWhyAndWhatToDo) {
   EXPECT_EQ(now.waiting[1].id, "b-second-of-many-leases");
   EXPECT_EQ(now.waiting[1].place->position, 2);
   EXPECT_EQ(now.waiting[0].place->text,
-            "it needs 2 of the 2 matching GPUs, and others hold GPU 0, GPU 1 (alice). See `gpuyard "
-            "leases` for how long");
+            "2 of 2 matching GPUs are needed; leased: GPU 0, GPU 1 (alice)");
 }
 
 TEST_F(Queues, WhoMayControlTakesGpusOut) {
@@ -86,7 +85,7 @@ TEST_F(Queues, WhoMayControlTakesGpusOut) {
   EXPECT_TRUE(view->withheld[0].since);
 
   const auto waits = claim(R"({"gpus":2})", process(11, kBob));
-  EXPECT_THAT(text_of_first(), HasSubstr("GPU 1: cordoned by uid 1000: its fan is replaced "
+  EXPECT_THAT(text_of_first(), HasSubstr("GPU 1: cordoned by alice: its fan is replaced "
                                          "(`gpuyard uncordon 1`)"));
   EXPECT_EQ(ask(http::Method::del, "/api/gpu/manage/all/cordon", "", controller)->status(), 200);
   EXPECT_EQ(waits->lease().state, lease::State::held);
@@ -112,8 +111,8 @@ TEST_F(Queues, ASquatterIsNamedWithTheCommandThatResolvesIt) {
   const auto waits = claim(R"({"gpus":2})", process(10));
   EXPECT_EQ(queue().waiting.at(0).place->why, "squatted");
   EXPECT_THAT(text_of_first(process(21, kBob)),
-              HasSubstr("GPU 1 by pid 20 (python, uid 1001): to give it a lease, run `gpuyard "
-                        "lease adopt --pid 20`"));
+              HasSubstr("GPU 1 by PID 20 (python, UID 1001): to lease its GPU, run `gpuyard lease "
+                        "adopt --pid 20`"));
   EXPECT_THAT(text_of_first(process(10)), HasSubstr("`sudo -u '#1001' gpuyard lease adopt"));
 }
 
@@ -126,7 +125,7 @@ TEST_F(Queues, AProcessNobodyCanSeeIsNamedByItsNumber) {
   const auto waits = claim(R"({"gpus":2})", process(10));
   EXPECT_TRUE(queue().squatters.empty());
   EXPECT_EQ(queue().withheld.at(0).why, "unknown_process");
-  EXPECT_THAT(text_of_first(), HasSubstr("pid 20, which is not visible from here"));
+  EXPECT_THAT(text_of_first(), HasSubstr("PID 20, which is not visible from here"));
 }
 
 TEST_F(Queues, TooLittleMemoryIsSaid) {

@@ -9,6 +9,7 @@
 
 #include "api/context.h"
 #include "api/table.h"
+#include "base/text.h"
 
 namespace gpuyard::api {
 namespace {
@@ -68,8 +69,20 @@ lease::Caller caller_of(const Asked& asked) {
 
 std::string person(const Context& context, std::uint32_t uid) {
   const auto name = context.user_name(uid);
-  return name ? *name : fmt::format("uid {}", uid);
+  return name ? *name : fmt::format("UID {}", uid);
 }
+
+namespace {
+
+// Returns "alice" for the journal's "uid 1000".
+std::string named(const Context& context, const std::string& by) {
+  constexpr std::string_view kUid = "uid ";
+  if (!by.starts_with(kUid)) return by;
+  const auto uid = number_in<std::uint32_t>(std::string_view(by).substr(kUid.size()));
+  return uid ? person(context, *uid) : by;
+}
+
+}  // namespace
 
 const DeviceInfo* info_of(const Context& context, const DeviceId& id) {
   const auto& known = context.leases.gpus().gpus();
@@ -116,6 +129,7 @@ std::optional<protocol::Withheld> withheld_of(const Context& context, const Devi
   view.text = std::move(why->second);
   if (const auto cordon = gpus.cordon_of(id)) {
     view.by = cordon->by;
+    view.text = fmt::format("cordoned by {}: {}", named(context, cordon->by), cordon->reason);
     view.since = to_rfc3339(cordon->since);
   }
   return view;

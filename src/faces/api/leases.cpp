@@ -153,7 +153,7 @@ void adopt_lease(Context& context, const Asked& asked, const NoParams&,
   context.leases.adopt(caller_of(asked), body.pid, body.note.value_or(""),
                        [asked, pid = body.pid, answer](const Result<lease::Lease>& lease) {
                          if (lease) {
-                           const auto what = fmt::format("adopt pid {} as", pid);
+                           const auto what = fmt::format("adopt PID {} as", pid);
                            note_deed(asked, deed_to(asked, *lease, what), lease->gpus);
                          }
                          answer(lease);
@@ -209,7 +209,7 @@ void add_lease_member(Context& context, const Asked& asked, const protocol::Leas
   if (auto local = check_local(asked, "this"); !local) return respond(local.error());
   const auto before = decided_lease_for(context, asked, name.lease);
   if (!before) return respond(before.error());
-  const auto what = fmt::format("add pid {} to", body.pid);
+  const auto what = fmt::format("add PID {} to", body.pid);
   context.leases.add_member(
       caller_of(asked), before->id, body.pid, body.fence,
       noting_answer(context, asked, *before, deed_to(asked, *before, what), respond));

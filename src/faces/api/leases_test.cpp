@@ -117,7 +117,7 @@ TEST_F(OneGpu, AClaimThatWaitsLongIsAnsweredWithItsPlaceAndMayAskAgain) {
   EXPECT_EQ(lease.place->position, 1);
   EXPECT_EQ(lease.place->why, "busy");
   EXPECT_THAT(lease.place->text,
-              HasSubstr("1 of the 1 matching GPUs, and others hold GPU 0 (alice)"));
+              HasSubstr("1 of 1 matching GPUs is needed; leased: GPU 0 (alice)"));
   EXPECT_NEAR(lease.place->expected_s.value_or(0), 598, 0.1);
   const auto again =
       claim(R"({"id":"second-of-many-leases","answer_within_s":0})", process(11, kBob));
@@ -177,15 +177,16 @@ TEST_F(OneGpu, WhoAsksNotToWaitHearsThatNoneIsFree) {
 TEST_F(LeaseRoutes, AWrongBodyIsRefusedByName) {
   for (const auto& [body, why] : {
            std::pair("{", "body: not valid JSON"),
-           std::pair("[]", "body: /: must be an object"),
-           std::pair(R"({"gpus":"2"})", "body: /gpus: must be an integer"),
-           std::pair(R"({"gpus":0})", "body: /gpus: must be from 1"),
-           std::pair(R"({"wait_s":"long"})", "body: /wait_s: must be a number"),
+           std::pair("[]", "body: /: expected an object; got an array"),
+           std::pair(R"({"gpus":"2"})", "body: /gpus: expected an integer; got \"2\""),
+           std::pair(R"({"gpus":0})", "body: /gpus: expected 1 to 256; got 0"),
+           std::pair(R"({"wait_s":"long"})", "body: /wait_s: expected a number; got \"long\""),
            std::pair(R"({"wait_s":1e300})", "body: /wait_s"),
-           std::pair(R"({"answer_within_s":61})", "body: /answer_within_s: must be from 0 to 60"),
-           std::pair(R"({"stream":1})", "body: /stream: must be true or false"),
-           std::pair(R"({"among":"0"})", "body: /among: must be an array"),
-           std::pair(R"({"id":{"a":1}})", "body: /id: must be a string"),
+           std::pair(R"({"answer_within_s":61})",
+                     "body: /answer_within_s: expected 0 to 60; got 61"),
+           std::pair(R"({"stream":1})", "body: /stream: expected true or false; got 1"),
+           std::pair(R"({"among":"0"})", "body: /among: expected an array; got \"0\""),
+           std::pair(R"({"id":{"a":1}})", "body: /id: expected a string; got an object"),
            std::pair(R"({"ids":"x"})", "body: /ids: unknown field"),
        }) {
     const auto refused = claim(body, process(10));
@@ -249,7 +250,7 @@ TEST_F(LeaseRoutes, OnlyItsHolderAndAnAdministratorReleaseALease) {
   const std::string path = "/api/gpu/leases/train-1-of-many-leases";
   const auto bobs = del(path, process(11, kBob));
   EXPECT_EQ(bobs->status(), 403);
-  EXPECT_THAT(bobs->message(), HasSubstr("uid 1000"));
+  EXPECT_THAT(bobs->message(), HasSubstr("UID 1000"));
   EXPECT_EQ(del(path + "?fence=7", process(10))->status(), 409);
   EXPECT_EQ(del(path + "?signal=USR1", process(10))->status(), 400);
   EXPECT_EQ(del(path + "?force=true", process(12, 0))->status(), 400);  // no reason

@@ -135,8 +135,18 @@ std::string_view description_of(Errc code) {
       return "Not found.";
     case Errc::unavailable:
       return "Unavailable; see the message for the reason.";
-    default:
-      return name_of(code);
+    case Errc::conflict:
+      return "In conflict with another user's claim or setting, or with the current state.";
+    case Errc::unsupported:
+      return "Not supported by this GPU, driver or platform.";
+    case Errc::device_lost:
+      return "The GPU is lost: it no longer responds.";
+    case Errc::timed_out:
+      return "Not finished before the deadline.";
+    case Errc::busy:
+      return "A limit is reached; try again later.";
+    case Errc::internal:
+      return "Internal error.";
   }
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 // Adds why the right is missing, and how to get it.
 void explain(Error& error, const Principal& principal, const protocol::RouteInfo& route,
-             const Authority& authority) {
+             const Authority& authority, std::string_view user) {
   const std::string& group = authority.control_group;
   if (principal.by_credential()) {
     error.cause = fmt::format("the {} is limited by its own scope and by what its {} may do now",
@@ -20,7 +20,7 @@ void explain(Error& error, const Principal& principal, const protocol::RouteInfo
         "gpuyard token create NAME --scope {}  # on the machine itself, or ask an administrator",
         enum_name(route.scope));
   } else if (principal.way == Way::tls) {
-    error.cause = "send a token as `Authorization: Bearer gpy_...`";
+    error.cause = "a token is required, sent as `Authorization: Bearer gpy_...`";
     error.hint = "gpuyard token create NAME  # on the machine itself";
   } else if (!principal.uid) {
     error.cause = "TCP without TLS is read-only; use the Unix socket, ssh, or a token over TLS";
@@ -29,11 +29,10 @@ void explain(Error& error, const Principal& principal, const protocol::RouteInfo
   } else if (route.scope != Scope::control || group.empty()) {
     error.cause = "ask an administrator of this machine";
   } else if (!authority.control_gid) {
-    error.cause = fmt::format(
-        "members of the group \"{}\" have it, but the group does not exist here", group);
+    error.cause = fmt::format("the group \"{}\" does not exist on this machine", group);
     error.hint = fmt::format("groupadd --system {}  # as root; then restart gpuyard", group);
   } else {
-    error.cause = fmt::format("members of the group \"{}\" have it", group);
+    error.cause = fmt::format("{} is not in the group \"{}\"", user, group);
     error.hint = fmt::format("usermod -aG {} USER  # as root; then log in again", group);
   }
 }
@@ -103,24 +102,28 @@ bool may_see_arguments(const Principal& principal, const ProcessFacts& facts) {
 }
 
 Result<void> authorise(const Principal& principal, const protocol::RouteInfo& route,
-                       const Authority& authority) {
+                       const Authority& authority, std::string_view user) {
   if (route.local && (principal.way != Way::socket || principal.by_credential())) {
-    return Error{Errc::denied, fmt::format("{} {} is available only to users of this machine, over "
-                                           "the daemon's Unix socket or -H ssh://HOST",
-                                           route.method, route.pattern)};
+    return Error{Errc::denied, "this request is available only to users of this machine",
+                 "send it over the daemon's Unix socket, or over -H ssh://HOST"};
   }
   if (principal.scope < route.scope) {
-    Error error{Errc::denied, fmt::format("{} {} needs the scope \"{}\"; {} has \"{}\"",
-                                          route.method, route.pattern, enum_name(route.scope),
-                                          principal.name(), enum_name(principal.scope))};
-    explain(error, principal, route, authority);
+    const std::string who = !user.empty()   ? fmt::format("user {}", user)
+                            : principal.uid ? fmt::format("UID {}", *principal.uid)
+                                            : principal.name();
+    // A client without a token or a user is not told a scope: it can change only how it connects.
+    const bool known = principal.uid || !principal.service.empty();
+    Error error{
+        Errc::denied,
+        fmt::format("this request needs the scope \"{}\"{}", enum_name(route.scope),
+                    known ? fmt::format("; {} has \"{}\"", who, enum_name(principal.scope)) : "")};
+    explain(error, principal, route, authority, who);
     return error;
   }
   if (!principal.gpus.empty() && route.gpus == protocol::Gpus::whole) {
-    return Error{Errc::denied, fmt::format("{} {} concerns all GPUs of the machine, but the {} is "
-                                           "limited to {} of them; use one created without --gpu",
-                                           route.method, route.pattern, principal.credential,
-                                           principal.gpus.size())};
+    return Error{Errc::denied, "this request concerns all GPUs of the machine",
+                 fmt::format("the {} is limited to {} of them; use one created without --gpu",
+                             principal.credential, principal.gpus.size())};
   }
   return {};
 }

@@ -117,6 +117,8 @@ inline bool may_know_machine(const Principal& principal) {
 bool may_see_arguments(const Principal&, const ProcessFacts&);
 
 // Errc::denied, saying what is missing and how to get it.
-Result<void> authorise(const Principal&, const protocol::RouteInfo&, const Authority&);
+// `user`: the name of the principal's user, where it is known without a lookup.
+Result<void> authorise(const Principal&, const protocol::RouteInfo&, const Authority&,
+                       std::string_view user = {});
 
 }  // namespace gpuyard::api

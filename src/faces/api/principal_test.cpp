@@ -120,9 +120,8 @@ TEST(Authority, ARefusalOverTcpPointsToTheUnixSocket) {
   const auto refused = authorise(over_tcp(), kControl, kDaemon);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().text(),
-            "POST /things needs the scope \"control\"; anonymous over TCP has "
-            "\"read\": TCP without TLS is read-only; use the Unix socket, ssh, or a token "
-            "over TLS");
+            "this request needs the scope \"control\": TCP without TLS is read-only; use the Unix "
+            "socket, ssh, or a token over TLS");
 }
 
 TEST(Authority, ARefusalOfAUserPointsToAnAdministrator) {
@@ -130,8 +129,10 @@ TEST(Authority, ARefusalOfAUserPointsToAnAdministrator) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(
       refused.error().text(),
-      "POST /things needs the scope \"control\"; uid 1000 has \"lease\": ask an administrator "
-      "of this machine");
+      "this request needs the scope \"control\"; UID 1000 has \"lease\": ask an administrator of "
+      "this machine");
+  EXPECT_EQ(authorise(over_unix(1000), kControl, {kDaemon, "gpuyard", 500}, "alice").error().cause,
+            "user alice is not in the group \"gpuyard\"");
 }
 
 TEST(Authority, WhatChangesSomethingIsClosedToTcpAndOpenToRoot) {

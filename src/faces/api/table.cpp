@@ -252,7 +252,8 @@ void Router::handle(http::Request request, http::Reply reply) {
 void Router::call(const BoundRoute& route, NamedValues parameters, Admission::Call& call,
                   Principal principal) {
   http::Request& request = call.request;
-  const auto permitted = authorise(principal, route.info, authority_);
+  const auto user = principal.uid ? context_.user_name(*principal.uid) : std::nullopt;
+  const auto permitted = authorise(principal, route.info, authority_, user.value_or(""));
   const bool may_hold = route.info.for_holders && principal.scope >= protocol::Scope::lease;
   if (!permitted && !may_hold) {
     note_refusal(context_, principal, request, call.request_id, route.info, permitted.error());

@@ -65,7 +65,7 @@ Result<void> count_change(const Context& context, const Requester& requester) {
   return Error{
       Errc::busy,
       fmt::format(
-          "the limit is {} created or revoked tokens per user and minute; try again in {} s",
+          "the limit is {} created or revoked tokens per user per minute; try again in {} s",
           shares::kTokenChangesAMinute, std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }
 

@@ -448,7 +448,7 @@ TEST_F(TokenRoutes, AUserMayChangeSixtyTokensAMinute) {
     EXPECT_THAT(
         refused->message(),
         HasSubstr(
-            "the limit is 60 created or revoked tokens per user and minute; try again in 1 s"));
+            "the limit is 60 created or revoked tokens per user per minute; try again in 1 s"));
     EXPECT_EQ(http::find_header(refused->answer->headers, "Retry-After"), "1");
   }
   EXPECT_EQ(revoke(kBob)->status(), 200);

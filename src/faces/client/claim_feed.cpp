@@ -122,7 +122,9 @@ void ClaimFeed::take_alert(std::string_view data) {
 }
 
 Result<void> ClaimFeed::poll(const std::stop_token& stop) {
-  wish_.answer_within_s = kAnswerWithin;
+  // A claim that waits for less hears of its place once, too.
+  const double patience = wish_.wait_s.value_or(0);
+  wish_.answer_within_s = patience > 0 ? std::min(kAnswerWithin, patience / 2) : kAnswerWithin;
   while (!stop.stop_requested()) {
     auto answer = ask();
     if (!answer) return std::move(answer).error();

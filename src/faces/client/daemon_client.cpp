@@ -44,6 +44,23 @@ std::optional<std::string> text_in(const boost::json::object& object, std::strin
   return std::string(value->get_string());
 }
 
+// Says what a refusal over TLS lacks: the daemon does not know from where a client has its token.
+Error without_right(Error error, const http::Endpoint& daemon, const protocol::RouteInfo& route) {
+  if (error.code != Errc::denied || daemon.kind != http::Endpoint::Kind::tls) return error;
+  const std::string& host = daemon.tls->origin.host;
+  if (route.local) {
+    return {Errc::denied, "permission denied: tokens are managed on the machine itself", "",
+            fmt::format("gpuyard -H ssh://{} token list", host)};
+  }
+  if (!daemon.tls->token.empty()) return error;
+  return {Errc::denied,
+          fmt::format("permission denied: {} needs a token with the scope \"{}\"", host,
+                      enum_name(route.scope)),
+          fmt::format("no token for {} is in hosts.toml, GPUYARD_TOKEN or GPUYARD_TOKEN_FILE",
+                      daemon.text()),
+          fmt::format("ssh {} gpuyard token create NAME --scope {}", host, enum_name(route.scope))};
+}
+
 }  // namespace
 
 bool passes(const Error& error) {
@@ -83,7 +100,7 @@ Result<std::string> exchange(const http::Endpoint& daemon, const protocol::Route
     const auto wait = patience == Patience::insists
                           ? wait_after(*response, again, BootClock::now() - began)
                           : std::nullopt;
-    if (!wait) return error_of(*response);
+    if (!wait) return without_right(error_of(*response), daemon, route);
     std::this_thread::sleep_for(*wait);
   }
 }
@@ -116,6 +133,19 @@ std::string one_in_words(std::string_view problem, bool of_body) {
   return fmt::format("{}{}", field, problem.substr(end));
 }
 
+constexpr std::string_view kNoGpu = "\" not found";
+
+// Says "GPU index 9 is out of range" as the program says it of any name.
+std::string gpu_in_words(std::string problem) {
+  constexpr std::string_view kIndex = "GPU index ";
+  constexpr std::string_view kOutOfRange = " is out of range";
+  const std::size_t at = problem.find(kIndex);
+  if (at == problem.npos || !problem.ends_with(kOutOfRange)) return problem;
+  const std::size_t number = at + kIndex.size();
+  const std::string index = problem.substr(number, problem.size() - kOutOfRange.size() - number);
+  return fmt::format("{}GPU \"{}{}", problem.substr(0, at), index, kNoGpu);
+}
+
 }  // namespace
 
 std::string in_words(const std::string& message) {
@@ -127,7 +157,7 @@ std::string in_words(const std::string& message) {
   std::string text;
   for (;;) {
     const std::size_t end = std::min(rest.find(kBetween), rest.size());
-    text += one_in_words(rest.substr(0, end), of_body);
+    text += gpu_in_words(one_in_words(rest.substr(0, end), of_body));
     if (end == rest.size()) break;
     text += kBetween;
     rest.remove_prefix(end + kBetween.size());
@@ -150,11 +180,12 @@ void take_hint(Error& error, std::string hint) {
 // A daemon never redirects: the answer is from a proxy in front of it or from another server.
 Error redirected(const http::ClientResponse& response) {
   const std::string_view to = response.header("Location");
-  return {Errc::invalid,
-          fmt::format(
-              "the server redirected the request with status {}{}{}. Redirects are not followed, "
-              "because that would send the token to another server; use the daemon's own address",
-              response.status, to.empty() ? "" : ", to ", to.substr(0, kMostOfBody))};
+  return {
+      Errc::invalid,
+      fmt::format("the server redirected the request with status {}{}{}", response.status,
+                  to.empty() ? "" : ", to ", to.substr(0, kMostOfBody)),
+      "redirects are not followed, because that would send the token to another server; use the "
+      "daemon's own address"};
 }
 
 }  // namespace
@@ -182,6 +213,10 @@ Error error_of(const http::ClientResponse& response) {
   if (auto hint = text_in(inner->get_object(), "hint")) take_hint(error, *std::move(hint));
   const auto code = text_in(inner->get_object(), "code");
   if (const auto known = code ? enum_from_name<Errc>(*code) : std::nullopt) error.code = *known;
+  const bool of_gpu = error.message.find("GPU \"") != error.message.npos;
+  if (of_gpu && error.hint.empty() && error.message.ends_with(kNoGpu)) {
+    error.hint = "gpuyard devices";
+  }
   return error;
 }
 

@@ -6,8 +6,7 @@ namespace gpuyard::client {
 namespace {
 
 TEST(InWords, PlaceInBodyIsItsField) {
-  EXPECT_EQ(in_words("body: /among: GPU index 99 is out of range"),
-            "among: GPU index 99 is out of range");
+  EXPECT_EQ(in_words("body: /among: GPU index 99 is out of range"), "among: GPU \"99\" not found");
   EXPECT_EQ(in_words("/gpus/0: names a GPU twice"), "gpus: names a GPU twice");
   EXPECT_EQ(in_words("body: /among/0: must be a text; /among/1: must be a text"),
             "among: must be a text; among: must be a text");
@@ -29,7 +28,7 @@ TEST(ErrorOf, NamesTheFieldAndNotItsPlace) {
        {},
        R"({"error":{"code":"invalid","message":"body: /among: GPU index 99 is out of range"}})"});
   EXPECT_EQ(error.code, Errc::invalid);
-  EXPECT_EQ(error.message, "among: GPU index 99 is out of range");
+  EXPECT_EQ(error.message, "among: GPU \"99\" not found");
 }
 
 TEST(ErrorOf, AHintIsTakenFromTheEndOfTheMessage) {
@@ -75,7 +74,7 @@ TEST(ErrorOf, ARedirectNamesItsTargetAndTheNextStep) {
   EXPECT_EQ(error.code, Errc::invalid);
   EXPECT_FALSE(passes(error));
   EXPECT_NE(error.message.find("https://elsewhere/login"), std::string::npos) << error.message;
-  EXPECT_NE(error.message.find("use the daemon's own address"), std::string::npos);
+  EXPECT_NE(error.cause.find("use the daemon's own address"), std::string::npos);
 }
 
 constexpr Duration kSecond = std::chrono::seconds(1);

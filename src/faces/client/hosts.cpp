@@ -23,7 +23,7 @@ constexpr std::string_view kSsh = "ssh://";
 constexpr std::string_view kUnix = "unix://";
 constexpr std::string_view kHttps = "https://";
 constexpr std::string_view kForms =
-    "ssh://[user@]host[:port], https://host[:port], unix:///path, or a name in hosts.toml";
+    "ssh://[USER@]HOST[:PORT], https://HOST[:PORT], unix:///PATH, or a name in hosts.toml";
 constexpr std::size_t kMostOfFile = std::size_t{64} * 1024;
 constexpr std::size_t kLongestPart = 255;  // of a host, as DNS has it; of a user, too
 
@@ -54,8 +54,8 @@ bool is_user(std::string_view text) {
 
 Error not_ssh(std::string_view url, std::string_view why) {
   return {Errc::invalid,
-          fmt::format("\"{}\" is not a valid ssh://[user@]host[:port][/path/of/gpuyard]: {}",
-                      printable(url), why)};
+          fmt::format("expected ssh://[USER@]HOST[:PORT][/PATH]; got \"{}\"", printable(url)),
+          std::string(why)};
 }
 
 // Takes "[::1]" or "lab" from the front.
@@ -141,7 +141,8 @@ Result<SshHost> parse_ssh_url(std::string_view url) {
 Result<http::Origin> parse_https_url(std::string_view url) {
   const auto no = [&](std::string_view why) {
     return Error{Errc::invalid,
-                 fmt::format("\"{}\" is not a valid https://host[:port]: {}", printable(url), why)};
+                 fmt::format("expected https://HOST[:PORT]; got \"{}\"", printable(url)),
+                 std::string(why)};
   };
   if (!url.starts_with(kHttps)) return no("it does not begin like that");
   std::string_view rest = url.substr(kHttps.size());
@@ -163,6 +164,14 @@ Result<http::Origin> parse_https_url(std::string_view url) {
 // The names in hosts.toml.
 namespace {
 
+Error not_a_host(std::string_view text) {
+  return {Errc::invalid, fmt::format("expected {}; got \"{}\"", kForms, printable(text))};
+}
+
+Error no_such_host(std::string_view name, const std::string& file) {
+  return {Errc::not_found, fmt::format("host \"{}\" not found in {}", printable(name), file)};
+}
+
 Result<std::string> address_of_url(std::string_view url) {
   if (url.starts_with(kHttps)) {
     const auto origin = parse_https_url(url);
@@ -177,18 +186,16 @@ Result<std::string> address_of_url(std::string_view url) {
   if (url.starts_with(kUnix)) {
     auto path = std::string(url.substr(kUnix.size()));
     if (!path.starts_with('/')) {
-      return Error{
-          Errc::invalid,
-          fmt::format(
-              "\"{}\": a socket path must begin with /, as in unix:///run/gpuyard/gpuyard.sock",
-              printable(url))};
+      return Error{Errc::invalid,
+                   fmt::format("expected an absolute path, as in unix:///run/gpuyard/gpuyard.sock; "
+                               "got \"{}\"",
+                               printable(url))};
     }
     const auto endpoint = http::parse_endpoint(path);
     if (!endpoint) return endpoint.error();
     return path;
   }
-  return Error{Errc::invalid,
-               fmt::format("\"{}\" is not a valid host: expected {}", printable(url), kForms)};
+  return not_a_host(url);
 }
 
 // What stands under a name.
@@ -262,9 +269,9 @@ Result<std::string> url_called(const std::string& name, const std::string& file)
   const auto hosts = hosts_in(file);
   if (!hosts) return hosts.error();
   if (const auto found = hosts->find(name); found != hosts->end()) return found->second.url;
-  return Error{
-      Errc::not_found,
-      fmt::format("{} has no host {}; to connect over ssh, use -H ssh://{}", file, name, name)};
+  Error error = no_such_host(name, file);
+  error.hint = fmt::format("gpuyard -H ssh://{} devices", name);
+  return error;
 }
 
 // Reads a token that only its user can read.
@@ -279,7 +286,8 @@ Result<std::string> token_in(const std::string& file) {
     if (S_ISREG(found.st_mode)) {
       error.hint = fmt::format("chmod 600 {}  # and create a new token", shell_word(file));
     } else {
-      error.message += ": it is not a regular file; store a new token in one";
+      error.message = fmt::format("the token file {} is not a regular file", file);
+      error.cause = "others can read it, and so the token in it; store a new token in a file";
     }
     return error;
   }
@@ -321,8 +329,7 @@ Result<std::string> token_file_for(const Keys& keys, const Named& host,
 // Returns the token for this host, from the environment or from a file.
 Result<std::string> token_for(const Keys& keys, const Named& host, const http::Origin& origin) {
   if (!keys.token.empty() && !keys.token_file.empty()) {
-    return Error{Errc::invalid,
-                 "GPUYARD_TOKEN and GPUYARD_TOKEN_FILE are both set; unset one of them"};
+    return Error{Errc::invalid, "GPUYARD_TOKEN cannot be used with GPUYARD_TOKEN_FILE"};
   }
   if (!keys.token_file.empty()) {
     if (auto whole = absolute_path(keys.token_file, keys.home); !whole) {
@@ -352,8 +359,9 @@ Result<Named> entry_of(const http::Origin& origin, const Hosts& hosts, const std
     if (!found.name.empty() && keys(found) != keys(one)) {
       return Error{Errc::invalid,
                    fmt::format("{}: {} and {} are the same host, {}, but differ in pin, ca_file or "
-                               "token_file; make them equal, or remove one of them",
-                               file, found.name, name, http::TlsPlace{origin}.url())};
+                               "token_file",
+                               file, found.name, name, http::TlsPlace{origin}.url()),
+                   "", fmt::format("gpuyard host remove {}", shell_word(name))};
     }
     found = one;
   }
@@ -378,11 +386,14 @@ Result<http::Endpoint> daemon_over_https(const std::string& url, const Keys& key
 
 }  // namespace
 
+bool is_host_name(std::string_view text) {
+  return is_plain_word(text, "._-");
+}
+
 Result<std::string> address_of(std::string_view host, const std::string& hosts_file) {
   if (host.find("://") != host.npos) return address_of_url(host);
-  if (!is_plain_word(host, "._-")) {
-    return Error{Errc::invalid,
-                 fmt::format("\"{}\" is not a valid host: expected {}", printable(host), kForms)};
+  if (!is_host_name(host)) {
+    return not_a_host(host);
   }
   const auto url = url_called(std::string(host), hosts_file);
   if (!url) return url.error();
@@ -421,7 +432,7 @@ Result<std::string> without_host(const std::string& text, const std::string& nam
   auto hosts = hosts_in_text(text, file);
   if (!hosts) return hosts.error();
   if (hosts->erase(name) == 0) {
-    return Error{Errc::not_found, fmt::format("{} has no host {}", file, printable(name))};
+    return no_such_host(name, file);
   }
   const auto document = parse_toml(text, file);
   if (!document) return document.error();
@@ -440,10 +451,10 @@ Result<std::string> without_host(const std::string& text, const std::string& nam
   }
   const auto remaining = hosts_in_text(left, file);
   if (remaining && *remaining == *hosts) return left;
-  return Error{Errc::unsupported,
-               fmt::format("{}: the lines of {} are mixed with those of other hosts; remove them "
-                           "with an editor",
-                           file, printable(name))};
+  return Error{
+      Errc::unsupported,
+      fmt::format("{}: the lines of {} are mixed with those of other hosts", file, printable(name)),
+      "remove them with an editor"};
 }
 
 bool is_elsewhere(std::string_view address) {

@@ -35,6 +35,9 @@ struct SshHost {
 // Errc::invalid for anything that ssh, or a shell that ssh starts, could take for something else.
 Result<SshHost> parse_ssh_url(std::string_view url);
 
+// Whether a host in hosts.toml may have this name.
+bool is_host_name(std::string_view text);
+
 // Turns what -H and GPUYARD_HOST may be into what daemon_called() takes: "ssh://..." and
 // "https://..." as they are, "unix:///path" as the path, and a name as what the file hosts.toml
 // says of it. Errc::invalid, with what is expected, for anything else; not_found: the file does not

@@ -157,8 +157,7 @@ TEST_F(HostsFile, AMistakeInItIsNamedWithItsLine) {
   write("[lab]\nurl = \"ssh://-lab\"\n");
   EXPECT_THAT(complaint("lab"), HasSubstr(at + ": lab: "));
   write("[lab]\nurl = \"lab2\"\n[lab2]\nurl = \"lab\"\n");
-  EXPECT_THAT(complaint("lab"), HasSubstr("\"lab2\" is not a valid host"))
-      << "names do not lead to names";
+  EXPECT_THAT(complaint("lab"), HasSubstr("got \"lab2\"")) << "names do not lead to names";
 }
 
 TEST(CheckHosts, RefusesWhatTheNextReadWouldRefuse) {
@@ -260,7 +259,7 @@ TEST_F(HttpsKeysTest, TheEnvironmentsTokenIsCheckedBeforeItIsSent) {
   if (wrong != token_) {
     EXPECT_THAT(complaint({.token = wrong}), HasSubstr("GPUYARD_TOKEN: mistyped token"));
   }
-  EXPECT_THAT(complaint({.token = token_, .token_file = "/x"}), HasSubstr("both set"));
+  EXPECT_THAT(complaint({.token = token_, .token_file = "/x"}), HasSubstr("cannot be used with"));
   for (const char* relative : {"token", "{}/token", "./{}"}) {
     EXPECT_THAT(complaint({.token_file = relative}),
                 HasSubstr(fmt::format("GPUYARD_TOKEN_FILE: \"{}\"", relative)));

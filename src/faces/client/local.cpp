@@ -85,8 +85,7 @@ Keys keys_of(const Environment& environment) {
 }
 
 Error two_daemons(std::string_view one, std::string_view other) {
-  return {Errc::invalid,
-          fmt::format("{} and {} select different daemons; omit one of them", one, other)};
+  return {Errc::invalid, fmt::format("{} cannot be used with {}", one, other)};
 }
 
 Result<http::Endpoint> daemon_meant(const std::string& host, const Environment& environment,

@@ -46,7 +46,7 @@ void compare(std::string_view what, std::string_view called, const Machines& mac
   find_differences(what, called, by_value, view);
 }
 
-// A digest says only whether two sections are the same, so the ways are numbered.
+// A digest says only whether two sections are the same: the machines that differ are named.
 void compare_section(const std::string& section, const Machines& machines, FleetDiagnosis& view) {
   std::map<std::string, std::vector<std::string>> by_digest;
   for (const Examination* one : machines) {
@@ -54,14 +54,25 @@ void compare_section(const std::string& section, const Machines& machines, Fleet
     const auto found = digests.find(section);
     by_digest[found == digests.end() ? "" : found->second].push_back(one->host.name);
   }
-  std::map<std::string, std::vector<std::string>> by_way;
-  int ways = 0;
-  for (auto& [digest, hosts] : by_digest) {
-    by_way[digest.empty() ? "default" : fmt::format("variant {}", ++ways)] = hosts;
+  if (by_digest.size() < 2) return;
+  std::vector<std::vector<std::string>> groups;
+  for (auto& [digest, hosts] : by_digest) groups.push_back(std::move(hosts));
+  // Those that are like most come first, as a number.
+  std::ranges::stable_sort(groups, std::ranges::greater(), &std::vector<std::string>::size);
+  FleetFinding finding{"configuration", {}, ""};
+  std::vector<std::string> names;
+  for (const auto& hosts : groups) {
+    const bool most = names.empty();
+    if (!most) finding.hosts.insert(finding.hosts.end(), hosts.begin(), hosts.end());
+    names.push_back(most && hosts.size() > 1 ? fmt::format("{} machines", hosts.size())
+                                             : fmt::format("{}", fmt::join(hosts, ", ")));
   }
-  find_differences("configuration",
-                   section == "rules" ? "the alert rules" : "the section [" + section + "]", by_way,
-                   view);
+  const bool rules = section == "rules";
+  finding.text = fmt::format(
+      "{} between {}; compare `{}` on each machine",
+      rules ? "the alert rules differ" : fmt::format("[{}] differs", section),
+      fmt::join(names, " and "), rules ? "gpuyard alerts rules" : "gpuyard config show");
+  view.findings.push_back(std::move(finding));
 }
 
 void compare_configurations(const Machines& machines, FleetDiagnosis& view) {

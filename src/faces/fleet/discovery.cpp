@@ -113,8 +113,8 @@ Result<std::vector<Host>> hosts_in_targets(std::string_view json, const std::str
   const auto read =
       json::from_json<Targets>(fmt::format("{{\"groups\":{}}}", json), json::UnknownFields::ignore);
   if (!read) {
-    return Error{Errc::invalid, fmt::format("{} is not a Prometheus target list: {}", source,
-                                            read.error().text())};
+    return Error{Errc::invalid, fmt::format("{} is not a Prometheus target list", source),
+                 read.error().text()};
   }
   std::vector<Host> hosts;
   for (const TargetGroup& group : read->groups) {
@@ -137,7 +137,7 @@ Result<std::vector<Host>> hosts_in_dns(const std::string& service, Duration pati
   };
   if (!service.starts_with('_') || !std::ranges::all_of(service, plain)) {
     return Error{Errc::invalid,
-                 fmt::format("\"{}\" is not a DNS service such as _gpuyard._tcp.lab.org",
+                 fmt::format("expected a DNS service such as _gpuyard._tcp.lab.org; got \"{}\"",
                              printable(service))};
   }
   const auto answer = Resolver(patience).ask(service);

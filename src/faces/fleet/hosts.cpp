@@ -65,7 +65,7 @@ Result<Page> page_of(const std::string& url) {
   const auto origin = client::parse_https_url(fmt::format("https://{}", server));
   if (!url.starts_with(scheme) || !origin) {
     return Error{Errc::invalid,
-                 fmt::format("\"{}\" is not an http://HOST[:PORT]/PATH", printable(url))};
+                 fmt::format("expected http://HOST[:PORT]/PATH; got \"{}\"", printable(url))};
   }
   Page page{*origin, std::string(rest.substr(server.size()))};
   if (page.target.empty()) page.target = "/";
@@ -133,7 +133,7 @@ Result<std::vector<Host>> hosts_of(const std::vector<std::string>& words,
                                    const std::string& hosts_file) {
   std::vector<std::string> parts = parts_of(words);
   if (parts.empty() && !words.empty()) {
-    return Error{Errc::invalid, fmt::format("--hosts is empty; it takes {}", kHostsForms)};
+    return Error{Errc::invalid, fmt::format("--hosts: expected {}; got \"\"", kHostsForms)};
   }
   if (words.empty()) parts = {hosts_file};
   std::vector<Host> all;
@@ -154,10 +154,9 @@ Result<std::vector<Host>> hosts_of(const std::vector<std::string>& words,
                  fmt::format("{} hosts exceed the maximum of {}", all.size(), kMostHosts)};
   }
   if (!all.empty()) return all;
-  return Error{
-      Errc::invalid,
-      fmt::format("no machines given: use --hosts (or GPUYARD_HOSTS) with {}; or list them in {}",
-                  kHostsForms, hosts_file)};
+  return Error{Errc::invalid, "no machines given",
+               fmt::format("{} names none, and --hosts and GPUYARD_HOSTS are not set", hosts_file),
+               "gpuyard fleet --hosts n1,n2"};
 }
 
 }  // namespace gpuyard::fleet

@@ -48,8 +48,8 @@ TEST_F(Words, WithoutAnyAllOfHostsTomlAreMeant) {
 }
 
 TEST_F(Words, WithoutAnyAndWithoutTheFileTheErrorSaysWhatToDo) {
-  EXPECT_THAT(problem({}), HasSubstr("use --hosts"));
-  EXPECT_THAT(problem({","}), HasSubstr("--hosts is empty"));
+  EXPECT_THAT(problem({}), HasSubstr("no machines given"));
+  EXPECT_THAT(problem({","}), HasSubstr("--hosts: expected comma-separated names"));
 }
 
 TEST_F(Words, NameAHostOnceHoweverOftenItIsNamed) {
@@ -104,7 +104,7 @@ TEST_F(Words, OfAListThatCannotBeHadAreAHostWithAProblem) {
 
 TEST_F(Words, OfDnsAreServices) {
   for (const char* word : {"dns:lab.org", "dns:", "dns:_a b", "dns:_x._tcp.la\tb"}) {
-    EXPECT_THAT(problem({word}), HasSubstr("is not a DNS service")) << word;
+    EXPECT_THAT(problem({word}), HasSubstr("expected a DNS service")) << word;
   }
 }
 

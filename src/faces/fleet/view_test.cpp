@@ -208,11 +208,14 @@ TEST(Diagnosis, NamesWhoIsUnlikeMost) {
   odd.version = "0.0.9";
   odd.driver_version = "525.60.13";
   odd.configuration = {{"lease", "1"}};
-  EXPECT_THAT(findings({examined("n1", brief("a", {"GPU-1"})),
-                        examined("n2", brief("b", {"GPU-2"})), examined("n3", odd)}),
-              ElementsAre("gpuyard: 0.1.0 on 2 machines, 0.0.9 on n3",
-                          "the driver: 535.104.05 on 2 machines, 525.60.13 on n3",
-                          "the section [lease]: default on 2 machines, variant 1 on n3"));
+  EXPECT_THAT(
+      findings({examined("n1", brief("a", {"GPU-1"})), examined("n2", brief("b", {"GPU-2"})),
+                examined("n3", odd)}),
+      ElementsAre(
+          "gpuyard: 0.1.0 on 2 machines, 0.0.9 on n3",
+          "the driver: 535.104.05 on 2 machines, 525.60.13 on n3",
+          "[lease] differs between 2 machines and n3; compare `gpuyard config show` on each "
+          "machine"));
 }
 
 TEST(Diagnosis, FindsClocksThatAreOffByMoreThanTheAnswerTook) {

@@ -52,7 +52,8 @@ void put_firing(Text& text, const std::vector<const FiringAlert*>& alerts) {
 void put_counts(Text& text, const std::vector<const FiringAlert*>& alerts) {
   std::map<std::tuple<std::string_view, std::string_view>, int> counts;
   for (const FiringAlert* alert : alerts) ++counts[{alert->level, state_of(*alert)}];
-  text.family("alerts", "gauge", "Firing alerts by state: acknowledged, silenced or firing.");
+  text.family("alerts", "gauge",
+              "Number of firing alerts: acknowledged, silenced, or neither (firing).");
   for (const std::string_view level : kLevels) {
     for (const std::string_view state : kStates) {
       text.begin("alerts");

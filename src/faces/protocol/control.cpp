@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+
 #include "base/saturated.h"
 
 namespace gpuyard::protocol {
@@ -22,19 +24,17 @@ Result<Setting> setting_of(const ComputeModeWish& wish) {
   for (const NamedMode& known : kComputeModes) {
     if (known.name == wish.compute_mode) return compute_mode(known.mode);
   }
-  return Error{
-      Errc::invalid,
-      fmt::format(
-          "/compute_mode: must be \"default\", \"prohibited\" or \"exclusive_process\", not \"{}\"",
-          wish.compute_mode)};
+  return Error{Errc::invalid,
+               fmt::format("/compute_mode: expected default, prohibited or exclusive_process; got "
+                           "\"{}\"",
+                           printable(wish.compute_mode))};
 }
 
 Result<EccCounter> counter_of(const ClearEccWish& wish) {
   if (wish.counter == "volatile") return EccCounter::since_load;
   if (wish.counter == "aggregate") return EccCounter::lifetime;
-  return Error{
-      Errc::invalid,
-      fmt::format("/counter: must be \"volatile\" or \"aggregate\", not \"{}\"", wish.counter)};
+  return Error{Errc::invalid, fmt::format("/counter: expected volatile or aggregate; got \"{}\"",
+                                          printable(wish.counter))};
 }
 
 std::optional<Duration> lasting_of(const LastingWish& wish) {

@@ -36,7 +36,7 @@ GPUYARD_ABOUT(
     {"since",
      "How long ago (90s, 2h, 7d), a time such as 2026-01-31T12:00:00Z, or seconds since 1970. "
      "Default: 1h."},
-    {"until", "Same format. Default: now."},
+    {"until", "End, as a time or how long ago. Default: now."},
     {"step", "Time span of each point: 10s, 5m, 1h. Excludes points."},
     {"points", "Maximum number of points, 1 to 20000; determines the step. Default: 1000.", 1,
      20'000},
@@ -133,7 +133,7 @@ GPUYARD_ABOUT(
     {"since",
      "How long ago (90s, 2h, 7d), a time such as 2026-01-31T12:00:00Z, or seconds since 1970. "
      "Default: 15m."},
-    {"until", "Same format. Default: now."},
+    {"until", "End, as a time or how long ago. Default: now."},
     {"points", "Maximum number of steps, 1 to 20000. Default: 300.", 1, 20'000})
 
 struct HistoryColumn {
@@ -201,7 +201,7 @@ GPUYARD_ABOUT(StaysQuery,
               {"since",
                "How long ago (90s, 2h, 7d), a time such as 2026-01-31T12:00:00Z, or seconds since "
                "1970. Default: 1h. Lists processes present at any time since then."},
-              {"until", "Same format. Default: now."},
+              {"until", "End, as a time or how long ago. Default: now."},
               {"limit", "Maximum number of entries, 1 to 10000. Default: 1000.", 1, 10'000})
 
 struct Stay {
@@ -257,7 +257,7 @@ GPUYARD_ABOUT(BottlenecksQuery,
               {"since",
                "How long ago (90s, 2h, 7d), a time such as 2026-01-31T12:00:00Z, or seconds since "
                "1970. Default: 1h. Lists spells active at any time since then."},
-              {"until", "Same format. Default: now."},
+              {"until", "End, as a time or how long ago. Default: now."},
               {"limit",
                "Maximum number of spells, 1 to 10000. Default: 1000. The shares cover all spells.",
                1, 10'000})

@@ -10,6 +10,7 @@
 
 #include "base/json_writer.h"
 #include "base/saturated.h"
+#include "base/text.h"
 
 namespace gpuyard::protocol {
 namespace {
@@ -47,7 +48,8 @@ Result<lease::Binding> binding_of(const LeaseWish& wish) {
   const auto binding = wish.binding ? enum_from_name<lease::Binding>(*wish.binding)
                                     : std::optional(lease::Binding::process);
   if (binding) return *binding;
-  return Error{Errc::invalid, "/binding: must be \"process\", \"run\" or \"detached\""};
+  return Error{Errc::invalid, fmt::format("/binding: expected process, run or detached; got \"{}\"",
+                                          printable(*wish.binding))};
 }
 
 Result<void> check_ttl(const LeaseWish& wish, lease::Binding binding) {
@@ -97,7 +99,8 @@ Result<int> signal_of(std::string_view name) {
   for (const Signal& one : kSignals) {
     if (one.name == name) return one.number;
   }
-  return Error{Errc::invalid, "the signal must be TERM, INT, HUP or KILL"};
+  return Error{Errc::invalid,
+               fmt::format("signal: expected TERM, INT, HUP or KILL; got \"{}\"", printable(name))};
 }
 
 namespace {

@@ -25,8 +25,8 @@ BOOST_DESCRIBE_STRUCT(View, (), (f, sort, gpu, t, at, from, to, by))
 GPUYARD_ABOUT(View, {"f", "Filter, e.g. temp>80 & user==alice."},
               {"sort", "Column to sort by; with a minus sign, largest first."},
               {"gpu", "The selected GPU, by index."}, {"t", "Length of the period: 15m, 6h, 7d."},
-              {"at", "A past time."}, {"from", "Start of a range."}, {"to", "End of a range."},
-              {"by", "Group by user, day, gpu or lease."})
+              {"at", "Show this past time instead of now."}, {"from", "Start of a range."},
+              {"to", "End of a range."}, {"by", "Group by user, day, gpu or lease."})
 
 struct GpuView : View {
   std::string id;

@@ -119,8 +119,10 @@ inline constexpr Route<NoParams, SlurmNode> kSlurm{
 
 inline constexpr Route<NoParams, SlurmNode, SlurmCheck> kCheckSlurm{
     {"POST", "/api/gpu/slurm/check", "Slurm", Scope::admin, Gpus::whole,
-     "The same, for Slurm's hook, which also reports its errors. From then on, Slurm allocates the "
-     "GPUs and leases only observe, unless [lease] mode says otherwise."}};
+     "Returns the state for Slurm's health check, and stores the errors that the hook reports. "
+     "From "
+     "then on, Slurm allocates the GPUs and leases only observe, unless [lease] mode says "
+     "otherwise."}};
 
 inline constexpr Route<JobName, LeaseAnswer> kSlurmJob{
     {"GET", "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::read, Gpus::whole,

@@ -63,11 +63,22 @@ constexpr std::array kAdvice = {
 
 }  // namespace
 
-std::string advice_on_driver(std::string_view reason, std::string_view naming) {
+namespace {
+
+std::string_view known_advice(std::string_view reason) {
   const auto* const known = std::ranges::find_if(
       kAdvice, [&](const Advice& one) { return reason.find(one.part) != reason.npos; });
-  if (known == kAdvice.end()) return "";
-  if (known->text != kFindTheLibrary) return std::string(known->text);
+  return known != kAdvice.end() ? known->text : "";
+}
+
+}  // namespace
+
+bool is_about_library(std::string_view reason) {
+  return known_advice(reason) == kFindTheLibrary;
+}
+
+std::string advice_on_driver(std::string_view reason, std::string_view naming) {
+  if (!is_about_library(reason)) return std::string(known_advice(reason));
   return fmt::format("{}\nIf it is in another place, set its path with {}.", kFindTheLibrary,
                      naming);
 }

@@ -22,6 +22,9 @@ Error feature_not_supported(std::string_view what);
 
 // Advises the user on a driver that does not start.
 
+// Whether the driver's library is missing, or cannot be loaded.
+bool is_about_library(std::string_view reason);
+
 // Returns advice on the reason of an init_failed() error ("NVML Shared Library Not Found"): one to
 // three lines without a newline at the end, or "" if there is no advice. `naming` is how the user
 // names another library there: "--nvml PATH".

@@ -82,11 +82,16 @@ Unknowns unknowns_of(const DeviceState& device, Unknowns::Counts counts) {
   return unknowns;
 }
 
+// The driver's word for it says no more.
+std::string lost_text(const std::string& why) {
+  return why == "GPU is lost" ? "lost" : "lost: " + why;
+}
+
 }  // namespace
 
 Fitness fitness_of(const DeviceState& device) {
   using enum Verdict;
-  if (is_lost(device)) return {bad, "lost", "lost: " + device.why};
+  if (is_lost(device)) return {bad, "lost", lost_text(device.why)};
   if (device.condition != DeviceCondition::responsive) {
     return {bad, "unresponsive", "not usable now: " + device.why};
   }

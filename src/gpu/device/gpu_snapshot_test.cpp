@@ -122,9 +122,11 @@ TEST(GpuSnapshot, OfBrokenJsonIsAnErrorWithThePath) {
       R"({"id":0,"memory_total":-1,"memory_used":1.5,"temperature_celsius":"x"})");
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, Errc::invalid);
-  EXPECT_EQ(read.error().message,
-            "/memory_total: not an integer in range; /memory_used: not an integer in range; "
-            "/temperature_celsius: must be an integer");
+  EXPECT_EQ(
+      read.error().message,
+      "/memory_total: expected an integer from 0 to 18446744073709551615; got -1; "
+      "/memory_used: expected an integer; got 1.5; /temperature_celsius: expected an integer; "
+      "got \"x\"");
 }
 
 }  // namespace

@@ -146,7 +146,7 @@ void HostClient::pause(std::function<void(Result<void>)> ended) {
   restart_timer_.reset();
   if (!std::exchange(paused_, true)) {
     end_process();
-    listener_.on_host_down("the driver is closed on purpose and will be reopened");
+    listener_.on_host_down("the driver is closed for a GPU reset and will be reopened");
   }
   if (departing_.empty()) {
     end_timer_ = loop_.call_after(Duration(0), [this] { tell_ended({}); });

@@ -92,9 +92,9 @@ void put_driver(std::vector<Event>& out, const FleetState& before, const FleetSt
   if (before.driver_up && !after.driver_up) {
     out.push_back(event("driver_down", Severity::stop, with("the driver is down", after.driver)));
   } else if (!before.driver_up && after.driver_up) {
-    out.push_back(
-        event("driver_up", Severity::note,
-              fmt::format("the driver {} is up, with {} GPU(s)", after.driver, after.gpus.size())));
+    out.push_back(event("driver_up", Severity::note,
+                        fmt::format("the driver {} is up, with {} GPU{}", after.driver,
+                                    after.gpus.size(), after.gpus.size() == 1 ? "" : "s")));
   }
 }
 

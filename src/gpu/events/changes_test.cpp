@@ -135,7 +135,7 @@ TEST_F(Changes, AreOneEventWhenTheDriverGoesAndOneWhenItComesBack) {
   EXPECT_THAT(look(), IsEmpty());
   find_driver();
   now_.devices = {gpu(0), gpu(1)};
-  EXPECT_THAT(look(), ElementsAre("driver_up: the driver 535.1 is up, with 2 GPU(s)"));
+  EXPECT_THAT(look(), ElementsAre("driver_up: the driver 535.1 is up, with 2 GPUs"));
 }
 
 TEST_F(Changes, TellWhatADriverCameBackWithout) {
@@ -144,7 +144,7 @@ TEST_F(Changes, TellWhatADriverCameBackWithout) {
   look();
   find_driver();
   now_.devices.pop_back();
-  EXPECT_THAT(look(), ElementsAre("driver_up: the driver 535.1 is up, with 1 GPU(s)",
+  EXPECT_THAT(look(), ElementsAre("driver_up: the driver 535.1 is up, with 1 GPU",
                                   "gpu_disappeared: GPU 1 is no longer listed by the driver"));
 }
 
@@ -152,7 +152,7 @@ TEST_F(Changes, SayThatADriverCameUpButNotThatEachOfItsGpusDid) {
   lose_driver("Driver Not Loaded");
   look();
   find_driver();
-  EXPECT_THAT(look(), ElementsAre("driver_up: the driver 535.1 is up, with 2 GPU(s)"));
+  EXPECT_THAT(look(), ElementsAre("driver_up: the driver 535.1 is up, with 2 GPUs"));
 }
 
 TEST_F(Changes, TellEachNewVerdictWithItsReasons) {

@@ -13,6 +13,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+
 namespace gpuyard::http {
 namespace {
 
@@ -165,9 +167,8 @@ Result<Names> alternative_names(const std::vector<std::string>& names) {
       ::ASN1_STRING_set(text, name.data(), static_cast<int>(name.size()));
       ::GENERAL_NAME_set0_value(one, GEN_DNS, text);
     } else {
-      return Error{
-          Errc::invalid,
-          fmt::format("cannot create a certificate for '{}'; use a host name or an address", name)};
+      return Error{Errc::invalid,
+                   fmt::format("expected a host name or an address; got \"{}\"", printable(name))};
     }
   }
   if (!names.empty()) return all;

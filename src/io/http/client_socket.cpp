@@ -159,7 +159,7 @@ Error ClientSocket::fault(int code) const {
   if (code == EACCES || code == EPERM) {
     return Error{Errc::denied, fmt::format("not allowed to connect to {}: {}", where_, why)};
   }
-  return Error{Errc::unavailable, fmt::format("nothing is listening at {}: {}", where_, why)};
+  return Error{Errc::unavailable, fmt::format("nothing is listening at {}", where_), why};
 }
 
 Error ClientSocket::broken(std::string_view why) const {

@@ -27,15 +27,16 @@ namespace {
 Error not_an_endpoint(std::string_view text) {
   return Error{
       Errc::invalid,
-      fmt::format(
-          "'{}' is not an address and port such as 127.0.0.1:9410 or [::1]:9410, nor a socket path",
-          text)};
+      fmt::format("expected an address and port such as 127.0.0.1:9410 or [::1]:9410, or a "
+                  "socket path; got \"{}\"",
+                  printable(text))};
 }
 
 Result<SocketAddress> unix_address(const std::string& path) {
   if (path.empty() || path.size() > kMaxUnixPath || path.find('\0') != path.npos) {
-    return Error{Errc::invalid, fmt::format("a socket path must be 1 to {} bytes; '{}' has {}",
-                                            kMaxUnixPath, path, path.size())};
+    return Error{Errc::invalid,
+                 fmt::format("expected a socket path of 1 to {} bytes; got \"{}\", {} bytes",
+                             kMaxUnixPath, printable(path), path.size())};
   }
   SocketAddress address;
   auto& un = reinterpret_cast<sockaddr_un&>(address.storage);
@@ -62,8 +63,8 @@ Result<SocketAddress> tcp_address(const Endpoint& endpoint) {
     return address;
   }
   return Error{Errc::invalid,
-               fmt::format("'{}' is not a literal IPv4 or IPv6 address; names are not resolved",
-                           endpoint.address)};
+               fmt::format("expected an IPv4 or IPv6 address, not a host name; got \"{}\"",
+                           printable(endpoint.address))};
 }
 
 }  // namespace

@@ -60,10 +60,10 @@ const std::string& text_of(const Value& value) {
 }
 
 template <class E>
-std::string names_of() {
-  std::string names;
+std::vector<std::string_view> names_of() {
+  std::vector<std::string_view> names;
   boost::mp11::mp_for_each<boost::describe::describe_enumerators<E>>(
-      [&](auto entry) { names += fmt::format("{}{}", names.empty() ? "" : ", ", entry.name); });
+      [&](auto entry) { names.push_back(entry.name); });
   return names;
 }
 
@@ -72,7 +72,10 @@ Result<void> set_enum(SinkDraft& draft, const Value& value) {
   auto& member = draft.sink.*Member;
   using E = std::remove_reference_t<decltype(member)>;
   const auto known = enum_from_name<E>(text_of(value));
-  if (!known) return wrong("must be one of " + names_of<E>());
+  if (!known) {
+    return wrong(fmt::format("expected {}; got \"{}\"", any_of_words(names_of<E>()),
+                             printable(text_of(value))));
+  }
   member = *known;
   return {};
 }
@@ -80,7 +83,7 @@ Result<void> set_enum(SinkDraft& draft, const Value& value) {
 Result<std::int64_t> within(const Value& value, std::int64_t least, std::int64_t most) {
   const auto number = std::get<std::int64_t>(value);
   if (number >= least && number <= most) return number;
-  return wrong(fmt::format("must be {} to {}", least, most));
+  return wrong(fmt::format("expected {} to {}; got {}", least, most, number));
 }
 
 template <auto Member, std::int64_t least, std::int64_t most>
@@ -355,6 +358,7 @@ class SinkReader {
     }
     const auto type = static_cast<std::size_t>(key->type);
     const auto value = toml_value<Value>(node, type);
+    // Without the value: it may be a secret.
     if (!value) return at(where, fmt::format("{} must be {}", full, kTomlTypes.at(type)));
     const auto done = key->set(draft, *value);
     if (done) return {};
