@@ -146,8 +146,9 @@ std::string_view description_of(Errc code) {
     case Errc::busy:
       return "A limit is reached; try again later.";
     case Errc::internal:
-      return "Internal error.";
+      break;
   }
+  return "Internal error.";
 }
 
 void put_failure(bj::object& responses, const BoundRoute& route, Errc code, Parts& parts) {
