@@ -193,7 +193,7 @@ class WordReader {
 
   // Says what CLI11 says, in our words.
   std::string in_our_words(const CLI::ParseError& error) const {
-    const std::string said = error.what();
+    std::string said = error.what();
     for (const Command* verb : given_.chain) {
       for (const OptionRecord& option : verb->options) {
         if (option.parsed == nullptr) continue;

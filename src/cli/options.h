@@ -145,7 +145,7 @@ class Options {
   static Option with_value(OptionRecord*);
 
   Command* command_;
-  std::string heading_ = {};
+  const char* heading_ = "";
   bool alternative_ = false;  // its options are among those of which one must be given
 };
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "cli/read/gpu_filter.h"
 #include "cli/read/reading.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"

@@ -58,7 +58,9 @@ void compare_section(const std::string& section, const Machines& machines, Fleet
   std::vector<std::vector<std::string>> groups;
   for (auto& [digest, hosts] : by_digest) groups.push_back(std::move(hosts));
   // Those that are like most come first, as a number.
-  std::ranges::stable_sort(groups, std::ranges::greater(), &std::vector<std::string>::size);
+  std::ranges::sort(groups, [](const auto& a, const auto& b) {
+    return a.size() != b.size() ? a.size() > b.size() : a.front() < b.front();
+  });
   FleetFinding finding{"configuration", {}, ""};
   std::vector<std::string> names;
   for (const auto& hosts : groups) {

@@ -1,7 +1,6 @@
 // The client over TLS: whom it trusts, and what it does not take for an answer.
 #include <stdlib.h>
 
-#include <fstream>
 #include <future>
 #include <optional>
 
@@ -94,7 +93,7 @@ TEST_F(FetchOverTls, NamesACaFileThatIsMissingOrHasNoCertificate) {
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error(), (Error{Errc::not_found,
                                  "ca_file: opening " + missing + ": No such file or directory"}));
-  std::ofstream(directory_.in("empty.pem"));
+  directory_.write("empty.pem", "");
   const auto empty = fetch_from("localhost", directory_.in("empty.pem"));
   ASSERT_FALSE(empty);
   EXPECT_EQ(empty.error().code, Errc::invalid);
