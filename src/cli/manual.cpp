@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <iterator>
 #include <map>
 #include <string_view>
 
@@ -95,9 +96,13 @@ std::string list_of(const std::vector<OptionText>& options) {
 }
 
 // Arguments come first.
-std::vector<OptionText> ordered(std::vector<OptionText> options) {
-  std::ranges::stable_partition(options, &OptionText::argument);
-  return options;
+std::vector<OptionText> ordered(const std::vector<OptionText>& options) {
+  std::vector<OptionText> sorted;
+  for (const bool argument : {true, false}) {
+    std::ranges::copy_if(options, std::back_inserter(sorted),
+                         [&](const OptionText& option) { return option.argument == argument; });
+  }
+  return sorted;
 }
 
 // Where a shell's line may be broken: before the last blank within the width that no quotes
