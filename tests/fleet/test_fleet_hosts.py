@@ -78,7 +78,7 @@ def test_no_machine_at_all_is_an_error_with_what_to_do(fleet):
         assert done.returncode == 2 and not done.stdout, done
         for word in ("--hosts", "GPUYARD_HOSTS", "hosts.toml"):
             assert word in done.stderr, done.stderr
-    refused(fleet, ",", "--hosts is empty")
+    refused(fleet, ",", "--hosts: expected comma-separated names")
 
 
 def test_what_is_no_host_is_refused_before_any_is_asked(fleet):

@@ -181,7 +181,8 @@ def test_a_daemon_that_goes_and_comes_back_is_told_of_once_each(daemon, tmp_path
         yard.stop()
         gone = watch.stderr.readline()
         assert yard.socket in gone and "retrying" in gone
-        assert "try:   gpuyard serve" in watch.stderr.readline()
+        assert watch.stderr.readline().startswith("  cause: ")
+        assert watch.stderr.readline().startswith("  try:   gpuyard serve")
         again = daemon("--simulate", "1", directory=yard.directory)
         assert again.socket == yard.socket
         assert watch.stderr.readline() == f"gpuyard: the daemon at {yard.socket} is reachable again\n"
