@@ -47,6 +47,7 @@ void add_valued_options(std::vector<std::string>& names, const VerbText& verb) {
   for (const auto& below : verb.verbs) add_valued_options(names, below);
 }
 
+// For bash and zsh: mapfile is bash's alone, and `path` is the PATH of zsh.
 std::string bash_script(const VerbText& root) {
   std::string cases;
   add_cases(cases, "", root);
@@ -54,7 +55,7 @@ std::string bash_script(const VerbText& root) {
   add_valued_options(valued, root);
   return fmt::format(
       "_{0}() {{\n"
-      "  local word path=\"\" words=\"{1}\" i\n"
+      "  local word verb=\"\" words=\"{1}\" i\n"
       "  case \"${{COMP_WORDS[COMP_CWORD-1]}}\" in\n"
       "    {2}) COMPREPLY=(); return ;;\n"
       "  esac\n"
@@ -62,12 +63,12 @@ std::string bash_script(const VerbText& root) {
       "    word=\"${{COMP_WORDS[i]}}\"\n"
       "    [[ \"$word\" == -* ]] && continue\n"
       "    [[ \" $words \" == *\" $word \"* ]] || continue\n"
-      "    path=\"${{path:+$path }}$word\"\n"
-      "    case \"$path\" in\n"
+      "    verb=\"${{verb:+$verb }}$word\"\n"
+      "    case \"$verb\" in\n"
       "{3}"
       "    esac\n"
       "  done\n"
-      "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"${{COMP_WORDS[COMP_CWORD]}}\")\n"
+      "  COMPREPLY=($(compgen -W \"$words\" -- \"${{COMP_WORDS[COMP_CWORD]}}\"))\n"
       "}}\n"
       "complete -o default -F _{0} {0}\n",
       root.name, words_after(root), fmt::join(valued, "|"), cases);

@@ -26,7 +26,11 @@ TEST(Completion, BashKnowsTheWordsOfEachVerb) {
 }
 
 TEST(Completion, ZshUsesTheSame) {
-  EXPECT_TRUE(completion_script(Shell::zsh, example_verb()).starts_with("#compdef gpuyard\n"));
+  const std::string script = completion_script(Shell::zsh, example_verb());
+  EXPECT_TRUE(script.starts_with("#compdef gpuyard\n"));
+  for (const char* of_bash_alone : {"mapfile", " path="}) {
+    EXPECT_EQ(script.find(of_bash_alone), std::string::npos) << of_bash_alone;
+  }
 }
 
 TEST(Completion, FishHasALineForEachWord) {
