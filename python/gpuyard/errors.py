@@ -35,7 +35,7 @@ class Error(Exception):
     # Advice for errors of this kind, added to a message that lacks it.
     next_step = ""
 
-    # What to do next, if a daemon said so: a command per line, and a remark behind "  # ".
+    # The daemon's suggested commands, if any: one per line; a remark follows "  # ".
     hint = ""
 
     def __init__(self, message: str, hint: str = "") -> None:

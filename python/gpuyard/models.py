@@ -175,7 +175,7 @@ class ErrorAnswerError(Model):
 
     code: str
     message: str
-    # What to do next: a command per line, and a remark behind "  # ". The message ends with it.
+    # Suggested commands, one per line; a remark follows "  # ". The message ends with it.
     hint: Optional[str] = None
 
     _shape: ClassVar[Shape] = (

@@ -58,7 +58,7 @@ TEST(Error, TextOfAMessageAloneIsTheMessage) {
   EXPECT_EQ((Error{Errc::denied, "no"}).text(), "no");
 }
 
-TEST(Error, TextIsWhatWhyAndNext) {
+TEST(Error, TextHasMessageCauseAndHint) {
   EXPECT_EQ(
       (Error{Errc::denied, "permission denied", "alice is not in the group g",
              "sudo usermod -aG g alice  # then log in again"})

@@ -409,7 +409,7 @@ TEST(CommandLine, WhatBelongsToACallNeedsTheCall) {
   EXPECT_EQ(end_of({"sim", "inject", "--gpu", "1", "--call", "x", "--latency-ms", "-5"}).code, 2);
 }
 
-TEST(CommandLine, UnknownWordIsNamedWithTheLineThatIsMeant) {
+TEST(CommandLine, UnknownWordSuggestsTheCorrectedCommand) {
   for (const auto& [words, said] : {
            std::pair{Words{"histroy", "--plot"},
                      "unknown command \"histroy\"\n  try:   gpuyard history --plot\n"},
@@ -586,7 +586,7 @@ TEST(CommandLine, HomeIsPutForTildeInAPath) {
   EXPECT_EQ(verb_of<RunVerb>({"run", "--", "x", "--state=~/x"}).command[1], "--state=~/x");
 }
 
-TEST(CommandLine, HelpBeginsWithWhatANewcomerNeeds) {
+TEST(CommandLine, HelpListsGettingStartedFirst) {
   const std::string help = end_of({"--help"}).out;
   std::size_t at = 0;
   for (const char* heading :

@@ -1,5 +1,4 @@
-// What is made of the command line's texts beside its help: scripts for a shell's completion, and
-// the manual.
+// Shell completion scripts and manual pages, generated from the definitions in cli/help.h.
 #pragma once
 
 #include <string>

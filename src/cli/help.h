@@ -1,5 +1,5 @@
-// What help, completion and manual say of the command line: its texts, and the one formatter of
-// --help.
+// The texts of commands and options, from which help, completion and manual are generated, and the
+// formatter of --help.
 #pragma once
 
 #include <cstddef>

@@ -80,7 +80,7 @@ class Options {
   Options group(const char* heading) const;  // the heading for this verb in its parent's help
   // These say more of this verb in its help, and return it again.
   Options explain(const char* text) const;  // at most five lines, below the summary
-  // What stands behind "Usage: " if the derived line will not do. A remark stands behind a tab:
+  // Replaces the derived usage line. A tab separates a line from its remark:
   // "gpuyard power [GPU,...]\tShow limits, ranges and settings".
   Options usage(std::initializer_list<const char*> lines) const;
   // The verb's help shows examples in the order of the calls.

@@ -16,20 +16,20 @@ TEST(Refusal, NamesTheUserAndTheGroup) {
   EXPECT_EQ(addressed(error, "alice").text(), kAddressed);
 }
 
-TEST(Refusal, OfADaemonWithoutHintsNamesTheUserToo) {
+TEST(Refusal, FromOlderDaemonNamesTheUser) {
   const Error error{Errc::denied,
                     "it: an administrator can run `usermod -aG gpuyard-none USER`; then"};
   EXPECT_EQ(addressed(error, "alice").text(), kAddressed);
 }
 
-TEST(Refusal, OfAUidWithoutANameHasNoCommand) {
+TEST(Refusal, UidWithoutNameHasNoHint) {
   const Error error{Errc::denied, "no", "it is the group's", "usermod -aG gpuyard-none USER"};
   EXPECT_THAT(addressed(error, "").text(),
               testing::MatchesRegex("permission denied.*: UID [0-9]+ has no user name, and is not "
                                     "in the group gpuyard-none"));
 }
 
-TEST(Refusal, OfAGroupThatDoesNotExistSaysHowToCreateIt) {
+TEST(Refusal, MissingGroupHintCreatesIt) {
   const Error error{Errc::denied, "no", "it does not exist",
                     "groupadd --system gpuyard  # as root; then restart gpuyard"};
   EXPECT_EQ(

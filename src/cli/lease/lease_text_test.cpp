@@ -58,7 +58,7 @@ TEST(LeaseText, WhatIsUnmetIsACondition) {
   }
 }
 
-TEST(LeaseText, AClaimThatDoesNotWaitNamesTheOneThatDoes) {
+TEST(LeaseText, NoWaitHintIsTheWaitingCommand) {
   protocol::Lease lease;
   lease.wanted_gpus = 2;
   lease.ending = Ending::none_free;

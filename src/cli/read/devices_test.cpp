@@ -149,7 +149,7 @@ TEST(Complaint, GoesToStderrAndGivesTheExitCode) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "gpuyard: no driver\n");
 }
 
-TEST(Complaint, HasALineForCauseAndOneForEachStep) {
+TEST(Complaint, PrintsCauseAndEachHintOnItsLine) {
   testing::internal::CaptureStderr();
   complain({Errc::denied, "permission denied", "alice is not\nin the group g",
             "usermod -aG g alice  # then log in again\ngpuyard power"});
@@ -161,7 +161,7 @@ TEST(Complaint, HasALineForCauseAndOneForEachStep) {
             "         gpuyard power\n");
 }
 
-TEST(Complaint, AStepOfADaemonCannotDriveTheTerminal) {
+TEST(Complaint, DaemonHintCannotControlTheTerminal) {
   testing::internal::CaptureStderr();
   complain({Errc::denied, "no", "a\x1b[2J", "b\x1b[2J"});
   EXPECT_EQ(testing::internal::GetCapturedStderr().find('\x1b'), std::string::npos);

@@ -15,7 +15,7 @@ namespace gpuyard::cli {
 // Utilisation and memory in percent, degrees Celsius, watts, MHz.
 inline constexpr std::array<std::string_view, 10> kGpuFields = {
     "gpu", "model", "util", "mem", "temp", "power", "clock", "user", "why", "health"};
-// Those whose values are numbers.
+// The numeric fields of kGpuFields.
 inline constexpr std::array<std::string_view, 6> kGpuNumbers = {"gpu",  "util",  "mem",
                                                                 "temp", "power", "clock"};
 

@@ -372,7 +372,7 @@ void add_start(Options start, SimVerb& verb) {
   const Options driver = start.heading("Driver");
   const auto setters = sim::setters_names();
   own(driver.option("--setters", verb.setters,
-                    "Users who may change settings: owner (and root), everyone, root or nobody"))
+                    "Users allowed to change settings: owner (and root), everyone, root or nobody"))
       .metavar("NAME")
       .default_is("owner")
       .one_of(std::vector<std::string>(setters.begin(), setters.end()));

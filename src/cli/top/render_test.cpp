@@ -73,7 +73,7 @@ TEST(Screen, DifferentBoardsAreNamedOrCounted) {
   EXPECT_THAT(narrow, HasSubstr("kW  leased"));
 }
 
-TEST(Screen, AHeaderWithoutRoomLosesWholeParts) {
+TEST(Screen, NarrowHeaderDropsWholeParts) {
   Model model = yard(8);
   model.news.today = "31.2kWh 7.80EUR today";
   for (std::size_t columns = 30; columns < 120; ++columns) {
@@ -106,7 +106,7 @@ TEST(Screen, AStateOfAnAlertHasSevenColumns) {
 }
 
 // A PID that is cut would be another's.
-TEST(Screen, ACommandIsDrawnWholeOrNotAtAll) {
+TEST(Screen, CommandIsNeverTruncated) {
   Model model = yard(8);
   model.pane = Pane::queue;
   const std::string command = model.news.queue->squatters.front().resolve;

@@ -17,7 +17,7 @@ std::optional<std::string> words(const std::optional<Setting>& setting) {
   return setting ? std::optional(text_of(*setting)) : std::nullopt;
 }
 
-// What to do next is no part of the record.
+// Message and cause: the audit log does not store hints.
 std::string what_happened(Error why) {
   why.hint.clear();
   return why.text();

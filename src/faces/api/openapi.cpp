@@ -113,7 +113,7 @@ bj::value error_schema_of(protocol::ErrorShape shape, Parts& parts) {
   if (shape == protocol::ErrorShape::detail) return refer(std::move(detail), parts);
   bj::object hint = text;
   hint["description"] =
-      "What to do next: a command per line, and a remark behind \"  # \". The message ends with "
+      "Suggested commands, one per line; a remark follows \"  # \". The message ends with "
       "it.";
   bj::object inner{{"type", "object"},
                    {"properties", {{"code", text}, {"message", text}, {"hint", std::move(hint)}}},

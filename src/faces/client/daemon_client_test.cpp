@@ -31,7 +31,7 @@ TEST(ErrorOf, NamesTheFieldAndNotItsPlace) {
   EXPECT_EQ(error.message, "among: GPU \"99\" not found");
 }
 
-TEST(ErrorOf, AHintIsTakenFromTheEndOfTheMessage) {
+TEST(ErrorOf, HintIsCutFromTheEndOfTheMessage) {
   const Error sent{Errc::denied, "no scope", "no group", "usermod x  # as root\nlogin"};
   const http::Response response = http::error_response(sent);
   const Error error = error_of({response.status, {}, *response.body});
@@ -40,14 +40,14 @@ TEST(ErrorOf, AHintIsTakenFromTheEndOfTheMessage) {
   EXPECT_EQ(error.text(), sent.text());
 }
 
-TEST(ErrorOf, TheMessageIsWholeWithoutAHint) {
+TEST(ErrorOf, MessageWithoutHintIsUnchanged) {
   const std::string whole = R"({"error":{"code":"denied","message":"no; try `x`"}})";
   const Error error = error_of({403, {}, whole});
   EXPECT_EQ(error.message, "no; try `x`");
   EXPECT_EQ(error.hint, "");
 }
 
-TEST(ErrorOf, AHintThatDoesNotEndTheMessageIsIgnored) {
+TEST(ErrorOf, HintThatDoesNotEndTheMessageIsIgnored) {
   const std::string body = R"({"error":{"code":"denied","message":"no","hint":"x"}})";
   const Error error = error_of({403, {}, body});
   EXPECT_EQ(error.text(), "no");
@@ -58,7 +58,7 @@ TEST(ErrorOf, AMissingTokenIsDenied) {
   EXPECT_EQ(error_of({401, {}, body}), (Error{Errc::denied, "no token"}));
 }
 
-TEST(ErrorOf, APageOfAProxyIsShortenedToItsStatus) {
+TEST(ErrorOf, ProxyErrorPageBecomesItsStatus) {
   const Error error =
       error_of({504, {}, "\n<html><body><h1>504 Gateway Time-out</h1></body></html>"});
   EXPECT_EQ(error.code, Errc::timed_out);
