@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "base/command_host.h"
 #include "base/files.h"
 #include "base/spawn.h"
 #include "base/unique_fd.h"
@@ -180,7 +181,7 @@ Result<void> CommandRun::Process::try_start(const CommandPlan& plan) {
   start_ = std::make_shared<Start>();
   starter_->post([weak = weak_from_this(), start = start_, place = std::make_shared<Place>(),
                   theirs, plan]() -> Worker::Afterwards {
-    if (!start->hand_over(spawn(spawn_plan(plan, theirs->get())))) return nullptr;
+    if (!start->hand_over(spawn_free(spawn_plan(plan, theirs->get())))) return nullptr;
     return [weak, deadline = plan.deadline, grace = plan.grace] {
       if (const auto self = weak.lock()) self->on_started(deadline, grace);
     };

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -17,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "base/capabilities.h"
 #include "base/files.h"
 #include "base/places.h"
 #include "base/text.h"
@@ -177,33 +177,6 @@ void add_standard(Actions& actions, const SpawnPlan& plan, const Standard& stand
   }
 }
 
-// The ambient capabilities of this thread, which a child has after exec, while this object lives. A
-// service manager that starts us without root gives our capabilities that way, so without this
-// every command that we start would have them.
-class AmbientCapabilities {
- public:
-  // All that may be ambient, or none.
-  explicit AmbientCapabilities(bool all) {
-    for (int each = 0; ::prctl(PR_CAPBSET_READ, each, 0, 0, 0) >= 0; ++each) {
-      if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, each, 0, 0) == 1) before_.push_back(each);
-      // Refused for those that we do not have ourselves.
-      if (all) ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, each, 0, 0);
-    }
-    if (!all) clear();
-  }
-  ~AmbientCapabilities() {
-    clear();
-    for (const int each : before_) ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, each, 0, 0);
-  }
-  AmbientCapabilities(const AmbientCapabilities&) = delete;
-  AmbientCapabilities& operator=(const AmbientCapabilities&) = delete;
-
- private:
-  static void clear() { ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); }
-
-  std::vector<int> before_;
-};
-
 }  // namespace
 
 std::vector<std::string> absolute_folders(std::string_view path) {
@@ -236,13 +209,24 @@ Result<std::string> find_program(const std::string& name) {
   return system_error("starting " + name);
 }
 
-Result<pid_t> spawn(const SpawnPlan& plan) {
-  std::string program = plan.program.empty() ? kThisProgram : plan.program;
+Error not_started(const SpawnPlan& plan) {
+  return system_error("starting " + path_of(plan));
+}
+
+Result<ExecTexts> exec_texts(const SpawnPlan& plan) {
+  ExecTexts texts{plan.program.empty() ? kThisProgram : plan.program, command_line(plan),
+                  environment_of(plan)};
   if (plan.looks_in_path && !plan.program.empty()) {
-    auto found = find_program(program);
+    auto found = find_program(texts.program);
     if (!found) return std::move(found).error();
-    program = *std::move(found);
+    texts.program = *std::move(found);
   }
+  return texts;
+}
+
+Result<pid_t> spawn(const SpawnPlan& plan) {
+  auto texts = exec_texts(plan);
+  if (!texts) return std::move(texts).error();
   std::vector<int> given = plan.given;
   const std::vector<int> extra = extra_descriptors(plan);
   given.insert(given.end(), extra.begin(), extra.end());
@@ -254,14 +238,14 @@ Result<pid_t> spawn(const SpawnPlan& plan) {
   for (std::size_t i = 0; i < plan.given.size(); ++i) actions.give((*copies)[i].get(), next++);
   actions.close_from(next);
 
-  const Words words(command_line(plan));
-  const Words variables(environment_of(plan));
+  const Words words(std::move(texts->arguments));
+  const Words variables(std::move(texts->variables));
   const Attributes attributes(plan.own_session);
-  const AmbientCapabilities capabilities(plan.keeps_capabilities);
+  const ChildCapabilities capabilities(plan.keeps_sys_admin ? sys_admin() : 0);
   pid_t child = 0;
-  errno = ::posix_spawn(&child, program.c_str(), actions.get(), attributes.get(), words.get(),
-                        variables.get());
-  if (errno != 0) return system_error("starting " + path_of(plan));
+  errno = ::posix_spawn(&child, texts->program.c_str(), actions.get(), attributes.get(),
+                        words.get(), variables.get());
+  if (errno != 0) return not_started(plan);
   return child;
 }
 

@@ -32,7 +32,7 @@ struct SpawnPlan {
   bool keeps_stderr = true;  // else /dev/null, as are stdin and stdout that have no descriptor
   bool own_session = false;  // a Ctrl-C meant for us does not reach the child
   // Only for a child that uses the driver: every other starts without a capability of ours.
-  bool keeps_capabilities = false;
+  bool keeps_sys_admin = false;
 };
 
 // The directories of a PATH. Empty and relative entries are skipped, because they mean the working
@@ -45,6 +45,19 @@ std::vector<std::string> program_folders();
 // Returns the path of a program by its name. A name with a slash is already a path. The error has
 // errno's text.
 Result<std::string> find_program(const std::string& name);
+
+// The texts that exec takes.
+struct ExecTexts {
+  std::string program;
+  std::vector<std::string> arguments;  // the name first
+  std::vector<std::string> variables;  // the whole environment
+};
+
+// Works them out from a plan, and looks for the program. May wait for a file system.
+Result<ExecTexts> exec_texts(const SpawnPlan&);
+
+// Makes the error of a child that could not be started, from errno.
+Error not_started(const SpawnPlan&);
 
 // Starts the child. Closes every other descriptor in it and resets its signals to those of a fresh
 // process, whatever we block or ignore. The caller waits for the child. Any thread may call it.

@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/capabilities.h"
 #include "base/scratch_directory_for_tests.h"
 #include "base/unique_fd.h"
 
@@ -53,8 +54,8 @@ class Sleeper {
   pid_t pid() const { return pid_; }
   Descriptors descriptors() const { return descriptors_of(std::to_string(pid_)); }
 
-  // Returns a set of signals from /proc/<pid>/status, as bits.
-  unsigned long long signals(const std::string& name) const {
+  // Returns a set of signals or capabilities from /proc/<pid>/status, as bits.
+  unsigned long long bits(const std::string& name) const {
     return std::stoull(status(name), nullptr, 16);
   }
 
@@ -71,6 +72,15 @@ class Sleeper {
 
   pid_t pid_ = 0;
 };
+
+unsigned long long own_bits(const std::string& name) {
+  std::ifstream file("/proc/thread-self/status");
+  std::string word;
+  while (file >> word && word != name) {
+  }
+  file >> word;
+  return std::stoull(word, nullptr, 16);
+}
 
 SpawnPlan giving(std::vector<int> given) {
   SpawnPlan plan;
@@ -129,8 +139,8 @@ TEST(Spawn, SignalsAreAsInAFreshProcess) {
   ::pthread_sigmask(SIG_BLOCK, &blocked, &before);
   const auto handler = ::signal(SIGPIPE, SIG_IGN);
   const Sleeper child;
-  EXPECT_EQ(child.signals("SigBlk:"), 0U);
-  EXPECT_EQ(child.signals("SigIgn:") & (1ULL << (SIGPIPE - 1)), 0U);
+  EXPECT_EQ(child.bits("SigBlk:"), 0U);
+  EXPECT_EQ(child.bits("SigIgn:") & (1ULL << (SIGPIPE - 1)), 0U);
   ::signal(SIGPIPE, handler);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -142,6 +152,37 @@ TEST(Spawn, AChildLeadsASessionOfItsOwnWhereThePlanSaysSo) {
   EXPECT_EQ(::getsid(leader.pid()), leader.pid());
   const Sleeper follower;
   EXPECT_EQ(::getsid(follower.pid()), ::getsid(0));
+}
+
+// Inheritable and ambient are what children of a process that is not root get from it.
+class InheritedCapabilities : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root has capabilities to pass on";
+  }
+};
+
+TEST_F(InheritedCapabilities, AreEmptyInAChild) {
+  const ChildCapabilities ours(sys_admin());  // as a service manager gives them
+  const Sleeper child;
+  EXPECT_EQ(child.bits("CapInh:"), 0U);
+  EXPECT_EQ(child.bits("CapAmb:"), 0U);
+}
+
+TEST_F(InheritedCapabilities, AreSysAdminAloneForADriver) {
+  SpawnPlan plan;
+  plan.keeps_sys_admin = true;
+  const Sleeper child(plan);
+  EXPECT_EQ(child.bits("CapInh:"), sys_admin());
+  EXPECT_EQ(child.bits("CapAmb:"), sys_admin());
+}
+
+TEST_F(InheritedCapabilities, AreOursAgainAfterwards) {
+  const ChildCapabilities ours(sys_admin());
+  {
+    const Sleeper child;
+  }
+  for (const auto& line : {"CapInh:", "CapAmb:"}) EXPECT_EQ(own_bits(line), sys_admin()) << line;
 }
 
 TEST(Spawn, AProgramThatIsNotThereIsAnErrorThatNamesIt) {

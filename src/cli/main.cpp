@@ -1,4 +1,4 @@
-// The program. Four hidden verbs are for children that the program starts itself. They come before
+// The program. Five hidden verbs are for children that the program starts itself. They come before
 // the command line is parsed, because they take no words from users.
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/command_host.h"
 #include "cli/command_line.h"
 #include "cli/screen/terminal.h"
 #include "client/hosts.h"
@@ -35,6 +36,7 @@ int run(int argc, char** argv) {
   const std::string_view verb = argc > 1 ? argv[1] : "";
   const std::vector<std::string> words(argv + (argc > 1 ? 2 : argc), argv + argc);
   if (verb == "driver-host") library::run_driver_host(words, sim::simulated_nvml_path());
+  if (verb == "command-host") run_command_host();
   if (verb == "sim-keeper") return sim::keeper_main(words);
   if (verb == sim::kDemoVerb) return sim::demo_main(words);
   if (verb == client::kWithParent) return cli::run_with_parent(words);

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "base/command_host.h"
+#include "base/denied_calls.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -229,6 +231,22 @@ Result<void> check(const config::Config& config) {
   return check_temperatures(config.health);
 }
 
+namespace {
+
+// From here on this process, and the driver-host that it starts, make no call that they do not
+// need.
+void give_up_privileges() {
+  if (auto started = start_command_host(); !started) {
+    log::warning("commands of alerts and resets have the daemon's own restrictions: {}",
+                 started.error().text());
+  }
+  if (auto denied = deny_unused_calls(NewPrivileges::may_go); !denied) {
+    log::warning("running without a seccomp filter of its own: {}", denied.error().text());
+  }
+}
+
+}  // namespace
+
 Result<void> serve(const ServeOptions& options) {
   if (auto valid = check(options.config); !valid) return valid;
   const rlim_t usual_descriptors = raise_descriptor_limit();
@@ -237,6 +255,8 @@ Result<void> serve(const ServeOptions& options) {
   for (const int meaningless : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGXFSZ}) {
     ::signal(meaningless, SIG_IGN);
   }
+
+  give_up_privileges();
 
   http::IoLoop loop;
   auto alerts = read_alerts(options.config);

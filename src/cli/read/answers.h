@@ -116,7 +116,8 @@ struct DaemonFinding {
 BOOST_DESCRIBE_STRUCT(DaemonFinding, (), (reachable, address, version, ready, message, user, lacks))
 GPUYARD_ABOUT(DaemonFinding,
               {"user", "User it runs as, if it is on this machine and does not run as root."},
-              {"lacks", "Each missing capability, and what the daemon cannot do without it."})
+              {"lacks",
+               "Each missing capability, or the missing seccomp filter, and what follows from it."})
 
 struct DriverFinding {
   bool initialised = false;

@@ -180,7 +180,14 @@ std::optional<DaemonRights> rights_in(std::string_view status) {
   std::uint64_t has = 0;
   const std::string_view bits = word_after("\nCapEff:");
   const auto read = std::from_chars(bits.data(), bits.data() + bits.size(), has, 16);
-  if (!uid || *uid == 0 || read.ec != std::errc()) return std::nullopt;
+  if (!uid || read.ec != std::errc()) return std::nullopt;
+  DaemonRights rights;
+  constexpr std::string_view kFiltered = "2";  // a kernel without seccomp says nothing
+  if (word_after("\nSeccomp:") != kFiltered) {
+    rights.lacks.emplace_back(
+        "seccomp: the daemon is not prevented from system calls that it never needs");
+  }
+  if (*uid == 0) return rights;
   constexpr auto kBit = [](int capability) { return std::uint64_t{1} << capability; };
   struct Use {
     std::uint64_t needs;
@@ -198,7 +205,7 @@ std::optional<DaemonRights> rights_in(std::string_view status) {
       Use{kBit(CAP_KILL), "CAP_KILL: `lease release --signal` cannot signal another user's job"},
   };
   const auto name = processes::look_up_user(*uid);
-  DaemonRights rights{name ? *name : std::to_string(*uid), {}};
+  rights.user = name ? *name : std::to_string(*uid);
   for (const Use& use : kUses) {
     if ((has & use.needs) != use.needs) rights.lacks.emplace_back(use.without);
   }

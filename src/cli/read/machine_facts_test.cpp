@@ -47,15 +47,25 @@ std::string first_advice(std::string_view reason, const MachineFacts& facts) {
 
 TEST(DaemonRights, AreEachUseOfACapabilityThatIsNotThere) {
   const auto lacks = [](std::string_view effective) {
-    const auto rights =
-        rights_in(fmt::format("Name:\tgpuyard\nUid:\t65533\t65533\nCapEff:\t{}\n", effective));
+    const auto rights = rights_in(
+        fmt::format("Name:\tgpuyard\nUid:\t65533\t65533\nCapEff:\t{}\nSeccomp:\t2\n", effective));
     return rights ? rights->lacks.size() : 99;
   };
   EXPECT_EQ(lacks("0000000400280024"), 0U) << "what the unit gives";
   EXPECT_EQ(lacks("0000000000000000"), 5U);
   EXPECT_EQ(lacks("0000000400200024"), 1U) << "SYS_PTRACE alone or not at all";
-  EXPECT_FALSE(rights_in("Uid:\t0\t0\nCapEff:\t0\n")) << "root's";
+  const auto of_root = rights_in("Name:\tgpuyard\nUid:\t0\t0\nCapEff:\t0\nSeccomp:\t2\n");
+  ASSERT_TRUE(of_root);
+  EXPECT_EQ(of_root->user, std::nullopt);
+  EXPECT_TRUE(of_root->lacks.empty());
   EXPECT_FALSE(rights_in(""));
+}
+
+TEST(DaemonRights, ShowAMissingSeccompFilterToRootToo) {
+  const auto rights = rights_in("Name:\tgpuyard\nUid:\t0\t0\nCapEff:\tff\nSeccomp:\t0\n");
+  ASSERT_TRUE(rights);
+  ASSERT_EQ(rights->lacks.size(), 1U);
+  EXPECT_TRUE(rights->lacks.front().starts_with("seccomp:")) << rights->lacks.front();
 }
 
 TEST(Advice, DoesNotSendAPodToDocker) {

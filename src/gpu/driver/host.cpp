@@ -15,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include "base/capabilities.h"
+#include "base/denied_calls.h"
 #include "base/log.h"
 #include "device/event.h"
 #include "driver/carry_out.h"
@@ -148,6 +150,10 @@ void run_host_process(const MakeBackend& make_backend) {
     log::error("driver-host is started by `gpuyard serve` and must not be run by hand");
     ::_exit(2);
   }
+  keep_only_capabilities(sys_admin());
+  // Not at the price of no_new_privs: see spawn_host(). A daemon that has given up privileges has
+  // said why there is no filter.
+  static_cast<void>(deny_unused_calls(NewPrivileges::stay).ok());
   serve_host(UniqueFd(kHostSocket), make_backend);
   ::_exit(0);
 }

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "base/capabilities.h"
+#include "base/command_host.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/spawn.h"
@@ -192,9 +194,12 @@ Result<HostProcess> spawn_host(const std::vector<std::string>& arguments) {
   static_assert(kHostSocket == kFirstGivenFd);
   SpawnPlan plan{.arguments = {"driver-host"},
                  .given = {theirs.get()},  // stderr is its log
-                 .keeps_capabilities = true};
+                 .keeps_sys_admin = true};
   plan.arguments.insert(plan.arguments.end(), arguments.begin(), arguments.end());
-  const auto child = spawn(plan);
+  // Without that capability NVIDIA's library may have to run nvidia-modprobe, which becomes root to
+  // make missing device files. A process with no_new_privs, as the daemon is then, cannot start it.
+  const bool may_set = (effective_capabilities() & sys_admin()) != 0;
+  const auto child = may_set ? spawn(plan) : spawn_free(plan);
   if (!child) return Error(child.error()).in("the driver-host");
 
   // glibc has a wrapper for this system call only since 2.36.

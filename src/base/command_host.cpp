@@ -1,0 +1,329 @@
+#include "base/command_host.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/files.h"
+#include "base/log.h"
+
+namespace gpuyard {
+namespace {
+
+// One request is one datagram: this head, then the program, the arguments and the environment, each
+// with a zero behind it. Beside it go the descriptors: the end of a pipe for the report, then what
+// the child has as 0, 1, 2, ... The child itself writes its report: its pid, and errno if exec
+// fails. A pipe that is closed without it means that there is no child.
+struct RequestHead {
+  std::uint32_t arguments = 0;
+  std::uint32_t variables = 0;
+  std::uint32_t own_session = 0;
+};
+
+constexpr std::size_t kStandardFds = 3;
+constexpr std::size_t kMostRequestFds = 16;
+
+union FdsOfRequest {
+  cmsghdr header;
+  std::array<char, CMSG_SPACE(sizeof(int) * kMostRequestFds)> bytes;
+};
+
+// The command host of this process, one for all threads.
+class HostInUse {
+ public:
+  void set(UniqueFd socket, pid_t pid) {
+    const std::lock_guard lock(mutex_);
+    socket_ = socket ? std::make_shared<const UniqueFd>(std::move(socket)) : nullptr;
+    pid_ = pid;
+  }
+  std::shared_ptr<const UniqueFd> socket() const {
+    const std::lock_guard lock(mutex_);
+    return socket_;
+  }
+  // Ends it: a late answer to a request must not make a second child.
+  void end(const std::shared_ptr<const UniqueFd>& used) {
+    const std::lock_guard lock(mutex_);
+    if (socket_ != used) return;
+    log::warning(
+        "the process that starts commands has ended or is not responding: commands of alerts and "
+        "resets have the daemon's own restrictions until the daemon is restarted");
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    socket_ = nullptr;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const UniqueFd> socket_;
+  pid_t pid_ = 0;
+};
+
+HostInUse& host_in_use() {
+  static HostInUse host;
+  return host;
+}
+
+std::string request_of(const ExecTexts& texts, bool own_session) {
+  const RequestHead head{static_cast<std::uint32_t>(texts.arguments.size()),
+                         static_cast<std::uint32_t>(texts.variables.size()), own_session ? 1U : 0U};
+  std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
+  const auto add = [&bytes](const std::string& text) { bytes.append(text.c_str()) += '\0'; };
+  add(texts.program);
+  std::ranges::for_each(texts.arguments, add);
+  std::ranges::for_each(texts.variables, add);
+  return bytes;
+}
+
+// Returns the descriptors for 0, 1, 2, ... of the child; `null` stands for /dev/null.
+std::vector<int> descriptors_for(const SpawnPlan& plan, int null) {
+  const bool keeps_stderr = plan.keeps_stderr && ::fcntl(STDERR_FILENO, F_GETFD) >= 0;
+  const int in_and_out = plan.connection.value_or(null);
+  std::vector<int> fds = {
+      in_and_out, plan.output.value_or(in_and_out),
+      plan.output.value_or(plan.errors.value_or(keeps_stderr ? STDERR_FILENO : null))};
+  fds.insert(fds.end(), plan.given.begin(), plan.given.end());
+  return fds;
+}
+
+bool send_request(int socket, std::string& bytes, const std::vector<int>& fds) {
+  iovec vector{bytes.data(), bytes.size()};
+  FdsOfRequest control{};
+  msghdr message{};
+  message.msg_iov = &vector;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes.data();
+  message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+  std::memcpy(CMSG_DATA(header), fds.data(), sizeof(int) * fds.size());
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+
+// Returns nothing if the pipe was closed instead, or the time is over.
+std::optional<std::int32_t> number_from(int pipe, std::optional<Duration> patience) {
+  const int timeout =
+      patience ? static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(*patience).count())
+               : -1;
+  pollfd polled{pipe, POLLIN, 0};
+  int ready = 0;
+  do {
+    ready = ::poll(&polled, 1, timeout);
+  } while (ready < 0 && errno == EINTR);
+  std::int32_t number = 0;
+  if (ready <= 0 || ::read(pipe, &number, sizeof number) != sizeof number) return std::nullopt;
+  return number;
+}
+
+// Asks the command host for the child. Returns nothing if it has ended or is not responding.
+std::optional<Result<pid_t>> ask_host(const std::shared_ptr<const UniqueFd>& host,
+                                      const SpawnPlan& plan) {
+  const auto texts = exec_texts(plan);
+  if (!texts) return texts.error();
+  std::string bytes = request_of(*texts, plan.own_session);
+  if (bytes.size() > kMostOfCommand) {
+    errno = E2BIG;
+    return not_started(plan);
+  }
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  std::array<int, 2> ends{};
+  if (!null || ::pipe2(ends.data(), O_CLOEXEC) != 0) return not_started(plan);
+  const UniqueFd reads(ends[0]);
+  UniqueFd writes(ends[1]);
+  std::vector<int> fds = descriptors_for(plan, null.get());
+  fds.insert(fds.begin(), writes.get());
+  if (!send_request(host->get(), bytes, fds)) {
+    // A descriptor that is not open is a mistake of the plan.
+    if (errno == EBADF || errno == EMFILE || errno == ETOOMANYREFS) return not_started(plan);
+    return std::nullopt;
+  }
+  writes.reset();
+  auto pid = number_from(reads.get(), kCommandHostPatience);
+  if (!pid) {
+    host_in_use().end(host);
+    pid = number_from(reads.get(), kCommandHostPatience);  // of a child that had just begun
+    if (!pid) return std::nullopt;
+  }
+  if (*pid > 0) {
+    // Waits for exec, which may wait for a file system.
+    const auto failed = number_from(reads.get(), std::nullopt);
+    if (!failed) return *pid;
+    ::waitpid(*pid, nullptr, 0);
+    errno = *failed;
+  } else if (*pid == -EAGAIN || *pid == -ENOMEM) {
+    errno = -*pid;
+  } else {
+    return std::nullopt;  // a kernel or a container without CLONE_PARENT
+  }
+  return not_started(plan);
+}
+
+}  // namespace
+
+void use_command_host(UniqueFd socket, pid_t pid) {
+  const timeval patience{kCommandHostPatience / std::chrono::seconds(1), 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  host_in_use().set(std::move(socket), pid);
+}
+
+Result<void> start_command_host() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return system_error("creating a socket for the process that starts commands");
+  }
+  UniqueFd ours(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  const auto pid =
+      spawn({.arguments = {"command-host"}, .given = {theirs.get()}, .own_session = true});
+  if (!pid) return pid.error();
+  use_command_host(std::move(ours), *pid);
+  return {};
+}
+
+Result<pid_t> spawn_free(const SpawnPlan& plan) {
+  if (const auto host = host_in_use().socket()) {
+    if (auto child = ask_host(host, plan)) return *std::move(child);
+    host_in_use().end(host);
+  }
+  return spawn(plan);
+}
+
+// The other side.
+namespace {
+
+struct ReceivedRequest {
+  RequestHead head;
+  std::vector<char*> texts;   // in the buffer of the datagram
+  std::vector<UniqueFd> fds;  // the report's first
+};
+
+std::vector<UniqueFd> fds_in(msghdr& message) {
+  std::vector<UniqueFd> fds;
+  for (cmsghdr* one = CMSG_FIRSTHDR(&message); one != nullptr; one = CMSG_NXTHDR(&message, one)) {
+    if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (one->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(one) + i * sizeof(int), sizeof fd);
+      fds.emplace_back(fd);
+    }
+  }
+  return fds;
+}
+
+// Returns nothing at the end, which `ended` tells, and for a datagram that is no request.
+std::optional<ReceivedRequest> receive_request(int socket, std::vector<char>& buffer, bool& ended) {
+  iovec vector{buffer.data(), buffer.size()};
+  FdsOfRequest control{};
+  msghdr message{};
+  message.msg_iov = &vector;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes.data();
+  message.msg_controllen = control.bytes.size();
+  const ssize_t got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  ended = got == 0 || (got < 0 && errno != EINTR && errno != ENOMEM && errno != ENOBUFS);
+  if (got <= 0) return std::nullopt;
+  ReceivedRequest request{{}, {}, fds_in(message)};
+  const auto size = static_cast<std::size_t>(got);
+  if (size <= sizeof request.head || buffer[size - 1] != '\0' || (message.msg_flags & MSG_TRUNC) ||
+      (message.msg_flags & MSG_CTRUNC) || request.fds.size() < 1 + kStandardFds) {
+    return std::nullopt;
+  }
+  std::memcpy(&request.head, buffer.data(), sizeof request.head);
+  for (std::size_t at = sizeof request.head; at < size; at += std::strlen(&buffer[at]) + 1) {
+    request.texts.push_back(&buffer[at]);
+  }
+  const std::size_t expected = std::size_t{1} + request.head.arguments + request.head.variables;
+  if (request.texts.size() != expected || request.head.arguments == 0) return std::nullopt;
+  return request;
+}
+
+void report(const UniqueFd& pipe, std::int32_t number) {
+  static_cast<void>(::write(pipe.get(), &number, sizeof number) == sizeof number);
+}
+
+// As in a fresh process, whatever this one ignores. The signals that glibc uses itself stay.
+void reset_signals() {
+  for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// Puts each descriptor into its place. All others close by themselves at exec.
+bool put_in_place(std::vector<UniqueFd>& fds) {
+  const int free = static_cast<int>(fds.size());
+  for (UniqueFd& fd : fds) {
+    const int copy = ::fcntl(fd.get(), F_DUPFD_CLOEXEC, free);
+    if (copy < 0) return false;
+    fd.reset(copy);
+  }
+  for (std::size_t i = 1; i < fds.size(); ++i) {
+    if (::dup2(fds[i].get(), static_cast<int>(i) - 1) < 0) return false;
+  }
+  return true;
+}
+
+// Becomes the command, in a process that was just made for it.
+[[noreturn]] void become(ReceivedRequest request) {
+  report(request.fds.front(), static_cast<std::int32_t>(::getpid()));
+  reset_signals();
+  if (request.head.own_session != 0) ::setsid();
+  if (put_in_place(request.fds)) {
+    std::vector<char*>& texts = request.texts;
+    const auto arguments = std::next(texts.begin());
+    const auto variables = arguments + static_cast<std::ptrdiff_t>(request.head.arguments);
+    std::vector<char*> words(arguments, variables);
+    std::vector<char*> environment(variables, texts.end());
+    words.push_back(nullptr);
+    environment.push_back(nullptr);
+    ::execve(texts.front(), words.data(), environment.data());
+  }
+  report(request.fds.front(), errno);
+  ::_exit(127);
+}
+
+}  // namespace
+
+void run_command_host(int socket) {
+  ::prctl(PR_SET_NAME, "gpuyard-command");
+  // Only the daemon decides when it ends: the end of the socket.
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_IGN);
+  if (::fcntl(socket, F_SETFD, FD_CLOEXEC) != 0) {
+    log::error("command-host is started by `gpuyard serve` and must not be run by hand");
+    ::_exit(2);
+  }
+  std::vector<char> buffer(kMostOfCommand);
+  for (bool ended = false; !ended;) {
+    auto request = receive_request(socket, buffer, ended);
+    if (!request) continue;
+    // CLONE_PARENT: the child is the daemon's, which waits for it and knows its pid. Nothing runs
+    // beside this thread, so the child may use all that it may.
+    const long child = ::syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, 0);
+    if (child == 0) become(*std::move(request));
+    if (child < 0) report(request->fds.front(), -errno);
+  }
+  ::_exit(0);
+}
+
+}  // namespace gpuyard

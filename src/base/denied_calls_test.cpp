@@ -1,0 +1,147 @@
+#include "base/denied_calls.h"
+
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace gpuyard {
+namespace {
+
+constexpr int kNotDenied = 100;  // exit code
+constexpr int kNoFilter = 101;
+constexpr int kDied = 102;
+
+// A filter is for good, so each test has a process of its own. Returns its exit code.
+int in_a_process(const std::function<int()>& run) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(run());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : kDied;
+}
+
+struct DeniedCall {
+  const char* name;
+  long (*make)();
+};
+
+long made(long number, long first = -1, unsigned long second = 0, unsigned long third = 0) {
+  return ::syscall(number, first, second, third, 0, 0, 0);
+}
+
+const std::vector<DeniedCall>& denied_calls() {
+  static const std::vector<DeniedCall> calls = {
+      {"TIOCSTI", [] { return made(SYS_ioctl, -1, TIOCSTI); }},
+      {"TIOCLINUX", [] { return made(SYS_ioctl, -1, TIOCLINUX); }},
+      {"TIOCCONS", [] { return made(SYS_ioctl, -1, TIOCCONS); }},
+      {"TIOCSTI with bits that the kernel ignores",
+       [] { return made(SYS_ioctl, -1, 0xABCD'0000'0000UL | TIOCSTI); }},
+      {"process_vm_readv", [] { return made(SYS_process_vm_readv, 0); }},
+      {"process_vm_writev", [] { return made(SYS_process_vm_writev, 0); }},
+      {"io_uring_setup", [] { return made(425, 0); }},
+      {"io_uring_enter", [] { return made(426); }},
+      {"io_uring_register", [] { return made(427); }},
+      {"add_key", [] { return made(SYS_add_key, 0); }},
+      {"request_key", [] { return made(SYS_request_key, 0); }},
+      {"keyctl", [] { return made(SYS_keyctl); }},
+#if defined(__x86_64__)
+      {"TIOCSTI as x32", [] { return made(0x40000000 | 514, -1, TIOCSTI); }},
+      {"process_vm_readv as x32", [] { return made(0x40000000 | 539, 0); }},
+      {"keyctl as x32", [] { return made(0x40000000 | SYS_keyctl); }},
+#endif
+  };
+  return calls;
+}
+
+TEST(DeniedCalls, FailWithAnErrorAndOthersAreMade) {
+  for (const DeniedCall& call : denied_calls()) {
+    EXPECT_EQ(in_a_process([&] {
+                if (!deny_unused_calls(NewPrivileges::may_go)) return kNoFilter;
+                return call.make() == -1 ? errno : kNotDenied;
+              }),
+              EPERM)
+        << call.name;
+  }
+  EXPECT_EQ(in_a_process([] {
+              if (!deny_unused_calls(NewPrivileges::may_go)) return kNoFilter;
+              return made(SYS_ioctl, -1, TIOCGWINSZ) == -1 ? errno : kNotDenied;
+            }),
+            EBADF);
+}
+
+TEST(DeniedCalls, AreDeniedToThreadsThatRanBefore) {
+  EXPECT_EQ(in_a_process([] {
+              int went = -1;
+              int result = kNotDenied;
+              int pipe[2];
+              if (::pipe(pipe) != 0) return kNotDenied;
+              std::thread before([&] {
+                char ignored = 0;
+                went = static_cast<int>(::read(pipe[0], &ignored, 1));
+                if (made(SYS_ioctl, -1, TIOCSTI) == -1) result = errno;
+              });
+              const bool done = deny_unused_calls(NewPrivileges::may_go).ok();
+              if (::write(pipe[1], "", 1) != 1) return kNotDenied;
+              before.join();
+              return done && went == 1 ? result : kNoFilter;
+            }),
+            EPERM);
+}
+
+#if defined(__x86_64__)
+// Makes ioctl(-1, TIOCSTI) by the 32-bit way into the kernel, and returns its result.
+int ioctl_of_i386() {
+  int result = 54;
+  asm volatile("int $0x80" : "+a"(result) : "b"(-1), "c"(TIOCSTI), "d"(0) : "memory");
+  return -result;
+}
+
+TEST(DeniedCalls, AreDeniedToThe32BitAbi) {
+  if (in_a_process(ioctl_of_i386) != EBADF) GTEST_SKIP() << "this kernel has no 32-bit calls";
+  EXPECT_EQ(in_a_process([] {
+              if (!deny_unused_calls(NewPrivileges::may_go)) return kNoFilter;
+              return ioctl_of_i386();
+            }),
+            EPERM);
+}
+#endif
+
+TEST(DeniedCalls, CostNoNewPrivsOnlyWithoutCapability) {
+  const auto no_new_privs = [](NewPrivileges privileges) {
+    return in_a_process([privileges] {
+      const bool done = deny_unused_calls(privileges).ok();
+      return done ? ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) : kNoFilter;
+    });
+  };
+  const int before = ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
+  if (::geteuid() == 0) {
+    EXPECT_EQ(no_new_privs(NewPrivileges::may_go), before);
+    EXPECT_EQ(in_a_process([] {
+                if (::setresuid(65534, 65534, 65534) != 0) return kDied;
+                const auto done = deny_unused_calls(NewPrivileges::stay);
+                return done ? kNotDenied : ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
+              }),
+              before == 0 ? 0 : kNotDenied);
+    EXPECT_EQ(in_a_process([] {
+                if (::setresuid(65534, 65534, 65534) != 0) return kDied;
+                const auto done = deny_unused_calls(NewPrivileges::may_go);
+                return done ? ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) : kNoFilter;
+              }),
+              1);
+  } else {
+    EXPECT_EQ(no_new_privs(NewPrivileges::may_go), 1);
+  }
+}
+
+}  // namespace
+}  // namespace gpuyard

@@ -1,0 +1,262 @@
+"""What a daemon and its children may do, and which files they trust: programs in their place that try more,
+capabilities as a service manager gives them, files of other users."""
+
+import ctypes
+import errno
+import json
+import os
+import platform
+import shutil
+import signal
+import struct
+import subprocess
+
+import pytest
+
+from control_client import Caller
+from program import (PATIENCE, PROGRAM, Daemon, children, clean_environment, command_line, open_directory,
+                     program_for_others, runs, wait_until)
+from shim import build_shim
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"),
+                                reason="only root can give capabilities, and be several users")
+SERVICE, STRANGER = 1500, 1001
+SYS_ADMIN, SYS_PTRACE, KILL = 1 << 21, 1 << 19, 1 << 5
+CAPABILITIES = ("sys_admin", "sys_ptrace", "kill")
+
+
+def status_of(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return parsed(file.read())
+
+
+def parsed(status):
+    return dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+
+
+def sets_of(status):
+    return {name: int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")}
+
+
+def command_host(daemon):
+    return next((child for child in children(daemon.process.pid) if "command-host" in command_line(child)), None)
+
+
+class Place:
+    """A directory of root's with a directory of the daemon's user in it."""
+
+    def __init__(self, root, uid=0):
+        self.root = root
+        self.uid = uid
+        self.own = root / "own"
+        self.own.mkdir()
+        os.chown(self.own, uid, uid)
+        self.config = root / "gpuyard.toml"
+        self.alerts = root / "alerts.toml"
+        self.write(self.config, f'[alerts]\nfile = "{self.alerts}"\n[control]\nenabled = true\ngroup = ""\n')
+        self.write(self.alerts, "")
+        self.program = program_for_others(root)
+        self.daemons = []
+
+    @staticmethod
+    def write(path, text, mode=0o644):
+        path.write_text(text, encoding="ascii")
+        path.chmod(mode)
+        return path
+
+    def as_user(self, capabilities=()):
+        """A program that runs gpuyard as the place's user with these capabilities, as systemd does."""
+        sets = ",".join("+" + name for name in capabilities)
+        words = f"setpriv --reuid={self.uid} --regid={self.uid} --clear-groups"
+        if sets:
+            words += f" --inh-caps={sets} --ambient-caps={sets}"
+        return str(self.write(self.root / "as_user", f"#!/bin/sh\nexec {words} '{self.program}' \"$@\"\n", 0o755))
+
+    def sink(self, *argv):
+        words = json.dumps([str(word) for word in argv])
+        self.write(self.alerts, f'[sink.page]\nkind = "command"\nargv = {words}\n')
+
+    def begin(self, *arguments, capabilities=(), gpus=("--simulate", "1"), **environment):
+        program = self.as_user(capabilities) if self.uid else self.program
+        self.daemons.append(Daemon(self.own, "--config", str(self.config), *gpus, *arguments, program=program,
+                                   **environment))
+        return self.daemons[-1]
+
+    def start(self, *arguments, **options):
+        return self.begin(*arguments, **options).ready()
+
+    def refused(self, *arguments, **options):
+        """Starts a daemon that must end with status 2, and returns what it says."""
+        daemon = self.begin(*arguments, **options)
+        assert daemon.process.wait(PATIENCE) == 2, daemon.log()
+        return daemon.log()
+
+    def page(self, daemon):
+        environment = clean_environment(self.own, GPUYARD_SOCKET=daemon.socket)
+        return subprocess.run([PROGRAM, "alerts", "test"], env=environment, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+    def status_of_command(self, daemon):
+        """/proc/self/status of the sink's command."""
+        self.page(daemon)
+        path = self.own / "paged"
+        return parsed(wait_until(lambda: path.exists() and path.read_text(encoding="ascii"), "the command"))
+
+    def sink_copies_its_status(self):
+        self.sink("/bin/cp", "/proc/self/status", self.own / "paged")
+
+    def end(self):
+        for daemon in self.daemons:
+            daemon.stop(signal.SIGKILL)
+
+
+@pytest.fixture
+def place():
+    """place(uid=0)"""
+    made = []
+    with open_directory() as root:
+        def make(uid=0):
+            made.append(Place(root, uid))
+            return made[-1]
+        yield make
+        for one in made:
+            one.end()
+
+
+class Attack:
+    """The library that tries what is denied, and its victims: a terminal, and the memory of this process."""
+
+    def __init__(self, root):
+        self.results = root / "results"
+        self.results.mkdir()
+        self.results.chmod(0o777)
+        self.go = root / "go"
+        self.master, self.slave = os.openpty()
+        self.secret = ctypes.create_string_buffer(b"secret")
+        self.environment = {
+            "LD_PRELOAD": build_shim("hostile.cpp", root), "HOSTILE_GO": str(self.go),
+            "HOSTILE_RESULTS": str(self.results), "HOSTILE_TERMINAL": os.ttyname(self.slave),
+            "HOSTILE_VICTIM": f"{os.getpid()} {ctypes.addressof(self.secret):x}"}
+
+    def result(self, pid):
+        """The errno of each attempt of this process."""
+        path = self.results / str(pid)
+        wait_until(path.exists, f"the attempts of {command_line(pid)}")
+        return [int(word) for word in path.read_text(encoding="ascii").split()]
+
+    def unconfined(self):
+        """The errno of each attempt where nothing is denied but by this machine."""
+        with subprocess.Popen(["/bin/sleep", "60"], env=os.environ | self.environment) as process:
+            try:
+                return self.result(process.pid)
+            finally:
+                process.kill()
+
+    def close(self):
+        os.close(self.master)
+        os.close(self.slave)
+
+
+@pytest.fixture
+def attack(opened):
+    with open_directory() as root:
+        yield opened(Attack(root))
+
+
+def test_daemon_and_driver_host_are_denied_what_commands_may_do(place, attack):
+    attack.go.touch()
+    usual = attack.unconfined()
+    assert usual[:2] == [0, 0], "root types into the terminal and reads memory"
+    attack.go.unlink()
+    yard = place()
+    yard.sink("/bin/sleep", "60")
+    daemon = yard.start(**attack.environment)
+    host = wait_until(daemon.driver_host, "the driver-host")
+    attack.go.touch()
+    for pid in (daemon.process.pid, host):
+        assert attack.result(pid) == [errno.EPERM] * 4, command_line(pid)
+    assert daemon.process.poll() is None and runs(host), "an error, not a signal"
+    known = {daemon.process.pid, host, daemon.keeper(), command_host(daemon)}
+    with subprocess.Popen([PROGRAM, "alerts", "test"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          env=clean_environment(yard.own, GPUYARD_SOCKET=daemon.socket)) as test:
+        command = wait_until(lambda: set(children(daemon.process.pid)) - known, "the sink's command").pop()
+        assert attack.result(command) == usual
+        own, of_command = status_of("self"), status_of(command)
+        for name in ("Seccomp", "Seccomp_filters", "NoNewPrivs"):
+            assert of_command.get(name) == own.get(name), name
+        os.kill(command, signal.SIGKILL)
+        test.wait(PATIENCE)
+
+
+def test_a_daemon_of_an_ordinary_user_is_confined_but_not_its_children(place):
+    yard = place(SERVICE)
+    yard.sink_copies_its_status()
+    daemon = yard.start()
+    assert status_of(daemon.process.pid)["Seccomp"] == "2"
+    assert status_of(daemon.process.pid)["NoNewPrivs"] == "1"
+    own = status_of("self")
+    for status in (status_of(wait_until(daemon.driver_host, "the driver-host")), yard.status_of_command(daemon)):
+        for name in ("Seccomp", "NoNewPrivs"):
+            assert status[name] == own[name], name
+    # Started by the command host, it still ends with the daemon and is replaced when it dies.
+    first = daemon.driver_host()
+    os.kill(first, signal.SIGKILL)
+    second = wait_until(lambda: (pid := daemon.driver_host()) not in (None, first) and pid, "another driver-host")
+    daemon.kill()
+    wait_until(lambda: not runs(second), "the driver-host to end with the daemon")
+
+
+def test_the_driver_host_keeps_sys_admin_alone_and_commands_nothing(place):
+    yard = place(SERVICE)
+    yard.sink_copies_its_status()
+    daemon = yard.start(capabilities=CAPABILITIES)
+    assert sets_of(status_of(daemon.process.pid))["CapEff"] == SYS_ADMIN | SYS_PTRACE | KILL
+    host = wait_until(daemon.driver_host, "the driver-host")
+    assert sets_of(status_of(host)) == {"CapInh": 0, "CapPrm": SYS_ADMIN, "CapEff": SYS_ADMIN, "CapAmb": 0}
+    assert status_of(host)["Seccomp"] == "2"
+    nothing = {"CapInh": 0, "CapPrm": 0, "CapEff": 0, "CapAmb": 0}
+    assert sets_of(yard.status_of_command(daemon)) == nothing
+    assert sets_of(status_of(command_host(daemon))) == nothing
+    assert sets_of(status_of(daemon.keeper())) == nothing
+
+
+def test_commands_run_without_the_process_that_starts_them(place):
+    yard = place()
+    yard.sink_copies_its_status()
+    daemon = yard.start()
+    starter = wait_until(lambda: command_host(daemon), "the process that starts commands")
+    os.kill(starter, signal.SIGKILL)
+    assert yard.status_of_command(daemon)["PPid"] == str(daemon.process.pid)
+    daemon.wait_for_log("the process that starts commands has ended")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_process_that_starts_commands_ends_with_the_daemon(place, number):
+    daemon = place().start()
+    starter = wait_until(lambda: command_host(daemon), "the process that starts commands")
+    os.kill(starter, signal.SIGTERM)
+    daemon.stop(number)
+    wait_until(lambda: not runs(starter), "it to end")
+
+
+def without_seccomp():
+    """Makes the system call seccomp fail in this process and its children, as in a kernel that has none."""
+    number = {"x86_64": 317, "aarch64": 277}[platform.machine()]
+    load, jump_if_equal, answer, allow, no_such_call = 0x20, 0x15, 0x06, 0x7FFF0000, 0x00050000 | errno.ENOSYS
+    code = b"".join(struct.pack("=HBBI", *one) for one in (
+        (load, 0, 0, 0), (jump_if_equal, 0, 1, number), (answer, 0, 0, no_such_call), (answer, 0, 0, allow)))
+    text = ctypes.create_string_buffer(code, len(code))
+    program = ctypes.create_string_buffer(struct.pack("@HP", 4, ctypes.addressof(text)))
+    set_seccomp, filtered = 22, 2
+    if ctypes.CDLL(None, use_errno=True).prctl(set_seccomp, filtered, program, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def test_a_daemon_without_seccomp_says_so_and_serves(place):
+    yard = place()
+    yard.sink_copies_its_status()
+    daemon = yard.start(preexec_fn=without_seccomp)
+    daemon.wait_for_log("running without a seccomp filter of its own: installing a seccomp filter: "
+                        "Function not implemented")
+    assert daemon.get("/api/gpu/devices").json()["count"] == 1
+    assert yard.status_of_command(daemon)["PPid"] == str(daemon.process.pid)
