@@ -58,7 +58,8 @@ Environment Environment::of_process() {
           path("GPUYARD_SOCKET"),
           variable("GPUYARD_HOST"),
           variable("GPUYARD_TOKEN"),
-          path("GPUYARD_TOKEN_FILE")};
+          path("GPUYARD_TOKEN_FILE"),
+          environment_variable("GPUYARD_SYSTEM_SERVICE") == "1"};
 }
 
 std::optional<std::string> path_at_home(std::string_view path, std::string_view home) {

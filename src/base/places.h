@@ -28,6 +28,8 @@ struct Environment {
   std::string gpuyard_host = {};
   std::string gpuyard_token = {};
   std::string gpuyard_token_file = {};
+  // Set by the package's unit: the daemon's user is no person and no administrator.
+  bool system_service = false;
 
   bool root() const { return uid == 0; }
 

@@ -106,5 +106,14 @@ TEST(Environment, TildeInAVariableIsTheHomeDirectory) {
   EXPECT_EQ(environment.gpuyard_token_file, "/home/u/token");
 }
 
+TEST(Places, SystemServiceIsWhatItsUnitSays) {
+  for (const auto& [value, expected] : {std::pair("1", true), {"0", false}, {"", false}}) {
+    ::setenv("GPUYARD_SYSTEM_SERVICE", value, 1);
+    EXPECT_EQ(Environment::of_process().system_service, expected) << value;
+  }
+  ::unsetenv("GPUYARD_SYSTEM_SERVICE");
+  EXPECT_FALSE(Environment::of_process().system_service);
+}
+
 }  // namespace
 }  // namespace gpuyard

@@ -79,7 +79,9 @@ std::set<std::string> revoked_of(const config::Config::Tls& tls) {
 
 // Looked up once, before the loop turns: a name service may be slow.
 api::Authority authority_of(const config::Config& config) {
-  api::Authority authority(::geteuid());
+  // The user who starts a daemon is its administrator. The user of the packaged service is not,
+  // because commands of alerts run as that user.
+  api::Authority authority(Environment::of_process().system_service ? 0 : ::geteuid());
   authority.lease_socket = config::lease_socket_of(config.server);
   add_certificates(authority, config.tls);
   authority.control_group = config.control.group;
@@ -87,7 +89,7 @@ api::Authority authority_of(const config::Config& config) {
   const auto gid = processes::look_up_group(config.control.group);
   if (gid) authority.control_gid = *gid;
   if (config.control.enabled && !gid) {
-    log::warning("{}: only root and gpuyard's own user can change GPUs", gid.error().text());
+    log::warning("{}: only administrators can change GPUs", gid.error().text());
   }
   return authority;
 }

@@ -17,7 +17,13 @@ ExecStart=/usr/bin/gpuyard serve --simulate 8 --load mixed
 WatchdogSec=4
 """
 CONFIGURATION = "[control]\nenabled = true\n"
-ALERTS = '[sink.page]\nkind = "command"\nargv = ["/bin/cp", "/proc/self/status", "/var/lib/gpuyard/paged"]\n'
+PAGE = """#!/bin/sh
+cp /proc/self/status /var/lib/gpuyard/paged
+gpuyard cordon 7 --reason page > /var/lib/gpuyard/cordoned 2>&1
+echo "status $?" >> /var/lib/gpuyard/cordoned
+"""
+ALERTS = '[sink.page]\nkind = "command"\nargv = ["/etc/gpuyard/page"]\n'
+SYS_ADMIN = 1 << 21
 CAPABILITIES = 0x400280024  # SYSLOG, SYS_ADMIN, SYS_PTRACE, KILL, DAC_READ_SEARCH
 
 
@@ -101,6 +107,8 @@ def test_it_serves_users_and_those_of_the_group_may_set(machine, record_property
     machine.write("/etc/systemd/system/gpuyard.service.d/simulated.conf", SIMULATED)
     machine.write("/etc/gpuyard/gpuyard.toml", CONFIGURATION)
     machine.write("/etc/gpuyard/alerts.toml", ALERTS)
+    machine.write("/etc/gpuyard/page", PAGE)
+    machine.must("chmod", "755", "/etc/gpuyard/page")
     machine.must("systemctl", "daemon-reload")
     machine.must("systemctl", "restart", "gpuyard")
     assert machine.shown("StatusText") == "monitoring 8 GPUs"
@@ -116,10 +124,31 @@ def test_only_the_process_that_loads_the_driver_keeps_capabilities(machine, reco
     record_property("contract", "P2")
     machine.must("gpuyard", "alerts", "test")
     paged = machine.wait_until(lambda: machine.go("cat", "/var/lib/gpuyard/paged").stdout, "the sink's command")
-    of_command = next(line for line in paged.splitlines() if line.startswith("CapEff:"))
-    assert int(of_command.split()[1], 16) == 0
+    of_command = dict(line.split(":\t", 1) for line in paged.splitlines() if ":\t" in line)
+    for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+        assert int(of_command[name], 16) == 0, name
     host = machine.must("pgrep", "-f", "gpuyard driver-host").split()[0]
-    assert int(status_of(machine, host, "CapEff"), 16) == CAPABILITIES
+    for name, expected in (("CapInh", 0), ("CapPrm", SYS_ADMIN), ("CapEff", SYS_ADMIN)):
+        assert int(status_of(machine, host, name), 16) == expected, name
+
+
+def test_the_service_denies_itself_calls_that_its_commands_may_make(machine, record_property):
+    record_property("contract", "P2")
+    # Its own filter comes on top of systemd's, which the commands have too.
+    pids = {what: machine.must("pgrep", "-f", f"gpuyard {what}").split()[0]
+            for what in ("serve", "driver-host", "command-host")}
+    filters = {what: int(status_of(machine, pid, "Seccomp_filters")) for what, pid in pids.items()}
+    assert filters["serve"] == filters["command-host"] + 1 and filters["driver-host"] == filters["serve"] + 1, filters
+    assert "missing seccomp" not in machine.go("gpuyard", "doctor").stdout
+
+
+def test_a_command_of_an_alert_is_no_administrator(machine, record_property):
+    record_property("contract", "P2")
+    def ended():
+        text = machine.go("cat", "/var/lib/gpuyard/cordoned").stdout
+        return "status" in text and text
+    said = machine.wait_until(ended, "the end of the sink's command")
+    assert "status 4" in said and 'needs the scope "control"' in said, said
 
 
 def test_a_certificate_that_root_makes_is_the_daemons(machine):

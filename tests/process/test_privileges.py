@@ -260,3 +260,31 @@ def test_a_daemon_without_seccomp_says_so_and_serves(place):
                         "Function not implemented")
     assert daemon.get("/api/gpu/devices").json()["count"] == 1
     assert yard.status_of_command(daemon)["PPid"] == str(daemon.process.pid)
+
+
+ASKS = """#!/bin/sh
+export GPUYARD_SOCKET='{socket}'
+'{program}' cordon 0 --reason test > '{own}/said' 2>&1
+echo $? > '{own}/asked.new'
+mv '{own}/asked.new' '{own}/asked'
+"""
+
+
+@pytest.mark.parametrize("system_service", [True, False])
+def test_commands_of_a_system_service_are_no_administrators(place, system_service):
+    yard = place(SERVICE)
+    script = yard.write(yard.root / "asks", ASKS.format(socket=yard.own / "gpuyard.sock", program=yard.program,
+                                                        own=yard.own), 0o755)
+    yard.sink(script)
+    daemon = yard.start(**({"GPUYARD_SYSTEM_SERVICE": "1"} if system_service else {}))
+    yard.page(daemon)
+    wait_until((yard.own / "asked").exists, "the sink's command")
+    code = int((yard.own / "asked").read_text(encoding="ascii"))
+    assert code == (4 if system_service else 0), (yard.own / "said").read_text(encoding="utf-8")
+    expected = 403 if system_service else 201
+    for uid, status in ((SERVICE, expected), (0, 201), (STRANGER, 403)):
+        caller = Caller(daemon.socket, uid)
+        token = {"name": f"by-{uid}", "uid": 0, "scope": "admin"}
+        assert caller.ask("POST", "/api/gpu/tokens", token).status == status, uid
+        assert caller.ask("POST", "/api/gpu/tokens", {"name": f"own-{uid}", "scope": "read"}).status == 201, uid
+        caller.close()

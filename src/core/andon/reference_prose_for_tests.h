@@ -51,7 +51,7 @@ event of the same rule undoes the acknowledgement.
 quarantine, caps and the `command` of a rule still work. An alert that still fires when the silence ends is notified then.
 Sinks that were notified of the start of an alert are notified of its end, silenced or not.
 
-Acknowledging, silencing and testing need permission to change GPUs: root, the daemon's own user and the group of `[control]`,
+Acknowledging, silencing and testing need permission to change GPUs: administrators and the group of `[control]`,
 over the Unix socket. Every user can list alerts.
 
 ## Severity

@@ -346,8 +346,8 @@ constexpr std::array kKeys = {
         "only."),
     member<&Config::control, &Config::Control::group>(
         "control", "group",
-        "Members of this group may change GPUs over the Unix socket. Empty: only root and the "
-        "daemon's own user."),
+        "Members of this group may change GPUs over the Unix socket. Empty: only "
+        "administrators."),
     word<&Config::control, &Config::Control::on_stop, kOnStop>(
         "control", "on_stop",
         "What to do with GPU settings when the daemon stops: \"keep\" them, or \"restore\" the "

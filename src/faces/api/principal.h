@@ -34,7 +34,7 @@ enum class Who : std::uint8_t {
   nobody,
   user,    // a uid
   member,  // of the group that may control
-  admin,   // root, or the daemon's own user
+  admin,   // root, or the user who started the daemon
 };
 
 struct Grant {
@@ -80,6 +80,7 @@ struct Principal {
 };
 
 // The users and groups that have more rights than others.
+// `daemon`: who is an administrator beside root; root itself if there is no other.
 struct Authority {
   Authority(uid_t daemon) : daemon_uid(daemon) {}
   Authority(uid_t daemon, std::string group, std::optional<gid_t> gid)
