@@ -6,6 +6,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
@@ -15,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "base/capabilities.h"
 #include "base/text.h"
 
 namespace gpuyard {
@@ -187,6 +189,11 @@ std::string_view kind_of(mode_t mode) {
   }
 }
 
+struct Trust {
+  std::vector<uid_t> owners;
+  std::vector<gid_t> groups;  // that may write
+};
+
 struct Fault {
   std::string what;
   std::string hint;  // empty if there is no command for it
@@ -194,7 +201,8 @@ struct Fault {
 
 // Returns how another user could write to `place`. A command is suggested only for regular files:
 // other programs may need a directory, a device or a link's target as it is.
-std::optional<Fault> fault_of(const std::string& place, const struct stat& info) {
+std::optional<Fault> fault_of(const std::string& place, const struct stat& info,
+                              const Trust& trust) {
   if (is_null_device(info)) return std::nullopt;
   const bool file = S_ISREG(info.st_mode);
   const std::string mode =
@@ -203,16 +211,20 @@ std::optional<Fault> fault_of(const std::string& place, const struct stat& info)
   const auto hint = [&](std::string_view command) {
     return file ? fmt::format("{} {}", command, shell_word(place)) : "";
   };
-  if (info.st_uid != 0) {
+  if (std::ranges::count(trust.owners, info.st_uid) == 0) {
     return Fault{fmt::format("{} belongs to UID {} ({})", place, info.st_uid, mode),
                  hint("chown root:root")};
   }
   const bool link = S_ISLNK(info.st_mode);
   const bool owners_alone = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0;
-  const bool by_group = info.st_gid != 0 && (info.st_mode & S_IWGRP) != 0;
+  const bool by_group =
+      (info.st_mode & S_IWGRP) != 0 && std::ranges::count(trust.groups, info.st_gid) == 0;
   if (link || owners_alone || !(by_group || (info.st_mode & S_IWOTH) != 0)) return std::nullopt;
-  return Fault{fmt::format("other users can write to {}, which belongs to root ({})", place, mode),
-               hint("chmod go-w")};
+  const std::string owner =
+      info.st_uid == 0 ? "root" : fmt::format("uid {}", static_cast<unsigned>(info.st_uid));
+  return Fault{
+      fmt::format("other users can write to {}, which belongs to {} ({})", place, owner, mode),
+      hint("chmod go-w")};
 }
 
 std::string step_into(const std::string& place, const std::string& step) {
@@ -221,13 +233,11 @@ std::string step_into(const std::string& place, const std::string& step) {
   return place == "/" ? place + step : fmt::format("{}/{}", place, step);
 }
 
-}  // namespace
-
-Result<void> check_trusted_by_root(const std::string& path, std::string_view why,
-                                   std::string_view mend) {
+Result<void> check_trusted(const Trust& trust, const std::string& path, std::string_view why,
+                           std::string_view mend) {
   std::error_code failed;
   const auto absolute = std::filesystem::absolute(path, failed);
-  if (::geteuid() != 0 || failed) return {};
+  if (!has_privileges() || failed) return {};
   Way way;
   way.prepend(absolute);
   std::string place = "/";
@@ -237,7 +247,7 @@ Result<void> check_trusted_by_root(const std::string& path, std::string_view why
     const std::string next = step_into(place, step);
     struct stat info{};
     if (::lstat(next.c_str(), &info) != 0) return {};  // the code that reads the file reports it
-    if (const auto fault = fault_of(next, info)) {
+    if (const auto fault = fault_of(next, info, trust)) {
       Error error{Errc::invalid, fmt::format("{}: {}, but {}", path, why, fault->what)};
       if (!mend.empty()) {
         error.message.append("; ").append(mend);
@@ -257,6 +267,23 @@ Result<void> check_trusted_by_root(const std::string& path, std::string_view why
     }
   }
   return {};
+}
+
+}  // namespace
+
+Result<void> check_trusted_by_root(const std::string& path, std::string_view why,
+                                   std::string_view mend) {
+  if (why.empty()) {
+    why = ::geteuid() == 0 ? "it controls what root runs"
+                           : "it controls what a process with capabilities runs";
+  }
+  return check_trusted({{0}, {0}}, path, why, mend);
+}
+
+Result<void> check_trusted_by(const std::vector<uid_t>& owners, const std::string& path,
+                              std::string_view why) {
+  return check_trusted({owners, {0, ::getegid()}}, path, why,
+                       "keep it in a directory that only root and the daemon's user can write to");
 }
 
 }  // namespace gpuyard

@@ -1,8 +1,11 @@
 // Small files and directories. Errors contain errno's text.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -42,16 +45,20 @@ Result<void> replace_file(const std::string& path, std::string_view text, unsign
 // lock. Leaves the file's contents alone.
 Result<UniqueFd> lock_file(const std::string& path);
 
-// Files that decide what root does.
+// Files that decide what a process with privileges does.
 
 // Checks that only root can change the file or put another in its place. Root must own it and every
 // directory and link on the way to it, and no other user may write to them (except to a directory
 // like /tmp, whose entries only their owners can change, and to /dev/null, which is always empty).
-// Errc::invalid has `why` this matters, the path that fails, its owner, its mode and the remedy:
-// `mend`, or a command, which is suggested only for the file itself. Succeeds if this program does
-// not run as root or the file does not exist.
-Result<void> check_trusted_by_root(const std::string& path,
-                                   std::string_view why = "it controls what root runs",
+// Errc::invalid has `why` this matters (it controls what root runs), the path that fails, its
+// owner, its mode and the remedy: `mend`, or a command, which is suggested only for the file
+// itself. Succeeds if this program has no more privileges than an ordinary user's
+// (has_privileges()) or the file does not exist.
+Result<void> check_trusted_by_root(const std::string& path, std::string_view why = {},
                                    std::string_view mend = {});
+
+// The same of a file or directory that any of these users may own, and this process's group write.
+Result<void> check_trusted_by(const std::vector<uid_t>& owners, const std::string& path,
+                              std::string_view why);
 
 }  // namespace gpuyard

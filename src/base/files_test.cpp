@@ -303,6 +303,21 @@ TEST_F(TrustedFile, CommandIsSuggestedForRegularFilesOnly) {
   EXPECT_NE(fault(file_).find("a directory, mode 0777"), std::string::npos);
 }
 
+TEST_F(TrustedFile, MayBelongToOtherOwnersIfNamed) {
+  const auto ours = [&] { return check_trusted_by({0, kStranger}, file_, "it has tokens"); };
+  ASSERT_EQ(::chown(file_.c_str(), kStranger, kStranger), 0);
+  ASSERT_EQ(::chown(place_.c_str(), kStranger, kStranger), 0);
+  EXPECT_TRUE(ours());
+  EXPECT_NE(fault(file_), "") << "root's alone";
+  ::chmod(place_.c_str(), 0775);
+  EXPECT_NE(ours().error().message.find("other users can write to " + place_ +
+                                        ", which belongs to uid 65534"),
+            std::string::npos);
+  ::chmod(place_.c_str(), 0755);
+  ASSERT_EQ(::chown(file_.c_str(), kStranger - 1, 0), 0);
+  EXPECT_NE(ours().error().message.find("belongs to uid 65533"), std::string::npos);
+}
+
 TEST_F(TrustedFile, NullDeviceIsAnEmptyFile) {
   EXPECT_EQ(fault("/dev/null"), "");
   EXPECT_NE(fault("/dev/zero").find("(a device, mode 0666)"), std::string::npos);

@@ -23,11 +23,13 @@
 #include "http/peer.h"
 #include "lease/leases.h"
 #include "metrics/prometheus.h"
+#include "processes/users.h"
 
 namespace gpuyard::daemon {
 namespace {
 
 constexpr unsigned kPrivate = 0700;
+constexpr const char* kPackagedUser = "_gpuyard";
 
 // When a terminal is closed, its processes lose it and get SIGHUP.
 bool has_terminal() {
@@ -59,6 +61,16 @@ Result<void> make_place(const std::string& directory, unsigned mode,
   return make_directories(directory, mode);
 }
 
+Result<void> check_own(const std::string& path, std::string_view why) {
+  std::vector<uid_t> owners = {0, ::geteuid()};
+  auto trusted = check_trusted_by(owners, path, why);
+  if (trusted) return trusted;
+  const auto packaged = processes::look_up_uid(kPackagedUser);
+  if (!packaged) return trusted;
+  owners.push_back(*packaged);
+  return check_trusted_by(owners, path, why);
+}
+
 Result<std::string> listen_at(http::Server& server, const std::string& address) {
   const auto endpoint = http::parse_endpoint(address);
   if (!endpoint) return endpoint.error();
@@ -70,6 +82,7 @@ Result<std::string> listen_at(http::Server& server, const std::string& address) 
 Result<std::string> listen_on_socket(http::Server& server, const std::string& socket,
                                      std::string_view directory) {
   auto made = make_place(parent_directory(socket), kAnybodyMayEnter, Environment::of_process());
+  if (made) made = check_own(parent_directory(socket), "clients trust the socket in it");
   if (!made) return std::move(made).error().in(directory);
   if (auto done = server.listen_unix(socket); !done) return std::move(done).error();
   return socket;
@@ -79,6 +92,9 @@ Result<UniqueFd> lock_state(const std::string& directory) {
   const auto environment = Environment::of_process();
   if (auto made = make_place(directory, kPrivate, environment); !made) {
     return std::move(made).error().in("the state directory");
+  }
+  if (auto own = check_own(directory, "it has tokens and leases"); !own) {
+    return std::move(own).error().in("the state directory");
   }
   auto lock = lock_file(directory + "/lock");
   if (!lock && lock.error().code == Errc::conflict) {
@@ -216,6 +232,17 @@ Result<void> check_zeus(const config::Config& config) {
 
 }  // namespace
 
+namespace {
+
+// A name without a slash is the system's library, which the loader finds.
+Result<void> check_library(const std::string& path) {
+  if (path.find('/') == path.npos) return {};
+  auto trusted = check_trusted_by_root(path, "its code runs with the daemon's privileges");
+  return trusted ? trusted : std::move(trusted).error().in("driver.nvml");
+}
+
+}  // namespace
+
 Result<void> check(const config::Config& config) {
   const config::Config::Server& server = config.server;
   auto valid = check_listeners(config, "server", server.listen, server.socket);
@@ -227,6 +254,7 @@ Result<void> check(const config::Config& config) {
   if (auto prefix = metrics::check_prefix(config.metrics.prefix); !prefix) {
     return std::move(prefix).error().in("metrics.prefix");
   }
+  if (auto library = check_library(config.driver.nvml); !library) return library;
   if (auto alerts = read_alerts(config); !alerts) return std::move(alerts).error();
   return check_temperatures(config.health);
 }

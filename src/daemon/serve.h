@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -37,6 +38,11 @@ struct ServeOptions {
 // directory in /tmp and another user made that directory.
 inline constexpr unsigned kAnybodyMayEnter = 0755;
 Result<void> make_place(const std::string& directory, unsigned mode, const Environment&);
+
+// Checks the same of files and directories of the daemon's own as check_trusted_by_root() does of a
+// configuration: only root, this process's user and the package's may change them. In a container
+// root serves from directories of the package's user. May ask a name service.
+Result<void> check_own(const std::string& path, std::string_view why);
 
 // Binds an address, and returns its URL.
 Result<std::string> listen_at(http::Server&, const std::string& address);

@@ -14,6 +14,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "daemon/serve.h"
 
 namespace gpuyard::daemon {
 namespace {
@@ -65,6 +66,11 @@ void watch_directories(const UniqueFd& changes, const http::IdentityFiles& files
 
 Result<Identity> load(const http::IdentityFiles& files, const TlsFeed::Dating& dating,
                       const Identity& former) {
+  for (const std::string& file : {files.certificate, files.key, files.client_ca}) {
+    if (file.empty()) continue;
+    auto own = check_own(file, "it decides whom clients trust");
+    if (!own) return std::move(own).error();
+  }
   const auto renewed = files.is_ours ? renew(files, dating) : Result<void>();
   auto identity = http::load_identity(files, dating.now, former);
   if (renewed) return identity;

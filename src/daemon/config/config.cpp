@@ -1,7 +1,10 @@
 #include "daemon/config/config.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include <fmt/format.h>
 
@@ -175,8 +178,11 @@ std::vector<std::string> files_read(const Environment& environment, const std::s
 Result<Config> load(const Environment& environment, const std::string& file) {
   Config config;
   for (const std::string& path : files_read(environment, file)) {
+    if (struct stat info{}; file.empty() && ::stat(path.c_str(), &info) != 0 && errno == ENOENT) {
+      continue;
+    }
     // The file names the library that a daemon loads. Nobody else may write to the file of root's
-    // daemon.
+    // daemon, or of one with capabilities.
     if (auto trusted = check_trusted_by_root(path); !trusted) return std::move(trusted).error();
     const auto text = read_file(path, kMaxFile);
     if (!text && text.error().code == Errc::not_found && file.empty()) continue;

@@ -1,5 +1,7 @@
 #include "fleet/hosts.h"
 
+#include <unistd.h>
+
 #include <cstring>
 
 #include <algorithm>
@@ -44,7 +46,8 @@ Result<std::vector<Host>> hosts_in_file(const std::string& file) {
 
 Result<std::vector<Host>> hosts_in_file_sd(const std::string& file) {
   // The file decides on which machines root's answers are believed.
-  if (auto trusted = check_trusted_by_root(file); !trusted) return std::move(trusted).error();
+  auto trusted = ::geteuid() == 0 ? check_trusted_by_root(file) : Result<void>();
+  if (!trusted) return std::move(trusted).error();
   const auto text = read_file(file, kMostOfFile);
   if (!text) return text.error();
   return hosts_in_targets(*text, file);
