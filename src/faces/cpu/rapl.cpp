@@ -1,6 +1,11 @@
 #include "cpu/rapl.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -27,21 +32,41 @@ std::optional<std::uint32_t> number_of(std::string_view name) {
 
 Result<std::string> read_line(const std::string& path) {
   auto text = read_file(path, kMostBytes);
-  if (!text) {
-    Error error = std::move(text).error();
-    if (error.code == Errc::denied) {
-      error.message +=
-          "; the kernel shows CPU energy only to root: run the daemon as root or give it "
-          "CAP_DAC_READ_SEARCH";
-    }
-    return error;
-  }
-  if (text->ends_with('\n')) text->pop_back();
+  if (text && text->ends_with('\n')) text->pop_back();
   return text;
 }
 
-Result<std::int64_t> read_microjoules(const std::string& path) {
-  const auto line = read_line(path);
+Result<UniqueFd> open_counter(const std::string& path) {
+  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file) return file;
+  Error error = system_error("opening " + path);
+  if (error.code == Errc::denied) {
+    error.message +=
+        "; the kernel shows CPU energy only to root: run the daemon as root or give it "
+        "CAP_DAC_READ_SEARCH";
+  }
+  return error;
+}
+
+// sysfs makes the text anew for each read from the beginning. Errc::device_lost: the zone is gone.
+Result<std::string> read_again(const UniqueFd& file, const std::string& path) {
+  std::array<char, kMostBytes> bytes{};
+  ssize_t got = -1;
+  do {
+    got = ::pread(file.get(), bytes.data(), bytes.size(), 0);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) {
+    const bool gone = errno == ENODEV;
+    Error error = system_error("reading " + path);
+    if (gone) error.code = Errc::device_lost;
+    return error;
+  }
+  std::string text(bytes.data(), static_cast<std::size_t>(got));
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+Result<std::int64_t> microjoules_in(const Result<std::string>& line, const std::string& path) {
   if (!line) return line.error();
   const auto number = number_in<std::int64_t>(*line);
   if (!number || *number < 0 || *number > kMostMicrojoules) {
@@ -52,7 +77,12 @@ Result<std::int64_t> read_microjoules(const std::string& path) {
 
 }  // namespace
 
+Rapl::Rapl(std::string root) : root_(std::move(root)) {
+  read();
+}
+
 Energies Rapl::read() {
+  for (auto& [path, zone] : zones_) zone.seen = false;
   Energies energies;
   energies.taken = BootClock::now();
   std::error_code failed;
@@ -73,14 +103,29 @@ Energies Rapl::read() {
   if (numbers.empty() && !failed) {
     energies.why_none = fmt::format("no {}N in {}", kPrefix, root_);
   }
+  // A zone that comes back has other files. What could not be listed may still be there.
+  for (auto& [path, zone] : zones_) {
+    if (!zone.seen && !failed) zone.file.reset();
+  }
   return energies;
 }
 
-Result<std::int64_t> Rapl::count(const std::string& zone) {
-  const auto raw = read_microjoules(zone + "/energy_uj");
+Result<std::int64_t> Rapl::count(const std::string& path) {
+  const std::string energy = path + "/energy_uj";
+  Zone& zone = zones_[path];
+  zone.seen = true;
+  if (!zone.file) {
+    auto file = open_counter(energy);
+    if (!file) return file.error();
+    zone.file = *std::move(file);
+  }
+  const auto line = read_again(zone.file, energy);
+  if (!line && line.error().code == Errc::device_lost) zone.file.reset();
+  const auto raw = microjoules_in(line, energy);
   if (!raw) return raw.error();
-  const auto range = read_microjoules(zone + "/max_energy_range_uj");
-  return counters_[zone].count(*raw, range ? std::optional(*range) : std::nullopt);
+  const std::string limit = path + "/max_energy_range_uj";
+  const auto range = microjoules_in(read_line(limit), limit);
+  return zone.counter.count(*raw, range ? std::optional(*range) : std::nullopt);
 }
 
 std::optional<Result<std::int64_t>> Rapl::count_dram(const std::string& package) {

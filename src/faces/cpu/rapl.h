@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/shares.h"
+#include "base/unique_fd.h"
 #include "base/worker.h"
 
 namespace gpuyard::cpu {
@@ -49,24 +50,32 @@ struct Energies {
   std::string why_none;                 // why there are no packages
 };
 
-// Used by one thread at a time.
+// Used by one thread at a time. The kernel checks whether this user may see a counter when its file
+// is opened, and not at each read: the files stay open, so that the process may lose the right.
 class Rapl {
  public:
   static constexpr std::uint32_t kMostPackages = 64;
   static constexpr std::uint32_t kMostSubzones = 16;  // of a package
 
-  explicit Rapl(std::string root) : root_(std::move(root)) {}
+  // Opens the counters that are there.
+  explicit Rapl(std::string root);
 
   // Blocks on sysfs for some ten microseconds a file. Counters that wrapped once since the last
   // call are counted on; two wraps between two calls go unnoticed.
   Energies read();
 
  private:
-  Result<std::int64_t> count(const std::string& zone);
+  struct Zone {
+    EnergyCounter counter = {};
+    UniqueFd file = {};  // its counter's
+    bool seen = true;    // in this reading
+  };
+
+  Result<std::int64_t> count(const std::string& path);
   std::optional<Result<std::int64_t>> count_dram(const std::string& package);
 
   const std::string root_;
-  std::map<std::string, EnergyCounter> counters_;  // by the zone's path
+  std::map<std::string, Zone> zones_;  // by path
 };
 
 // Reads CPU energy through a worker at the callers' request, and often enough that no wrap of a

@@ -139,6 +139,33 @@ TEST_F(RaplFiles, ACounterOfRootsIsDeniedWithTheWayOut) {
   EXPECT_EQ(status, 0);
 }
 
+// Root's right to read is lost by setuid(2), that of others by the mode.
+TEST_F(RaplFiles, CounterIsReadAfterItsRightIsLost) {
+  tree_.put_package(0, 10);
+  tree_.put_dram(0, 5);
+  Rapl opened(tree_.root());
+  RaplTree::set(tree_.package(0), 20);
+  ASSERT_EQ(::chmod(tree_.root().c_str(), 0755), 0);
+  for (const std::string& zone : {tree_.package(0), tree_.subzone(0, 1)}) {
+    ASSERT_EQ(::chmod((zone + "/energy_uj").c_str(), 0), 0);
+  }
+  const pid_t stranger = ::fork();
+  if (stranger == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (::geteuid() == 0 && ::setuid(kNobody) != 0) ::_exit(2);
+    const auto denied = Rapl(tree_.root()).read();
+    const auto read = opened.read();
+    const auto& package = read.packages.at(0);
+    const bool good = !denied.packages.at(0).energy_uj && package.energy_uj &&
+                      *package.energy_uj == 20 && package.dram_uj && *package.dram_uj &&
+                      **package.dram_uj == 5;
+    ::_exit(good ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(stranger, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 }  // namespace
 
 namespace {
