@@ -94,6 +94,12 @@ api::Authority authority_of(const config::Config& config) {
   return authority;
 }
 
+// Nothing if none is configured.
+std::optional<Result<UniqueFd>> open_kernel_log(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  return events::open_kernel_log(path);
+}
+
 metrics::Dialect dialect_of(config::Config::Metrics::Dialect dialect) {
   using Configured = config::Config::Metrics::Dialect;
   if (dialect == Configured::both) return metrics::Dialect::both;
@@ -106,6 +112,7 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
            rlim_t driver_descriptors)
     : loop_(loop),
       options_(options),
+      kernel_log_file_(open_kernel_log(options.config.events.kernel_log)),
       loop_lag_(loop),
       host_(
           loop,
@@ -207,6 +214,7 @@ api::Context Yard::api_context() {
       .tariff = {options_.config.energy.price_per_kwh, options_.config.energy.currency,
                  options_.config.energy.g_co2_per_kwh},
       .device_table = options_.device_table,
+      .reads_kernel_log = [this] { return kernel_log_ && kernel_log_->is_open(); },
       .holders_may_control = options_.config.lease.may_control,
       .person_behind = [this](std::uint32_t uid) { return subordinate_uids_.person(uid); },
       .user_name = [this](std::uint32_t uid) { return users_.name_of(uid); },
@@ -347,16 +355,16 @@ void Yard::start() {
 
 // The machine's own log tells of its own GPUs. Simulated GPUs have the same addresses.
 void Yard::follow_kernel_log(bool simulated) {
+  auto file = std::exchange(kernel_log_file_, std::nullopt);
   const std::string& path = options_.config.events.kernel_log;
   const bool of_others = simulated && path == config::Config::Events{}.kernel_log;
-  if (std::exchange(kernel_log_tried_, true) || path.empty() || of_others) return;
-  auto fd = events::open_kernel_log(path);
-  if (!fd) {
+  if (!file || of_others) return;
+  if (!*file) {
     return log::info("no Xids from the kernel log, only the driver's own events: {}",
-                     fd.error().text());
+                     file->error().text());
   }
   kernel_log_.emplace(
-      loop_, *std::move(fd),
+      loop_, *std::move(*file),
       events::KernelLog::Listener{[this](const events::KernelXid& xid, TimePoint written) {
                                     intake_.on_kernel_xid(xid, written);
                                   },

@@ -80,6 +80,9 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
 
   http::IoLoop& loop_;
   const ServeOptions& options_;
+  // Opened once, before the sockets and while the process has the capability for it. Moved from
+  // once it is known whether it is about these GPUs.
+  std::optional<Result<UniqueFd>> kernel_log_file_;
   ServiceManager manager_ = ServiceManager::of_environment();  // before the first worker
   LoopLag loop_lag_;
   driver::HostClient host_;
@@ -99,7 +102,6 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   processes::StayBook stays_;
   bottleneck::SpellBook spells_;
   std::optional<events::KernelLog> kernel_log_;
-  bool kernel_log_tried_ = false;
   ThreadWorker store_;
   store::StateStore state_;
   MachineMemory memory_;

@@ -1,5 +1,6 @@
 """What happens to GPUs: told by the driver, by the kernel's log, or by both, and counted once."""
 
+import json
 import os
 import re
 import signal
@@ -94,7 +95,7 @@ def test_a_gpu_that_is_lost_is_an_event_and_the_others_events_go_on(daemon):
     assert yard.log().count("GPU is lost)") == 1
 
 
-def test_what_both_sources_tell_is_counted_once(daemon, tmp_path):
+def test_what_both_sources_tell_is_counted_once(daemon, run, tmp_path):
     yard, write = kernel_log(tmp_path, daemon)
     listening(yard)
     told = (f"4,1,1000,-;NVRM: Xid (PCI:{slot(yard, 1)}): 31, pid=4711, name=python3, Ch 00000008, "
@@ -106,6 +107,8 @@ def test_what_both_sources_tell_is_counted_once(daemon, tmp_path):
     write(f"4,1,1000,-;NVRM: Xid (PCI:{slot(yard, 1)}): 13, Graphics Exception\n")
     wait_until(lambda: count(yard, 1, 13) == 1, "the one that only the kernel tells")
     yard.wait_for_readings(2)
+    doctor = json.loads(run("doctor", "--json", "--socket", yard.socket).stdout)
+    assert doctor["daemon"]["reads_kernel_log"] is True, "as the daemon says, whatever its capabilities are now"
     assert count(yard, 1, 31) == 3
     assert yard.log().count("GPU 1: Xid 31: ") == 3
     assert "python3" not in yard.log() and "4711" not in yard.log()

@@ -112,12 +112,16 @@ struct DaemonFinding {
   std::string message;
   std::optional<std::string> user;  // whose it is, if it is of this machine and not root's
   std::vector<std::string> lacks;
+  std::optional<bool> reads_kernel_log;
 };
-BOOST_DESCRIBE_STRUCT(DaemonFinding, (), (reachable, address, version, ready, message, user, lacks))
+BOOST_DESCRIBE_STRUCT(DaemonFinding, (),
+                      (reachable, address, version, ready, message, user, lacks, reads_kernel_log))
 GPUYARD_ABOUT(DaemonFinding,
               {"user", "User it runs as, if it is on this machine and does not run as root."},
               {"lacks",
-               "Each missing capability, or the missing seccomp filter, and what follows from it."})
+               "Each missing capability, or the missing seccomp filter, and what follows from it."},
+              {"reads_kernel_log",
+               "Whether it also reads Xids from the kernel's log; null if it does not say."})
 
 struct DriverFinding {
   bool initialised = false;

@@ -62,6 +62,7 @@ void ask_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
   const auto ready = client::call(daemon, protocol::kReady);
   answer.daemon.ready = ready.ok();
   answer.daemon.message = ready ? ready->reason : ready.error().text();
+  if (ready) answer.daemon.reads_kernel_log = ready->reads_kernel_log;
   if (!ready) return;
   answer.advice.insert(answer.advice.end(), ready->notes.begin(), ready->notes.end());
   answer.simulated = answer.simulated || ready->simulated;
@@ -74,6 +75,11 @@ void examine_rights(const http::Endpoint& daemon, DoctorAnswer& answer) {
   if (!rights) return;
   answer.daemon.user = std::move(rights->user);
   answer.daemon.lacks = std::move(rights->lacks);
+  // The capability is needed to open the log, and may have been dropped since.
+  if (answer.daemon.reads_kernel_log.value_or(false)) {
+    std::erase_if(answer.daemon.lacks,
+                  [](const std::string& lack) { return lack.starts_with("CAP_SYSLOG:"); });
+  }
 }
 
 void ask_local_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {

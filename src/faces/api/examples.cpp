@@ -187,6 +187,7 @@ bj::object all_examples() {
   add(records, protocol::snapshot_of(now, &book));
   protocol::Readiness ready = protocol::readiness_of(now);
   ready.now = to_rfc3339(kWall);
+  ready.reads_kernel_log = false;
   add(records, ready);
   return all;
 }

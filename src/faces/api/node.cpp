@@ -117,6 +117,7 @@ void get_ready(Context& context, const Asked& asked, const NoParams&,
   readiness.now = to_rfc3339(context.loop.wall());
   if (may_know_machine(asked.principal)) {
     readiness.notes = notes_of(context);
+    readiness.reads_kernel_log = context.reads_kernel_log();
   } else {
     readiness.reason =
         readiness.ready ? "ready" : "not ready; send a token of scope read to see why";

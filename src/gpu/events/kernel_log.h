@@ -42,8 +42,8 @@ struct KernelXid {
 // the address, with pid and name, with pid alone, or with neither.
 std::optional<KernelXid> parse_xid(std::string_view message);
 
-// Opens /dev/kmsg at its end, or a FIFO with the same records. Errc::denied: the kernel does not
-// let this user read it.
+// Opens /dev/kmsg at its end, or a FIFO with the same records. The kernel checks CAP_SYSLOG here,
+// and not at each read. Errc::denied: the kernel does not let this user read it.
 Result<UniqueFd> open_kernel_log(const std::string& path);
 
 // Returns when a record of this stamp was written. Records are read as they come, so a record that
@@ -61,6 +61,8 @@ class KernelLog {
   // `read` is the system call; a test may replace it.
   using Read = ssize_t (*)(int, void*, std::size_t);
   KernelLog(Loop&, UniqueFd, Listener, Read read = nullptr);
+
+  bool is_open() const { return static_cast<bool>(fd_); }
 
   static constexpr std::size_t kMostRecord = 8192;  // the kernel's own limit
   static constexpr int kBatch = 64;                 // reads in one turn of the loop
