@@ -43,6 +43,7 @@ NAMES = {
     ("Alert", "acknowledged"): "Acknowledgement",
     ("Lease", "place"): "LeasePlace",
     ("Lease", "use"): "LeaseUse",
+    ("ReleaseAnswer", "unsignalled"): "Unsignalled",
     ("Device", "readings"): "Readings",
     ("Snapshot", "past"): "Past",
     ("Change", "error"): "ChangeError",

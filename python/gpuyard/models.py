@@ -87,6 +87,7 @@ __all__ = [
     "ProcessInFull",
     "Readiness",
     "Readings",
+    "ReleaseAnswer",
     "RenewWish",
     "Rule",
     "Rules",
@@ -112,6 +113,8 @@ __all__ = [
     "Token",
     "TokenWish",
     "Tokens",
+    "Unsignalled",
+    "UnsignalledProcess",
     "Usage",
     "UsageRow",
     "WindowGpu",
@@ -1963,6 +1966,72 @@ class AdoptWish(Model):
 
 
 @record
+class UnsignalledProcess(Model):
+    """UnsignalledProcess of the API."""
+
+    pid: int
+    # Start of the process, exact to 10 ms. With the PID it identifies one process: a caller opens
+    # a pidfd, compares this with /proc/PID/stat, and then signals.
+    started_after_boot_ms: int
+    why: str
+
+    _shape: ClassVar[Shape] = (
+        ("pid", "i", "1", False),
+        ("started_after_boot_ms", "i", "1", False),
+        ("why", "s", "1", False),
+    )
+
+
+@record
+class Unsignalled(Model):
+    """Processes that did not get the signal of the request; null: there are none, or no signal
+    was requested."""
+
+    # Name of the signal, such as TERM.
+    signal: str
+    # Boot of the machine on which the processes run.
+    boot_id: str
+    # PID namespace of these PIDs, as in /proc/self/ns/pid; in another namespace they mean other
+    # processes.
+    pid_namespace: str
+    # Processes for the caller to signal, as the kernel permits. Empty for callers with a token or
+    # certificate.
+    processes: list[UnsignalledProcess]
+    # Number of further processes; repeat the request to get them.
+    left_out: int
+    # Why no process is listed; otherwise empty.
+    why: str
+
+    _shape: ClassVar[Shape] = (
+        ("signal", "s", "1", False),
+        ("boot_id", "s", "1", False),
+        ("pid_namespace", "s", "1", False),
+        ("processes", "UnsignalledProcess", "n", False),
+        ("left_out", "i", "1", False),
+        ("why", "s", "1", False),
+    )
+
+
+@record
+class ReleaseAnswer(Model):
+    """ReleaseAnswer of the API."""
+
+    schema: int
+    simulated: bool
+    lease: Lease
+    # Processes that did not get the signal of the request; null: there are none, or no signal was
+    # requested.
+    unsignalled: Optional[Unsignalled]
+
+    _shape: ClassVar[Shape] = (
+        ("schema", "i", "1", False),
+        ("simulated", "b", "1", False),
+        ("lease", "Lease", "1", False),
+        ("unsignalled", "Unsignalled", "1", True),
+    )
+
+
+@record
 class RenewWish(Model):
     """RenewWish of the API."""
 
@@ -3005,6 +3074,9 @@ class Readiness(Model):
     notes: list[str]
     # Clock of the machine, RFC 3339; null from older daemons.
     now: Optional[str]
+    # Whether Xids are also read from the kernel's log; null from older daemons, and for callers
+    # without read access.
+    reads_kernel_log: Optional[bool]
 
     _shape: ClassVar[Shape] = (
         ("ready", "b", "1", False),
@@ -3014,4 +3086,5 @@ class Readiness(Model):
         ("simulated", "b", "1", False),
         ("notes", "s", "n", False),
         ("now", "s", "1", True),
+        ("reads_kernel_log", "b", "1", True),
     )

@@ -375,7 +375,8 @@ struct DriverVerb {
 
 // Connects stdin and stdout to this machine's daemon. ssh runs it for a client elsewhere.
 struct DialStdioVerb {
-  bool lease_only = false;  // to the socket on which callers may lease but do no more
+  bool lease_only = false;    // to the socket on which callers may lease but do no more
+  bool send_signals = false;  // sends the signals of a release instead
 };
 
 struct ConfigVerb {

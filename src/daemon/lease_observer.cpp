@@ -20,22 +20,22 @@ Result<lease::Identity> identity_of(std::uint32_t pid) {
                          std::make_shared<const UniqueFd>(std::move(who->handle))};
 }
 
-// Sends the signal. Returns why it did not reach living processes; a process that is gone is no
-// failure.
-std::vector<std::string> send(const std::vector<lease::Process>& to, int number,
-                              const std::function<bool(std::uint32_t uid)>& may_be_of) {
-  std::vector<std::string> failures;
-  for (const auto& [pid, started] : to) {
-    const auto sent = processes::send_signal({pid, started}, number, may_be_of);
-    if (!sent && sent.error().code != Errc::not_found) failures.push_back(sent.error().text());
+// Sends the signal. Returns the processes that did not get it; a process that is gone is none.
+std::vector<lease::Unsignalled> send(const std::vector<lease::Process>& to, int number,
+                                     const std::function<bool(std::uint32_t uid)>& may_be_of) {
+  std::vector<lease::Unsignalled> left;
+  for (const lease::Process& one : to) {
+    const auto sent = processes::send_signal({one.pid, one.started}, number, may_be_of);
+    if (!sent && sent.error().code != Errc::not_found) left.push_back({one, sent.error()});
   }
-  return failures;
+  return left;
 }
 
-void tell(const std::vector<std::string>& failures) {
-  if (failures.empty()) return;
-  log::warning("{} of a lease's processes could not be signalled; the first: {}", failures.size(),
-               failures.front());
+// A daemon without CAP_KILL leaves signals to its clients, so this is no warning.
+void note(const std::vector<lease::Unsignalled>& left) {
+  if (left.empty()) return;
+  log::info("{} of a lease's processes were not signalled by the daemon; the first: {}",
+            left.size(), left.front().why.text());
 }
 
 Error too_slow() {
@@ -54,6 +54,11 @@ struct LeaseObserver::Look {
 
 struct LeaseObserver::Question {
   std::function<void(Result<lease::Identity>)> found;
+  Subscription deadline = {};
+};
+
+struct LeaseObserver::Sending {
+  std::function<void(std::vector<lease::Unsignalled>)> done;
   Subscription deadline = {};
 };
 
@@ -147,15 +152,32 @@ void LeaseObserver::answer(std::uint64_t id, lease::Sight sight) {
 
 // A signal cannot wait for a worker that one of the lease's processes may hold up.
 void LeaseObserver::signal(std::vector<lease::Process> to, int number,
-                           std::optional<std::uint32_t> only_of) {
+                           std::optional<std::uint32_t> only_of,
+                           std::function<void(std::vector<lease::Unsignalled>)> done) {
   std::function<bool(std::uint32_t uid)> may_be_of;
   if (only_of) {
     may_be_of = [whose = *only_of, person = places_.person](std::uint32_t uid) {
       return uid == whose || (person && person(uid) == person(whose));
     };
   }
-  const auto now = [to = std::move(to), number, may_be_of] { return send(to, number, may_be_of); };
-  if (!ask(now, tell)) tell(now());
+  const std::uint64_t id = next_++;
+  const auto finish = [this, id](std::vector<lease::Unsignalled> left) {
+    const auto sending = sendings_.extract(id);
+    if (sending.empty()) return;
+    note(left);
+    sending.mapped().done(std::move(left));
+  };
+  const auto now = [to, number, may_be_of] { return send(to, number, may_be_of); };
+  const bool asked = ask(now, finish);
+  std::vector<lease::Unsignalled> left;
+  if (!asked) {
+    left = now();
+  } else {
+    for (const lease::Process& one : to) left.push_back({one, too_slow()});
+  }
+  sendings_.emplace(id,
+                    Sending{std::move(done), loop_.call_after(asked ? kDeadline : Duration::zero(),
+                                                              [finish, left] { finish(left); })});
 }
 
 namespace {

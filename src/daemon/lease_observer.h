@@ -44,12 +44,13 @@ class LeaseObserver final : public lease::Observer {
   void identify(std::uint32_t pid, std::function<void(Result<lease::Identity>)> found) override;
   void look(std::vector<lease::Suspect>, std::vector<DeviceId> gpus, bool fresh,
             std::function<void(lease::Sight)> seen) override;
-  void signal(std::vector<lease::Process>, int number,
-              std::optional<std::uint32_t> only_of) override;
+  void signal(std::vector<lease::Process>, int number, std::optional<std::uint32_t> only_of,
+              std::function<void(std::vector<lease::Unsignalled>)> done) override;
 
  private:
   struct Look;
   struct Question;
+  struct Sending;
 
   processes::Numbers numbers_in(const Snapshot&) const;
   void judge(std::uint64_t look, const telemetry::SnapshotPtr& lists);
@@ -70,6 +71,7 @@ class LeaseObserver final : public lease::Observer {
   std::map<std::uint64_t, TimePoint> asked_;  // requests to the worker, since when
   std::map<std::uint64_t, Look> looks_;
   std::map<std::uint64_t, Question> questions_;
+  std::map<std::uint64_t, Sending> sendings_;
 };
 
 // Builds what leases see of processes from the drivers' lists and from what /proc says of the

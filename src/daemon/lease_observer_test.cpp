@@ -211,23 +211,38 @@ class Signals : public ObserverTest {
     return ::waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOWAIT) == 0 &&
            info.si_status == SIGTERM;
   }
+  void send(std::optional<std::uint32_t> only_of) {
+    observer_.signal({process_}, SIGTERM, only_of, [this](std::vector<lease::Unsignalled> left) {
+      left_ = std::move(left);
+      ++answers_;
+    });
+  }
 
   pid_t child_;
   lease::Process process_;
+  std::optional<std::vector<lease::Unsignalled>> left_;
+  int answers_ = 0;
 };
 
 TEST_F(Signals, GoOutFromTheWorker) {
-  observer_.signal({process_}, SIGTERM, {});
+  send({});
   EXPECT_EQ(worker_.waiting(), 1U);
+  EXPECT_FALSE(left_);
   worker_.run_all();
   EXPECT_TRUE(ends());
+  EXPECT_THAT(*left_, IsEmpty());
+  loop_.advance(LeaseObserver::kDeadline);
+  EXPECT_EQ(answers_, 1);
 }
 
 TEST_F(Signals, ReachProcessesOfSubordinateUids) {
-  observer_.signal({process_}, SIGTERM, ::getuid() + 1);
+  send(::getuid() + 1);
   worker_.run_all();
   EXPECT_EQ(::waitpid(child_, nullptr, WNOHANG), 0) << "the signal of another user";
-  observer_.signal({process_}, SIGTERM, kSubordinate);
+  ASSERT_EQ(left_->size(), 1U);
+  EXPECT_EQ(left_->front().process, process_);
+  EXPECT_EQ(left_->front().why.code, Errc::denied);
+  send(kSubordinate);
   worker_.run_all();
   EXPECT_TRUE(ends());
 }
@@ -235,8 +250,29 @@ TEST_F(Signals, ReachProcessesOfSubordinateUids) {
 TEST_F(Signals, DoNotWaitForAWorkerThatIsStuck) {
   look(false);
   loop_.advance(LeaseObserver::kDeadline);
-  observer_.signal({process_}, SIGTERM, {});
+  send({});
   EXPECT_TRUE(ends());
+  EXPECT_FALSE(left_) << "never inside the call";
+  loop_.run_posted();
+  EXPECT_THAT(*left_, IsEmpty());
+}
+
+TEST_F(Signals, AnswerWithEveryProcessAfterTheDeadline) {
+  send({});
+  loop_.advance(LeaseObserver::kDeadline);
+  ASSERT_TRUE(left_ && left_->size() == 1);
+  EXPECT_EQ(left_->front().why.code, Errc::unavailable);
+  worker_.run_all();
+  EXPECT_TRUE(ends()) << "the worker sends it all the same";
+  EXPECT_EQ(answers_, 1);
+}
+
+TEST_F(Signals, ToAnEndedProcessAreNotLeft) {
+  ::kill(child_, SIGTERM);
+  EXPECT_TRUE(ends());
+  send({});
+  worker_.run_all();
+  EXPECT_THAT(*left_, IsEmpty());
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "daemon/serve.h"
 #include "http/certificate.h"
 #include "http/endpoint.h"
+#include "processes/identify.h"
 #include "processes/users.h"
 #include "protocol/control.h"
 #include "protocol/energy.h"
@@ -214,6 +215,7 @@ api::Context Yard::api_context() {
       .tariff = {options_.config.energy.price_per_kwh, options_.config.energy.currency,
                  options_.config.energy.g_co2_per_kwh},
       .device_table = options_.device_table,
+      .may_signal = &processes::may_signal,
       .reads_kernel_log = [this] { return kernel_log_ && kernel_log_->is_open(); },
       .holders_may_control = options_.config.lease.may_control,
       .person_behind = [this](std::uint32_t uid) { return subordinate_uids_.person(uid); },

@@ -10,6 +10,7 @@
 #include "cli/lease/lease_table.h"
 #include "cli/lease/lease_text.h"
 #include "cli/lease/leased_run.h"
+#include "cli/lease/signalling.h"
 #include "cli/read/reading.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
@@ -128,6 +129,14 @@ int renew(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLease&
   return tell(client::insist(daemon, protocol::kRenew, {named.id}, {*ttl, named.fence}), verb);
 }
 
+int tell_released(const Result<protocol::ReleaseAnswer>& answer, const LeaseVerb& verb) {
+  if (!answer) return tell(answer.error(), verb);
+  return tell(LeaseAnswer{answer->schema, answer->simulated, answer->lease}, verb);
+}
+
+// The daemon looks for the processes before it answers.
+constexpr Duration kSignalDeadline = std::chrono::seconds(5);
+
 int release(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLease& named) {
   protocol::ReleaseQuery query;
   query.lease = named.id;
@@ -137,8 +146,17 @@ int release(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLeas
   } else {
     query.fence = named.fence;
   }
-  if (!verb.signal.empty()) query.signal = verb.signal;
-  return tell(client::insist(daemon, protocol::kRelease, query), verb);
+  if (verb.signal.empty()) {
+    return tell_released(client::insist(daemon, protocol::kRelease, query), verb);
+  }
+  query.signal = verb.signal;
+  const auto answer = client::insist(daemon, protocol::kRelease, query, {}, kSignalDeadline);
+  if (!answer || !answer->unsignalled) return tell_released(answer, verb);
+  const std::string& id = answer->lease.id;
+  const auto sent = send_remaining_signals(daemon, *answer->unsignalled, id);
+  const auto now = client::call(daemon, protocol::kLease, {id});
+  const int code = now ? tell(now, verb) : tell_released(answer, verb);
+  return sent ? code : complain(sent.error());
 }
 
 int adopt(const LeaseVerb& verb, const http::Endpoint& daemon) {

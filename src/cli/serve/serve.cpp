@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/spawn.h"
 #include "cli/command_line.h"
+#include "cli/lease/signalling.h"
 #include "cli/read/devices.h"
 #include "cli/read/reading.h"
 #include "cli/screen/terminal.h"
@@ -258,6 +259,9 @@ Options add_dial_stdio(Options program, DialStdioVerb& verb) {
       program.verb("dial-stdio", "Relay stdin and stdout to the daemon; run by ssh for -H");
   dial.flag("--lease-only", verb.lease_only,
             "Connect to the socket that allows nothing beyond leasing");
+  dial.flag("--send-signals", verb.send_signals,
+            "Send the signals of `lease release` to the processes listed on stdin instead")
+      .excludes(dial.find("--lease-only"));
   dial.explain("The bytes on stdin are HTTP requests to the daemon, those on stdout its responses.")
       .example("gpuyard dial-stdio")
       .example("gpuyard dial-stdio --lease-only");
@@ -265,6 +269,11 @@ Options add_dial_stdio(Options program, DialStdioVerb& verb) {
 }
 
 int run(const DialStdioVerb& verb) {
+  if (verb.send_signals) {
+    constexpr unsigned kLongestSeconds = 60;
+    ::alarm(kLongestSeconds);  // ends this process if ssh does not
+    return exit_code_after(relay_signals());
+  }
   const auto socket = socket_to_dial(verb);
   if (!socket) return complain(socket.error());
   ::signal(SIGPIPE, SIG_IGN);  // the end of a pipe is an end like others

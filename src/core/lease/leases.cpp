@@ -233,7 +233,7 @@ void Leases::end(Lease lease, Ending ending, const std::string& by, const std::s
   journal_.put(lease, "ended", by);
   holders_.release(lease.id, lease.processes);
   clients_.forget(lease.id);
-  signals_.erase(lease.id);
+  drop_signals(lease.id, true);
   alive_.erase(lease.id);
   leftover_.erase(lease.id);
   by_ticket_.erase(lease.ticket);

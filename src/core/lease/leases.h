@@ -37,7 +37,13 @@ struct Release {
   std::optional<Fence> fence = {};
   bool force = false;  // for administrators
   std::string reason = {};
-  int signal = 0;  // sent to the processes that still run
+};
+
+// The result of a signal to the processes of a lease.
+struct Signalled {
+  Lease lease;                         // as it is afterwards
+  std::vector<Unsignalled> left = {};  // the processes that run and did not get it
+  bool checked = true;                 // false: the processes could not be looked for in time
 };
 
 // What a claim that does not wait would get now.
@@ -57,6 +63,7 @@ class Leases {
  public:
   using Answer = std::function<void(Result<Lease>)>;
   using Done = std::function<void(const Result<void>&)>;
+  using SignalAnswer = std::function<void(Result<Signalled>)>;
 
   // A waiting claim whose client has been away for this long is cancelled (Ending::unreachable).
   static constexpr Duration kReconnect = std::chrono::seconds(30);
@@ -74,6 +81,8 @@ class Leases {
   static constexpr Duration kLeastAfterRestart = std::chrono::seconds(60);
   // A lease that drains for longer than this is shown in notes().
   static constexpr Duration kLongDrain = std::chrono::seconds(30);
+  // How long a signal waits for a look at the processes before it is answered without one.
+  static constexpr Duration kSignalPatience = std::chrono::seconds(1);
   static constexpr Duration kLeastRenewal = std::chrono::seconds(1);  // less changes nothing
   static constexpr std::size_t kMostKnownProcesses = 4096;  // processes that have or had a lease
 
@@ -98,6 +107,9 @@ class Leases {
   // claim() answers with a lease that waits, is held or has ended. An empty id makes a new one.
   void claim(const Caller&, std::string id, const Wish&, const Answer&);
   void release(const Caller&, const std::string& id, const Release&, const Answer&);
+  // Sends a signal to the processes of a draining lease that a fresh look finds, whether the answer
+  // waits for that look or not. A lease in another state has none to signal.
+  void signal(const Caller&, const std::string& id, int number, const SignalAnswer&);
   void renew(const Caller&, const std::string& id, Duration ttl, std::optional<Fence>,
              const Answer&);
   void add_member(const Caller&, const std::string& id, std::uint32_t pid, std::optional<Fence>,
@@ -260,7 +272,14 @@ class Leases {
   struct Signal {
     int number = 0;
     std::optional<std::uint32_t> only_of = {};  // a user; empty: an administrator sends it
+    std::vector<SignalAnswer> waiting = {};
+    Subscription deadline = {};
   };
+  using SignalPtr = std::shared_ptr<Signal>;
+  void send_signals(const Lease&, const Sight&);
+  void answer_signal(const std::string& id, const SignalPtr&, const std::vector<Unsignalled>& left,
+                     bool checked);
+  void drop_signals(const std::string& id, bool checked);
   // What is to be known of restored leases before anything is granted.
   struct Restoring {
     std::size_t to_rebind = 0;  // processes
@@ -297,10 +316,11 @@ class Leases {
   bool looking_at_new_ = false;
   bool looking_for_adopters_ = false;
   bool drain_looking_ = false;
-  std::vector<Adopter> adopters_;                      // callers whose GPUs the next look will find
-  std::map<std::string, std::vector<Process>> alive_;  // as last seen, by lease
-  std::set<std::string, std::less<>> leftover_;        // see left_something()
-  std::map<std::string, Signal> signals_;              // to be sent to draining leases
+  bool drain_again_ = false;       // a signal came during the look, which may not be of its lease
+  std::vector<Adopter> adopters_;  // callers whose GPUs the next look will find
+  std::map<std::string, std::vector<Process>> alive_;      // as last seen, by lease
+  std::set<std::string, std::less<>> leftover_;            // see left_something()
+  std::map<std::string, std::vector<SignalPtr>> signals_;  // to be sent to draining leases
   TimePoint drained_since_{};
 
   std::optional<TimePoint> tick_at_;

@@ -36,9 +36,6 @@ void Leases::release(const Caller& caller, const std::string& id, const Release&
   }
   const bool others = lease.uid != caller.uid && lease.wish.binding != Binding::job;
   const Ending ending = how.force || others ? Ending::forced : Ending::released;
-  if (how.signal != 0 && lease.state != State::ended) {
-    signals_[id] = {how.signal, caller.admin ? std::nullopt : std::optional(lease.uid)};
-  }
   if (lease.state == State::waiting) {
     end(lease, others ? Ending::forced : Ending::cancelled, caller.name(), how.reason);
   } else if (lease.state == State::held) {
@@ -49,6 +46,35 @@ void Leases::release(const Caller& caller, const std::string& id, const Release&
     drain();
   }
   answer_when_kept(id, answer);
+}
+
+void Leases::signal(const Caller& caller, const std::string& id, int number,
+                    const SignalAnswer& answer) {
+  const auto owned = own(caller, id, {});
+  if (!owned) return loop_.post([answer, why = owned.error()] { answer(why); });
+  if (owned->state != State::draining) {
+    return answer_when_kept(id, [answer](const Result<Lease>& lease) {
+      if (!lease) return answer(lease.error());
+      answer(Signalled{*lease});
+    });
+  }
+  const auto only_of = caller.admin ? std::nullopt : std::optional(owned->uid);
+  auto& signals = signals_[id];
+  auto same = std::ranges::find_if(signals, [&](const SignalPtr& one) {
+    return one->number == number && one->only_of == only_of;
+  });
+  if (same == signals.end()) {
+    same = signals.insert(signals.end(), std::make_shared<Signal>(Signal{number, only_of}));
+  }
+  const SignalPtr& signal = *same;
+  signal->waiting.push_back(answer);
+  if (signal->waiting.size() == 1) {
+    signal->deadline = loop_.call_after(kSignalPatience, [this, id, weak = std::weak_ptr(signal)] {
+      if (const auto late = weak.lock()) answer_signal(id, late, {}, false);
+    });
+  }
+  drain_again_ = true;
+  drain();
 }
 
 // A process that still uses the GPUs is outside any lease from now on. It has to be known before

@@ -25,7 +25,7 @@ TEST(Leases, WhatIsForcedLeavesItsProcessesOutside) {
   world.ground.stop(10);
   world.loop.advance(seconds(1));
   ASSERT_EQ(world.state("a"), State::draining);
-  ASSERT_TRUE(world.release(1, "a", {{}, true, "it hangs", 0}));
+  ASSERT_TRUE(world.release(1, "a", {{}, true, "it hangs"}));
   EXPECT_EQ(world.leases->find("a")->why, "it hangs");
   EXPECT_EQ(world.state("b"), State::waiting);
   EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, "squatted");

@@ -55,7 +55,7 @@ void Leases::on_loaded(Result<Kept> kept) {
   looking_ = looking_at_new_ = drain_looking_ = false;
   restoring_ = {};
   restoring_.to_rebind = 1;  // all leases are restored before anything follows
-  signals_.clear();
+  while (!signals_.empty()) drop_signals(std::string(signals_.begin()->first), false);
   clients_.forget_grants();
   for (const Cordon& cordon : kept->cordons) gpus_.cordon(cordon);
   journal_.take(kept->leases);

@@ -158,7 +158,7 @@ TEST(Leases, WhatDrainsForEverAnAdministratorMayEnd) {
   ASSERT_TRUE(world.claim(10, "a"));
   world.ground.unreadable.insert("GPU-0");
   ASSERT_TRUE(world.release(10, "a"));
-  Release force{{}, true, "the GPU was replaced", 0};
+  Release force{{}, true, "the GPU was replaced"};
   EXPECT_EQ(world.release(10, "a", force).error().code, Errc::denied);
   const auto ended = world.release(1, "a", force);
   ASSERT_TRUE(ended);
@@ -343,20 +343,99 @@ TEST(Leases, SomebodyElsesLeaseIsNotToBeTouched) {
   EXPECT_EQ(world.state("a"), State::held);
 }
 
-TEST(Leases, TheSignalReachesWhatStillRuns) {
-  World world(1);
-  world.ground.start(10);
-  world.ground.start(12);
-  world.ground.running.at(12).lease = "a";
-  Wish wish;
-  wish.binding = Binding::run;
-  ASSERT_TRUE(world.claim(10, "a", wish));
-  Release how;
-  how.signal = 15;
-  ASSERT_TRUE(world.release(10, "a", how));
-  world.loop.run_posted();
+// A lease of process 10 that was released while process 12 still runs.
+class DrainingLease : public ::testing::Test {
+ protected:
+  DrainingLease() {
+    world_.ground.start(10);
+    world_.ground.start(11, 0);
+    world_.ground.start(12);
+    world_.ground.running.at(12).lease = "a";
+    Wish wish;
+    wish.binding = Binding::run;
+    EXPECT_TRUE(world_.claim(10, "a", wish));
+  }
+  void release() { ASSERT_TRUE(world_.release(10, "a")); }
+
+  World world_{1};
+};
+
+TEST_F(DrainingLease, SignalReachesWhatStillRuns) {
+  release();
+  const auto sent = world_.signal(10, "a", 15);
+  ASSERT_TRUE(sent);
+  EXPECT_TRUE(sent->checked && sent->left.empty());
+  EXPECT_EQ(sent->lease.state, State::draining);
   const std::vector<std::pair<std::uint32_t, int>> expected{{12, 15}};
-  EXPECT_EQ(world.ground.signals, expected);
+  EXPECT_EQ(world_.ground.signals, expected);
+}
+
+TEST_F(DrainingLease, SignalThatIsRefusedNamesTheProcess) {
+  release();
+  world_.ground.may_signal = false;
+  const auto sent = world_.signal(11, "a", 15);
+  ASSERT_TRUE(sent);
+  ASSERT_EQ(sent->left.size(), 1U);
+  EXPECT_EQ(sent->left[0].process, world_.ground.running.at(12).identity.process);
+  EXPECT_EQ(sent->left[0].why.code, Errc::denied);
+}
+
+TEST_F(DrainingLease, SignalOfItsUserSparesOtherUsers) {
+  world_.ground.start(13, 2000);
+  world_.ground.running.at(13).lease = "a";
+  release();
+  EXPECT_EQ(world_.signal(10, "a", 15)->left.size(), 1U);
+  EXPECT_EQ(world_.signal(11, "a", 9)->left.size(), 0U) << "an administrator's";
+}
+
+TEST_F(DrainingLease, SignalWithoutALookIsAnsweredAndSentLater) {
+  release();
+  world_.ground.blind = true;
+  world_.loop.advance(Leases::kDrainLook);  // this look is not answered
+  std::optional<Result<Signalled>> sent;
+  world_.leases->signal(world_.ground.caller(10), "a", 15,
+                        [&](Result<Signalled> result) { sent = std::move(result); });
+  world_.loop.advance(Leases::kSignalPatience);
+  ASSERT_TRUE(sent && *sent);
+  EXPECT_FALSE((*sent)->checked);
+}
+
+TEST_F(DrainingLease, SignalsAreDroppedWithTheLease) {
+  release();
+  world_.ground.stop(12);
+  const auto sent = world_.signal(10, "a", 15);
+  ASSERT_TRUE(sent);
+  EXPECT_EQ(sent->lease.state, State::ended);
+  EXPECT_TRUE(sent->checked && sent->left.empty());
+  EXPECT_TRUE(world_.signal(10, "a", 15)) << "it has ended before";
+}
+
+TEST_F(DrainingLease, SignalsOfOthersAreRefused) {
+  release();
+  world_.ground.start(14, 2000);
+  EXPECT_EQ(world_.signal(14, "a", 15).error().code, Errc::denied);
+  EXPECT_EQ(world_.signal(10, "b", 15).error().code, Errc::not_found);
+  EXPECT_TRUE(world_.ground.signals.empty());
+}
+
+TEST_F(DrainingLease, OneLookServesTwoSignals) {
+  release();
+  int answers = 0;
+  for (const int number : {15, 15, 9}) {
+    world_.leases->signal(world_.ground.caller(10), "a", number,
+                          [&](const Result<Signalled>& result) { answers += result ? 1 : 0; });
+  }
+  world_.loop.run_posted();
+  EXPECT_EQ(answers, 3);
+  const std::vector<std::pair<std::uint32_t, int>> expected{{12, 15}, {12, 9}};
+  EXPECT_EQ(world_.ground.signals, expected) << "the same signal is sent once";
+}
+
+TEST_F(DrainingLease, HeldLeaseGetsNoSignal) {
+  const auto sent = world_.signal(10, "a", 15);
+  ASSERT_TRUE(sent);
+  EXPECT_EQ(sent->lease.state, State::held);
+  EXPECT_TRUE(world_.ground.signals.empty());
 }
 
 TEST(Leases, DrainingLeaseOfAContainerEndsWithIt) {

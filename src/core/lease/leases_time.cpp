@@ -173,6 +173,7 @@ void Leases::drain() {
   if (draining.empty()) return drain_timer_.reset();
   if (!drain_timer_) drained_since_ = loop_.now();
   drain_looking_ = true;
+  drain_again_ = false;
   std::vector<DeviceId> gpus;
   for (const Suspect& suspect : draining) {
     gpus.insert(gpus.end(), suspect.gpus.begin(), suspect.gpus.end());
@@ -187,8 +188,9 @@ void Leases::on_drain_seen(const Sight& sight) {
   drain_looking_ = false;
   look_outside(sight);  // so that no GPU is granted next that is used otherwise
   for (const auto& [id, alive] : sight.alive) drain_one(id, sight);
-  drain_timer_ =
-      loop_.call_after(until_next_look(loop_.now() - drained_since_), [this] { drain(); });
+  const Duration wait =
+      drain_again_ ? Duration::zero() : until_next_look(loop_.now() - drained_since_);
+  drain_timer_ = loop_.call_after(wait, [this] { drain(); });
 }
 
 void Leases::drain_one(const std::string& id, const Sight& sight) {
@@ -201,11 +203,7 @@ void Leases::drain_one(const std::string& id, const Sight& sight) {
   }
   const std::string reason = reason_of(*lease);
   if (!left) return end(*lease, lease->ending.value_or(Ending::released), "seen gone", reason);
-  if (const auto signal = signals_.find(id); signal != signals_.end()) {
-    observer_.signal(remaining_processes(*lease, sight), signal->second.number,
-                     signal->second.only_of);
-    signals_.erase(signal);
-  }
+  send_signals(*lease, sight);
   const std::string why = reason.empty() ? left->text : reason + std::string(kStill) + left->text;
   if (left->seen) {
     leftover_.insert(id);
@@ -216,6 +214,41 @@ void Leases::drain_one(const std::string& id, const Sight& sight) {
   Lease waits = *lease;
   waits.why = why;
   journal_.put_silently(waits);
+}
+
+void Leases::send_signals(const Lease& lease, const Sight& sight) {
+  const auto found = signals_.extract(lease.id);
+  if (found.empty()) return;
+  for (const SignalPtr& signal : found.mapped()) {
+    observer_.signal(
+        remaining_processes(lease, sight), signal->number, signal->only_of,
+        here_.guard([this, id = lease.id, signal](const std::vector<Unsignalled>& left) {
+          answer_signal(id, signal, left, true);
+        }));
+  }
+}
+
+void Leases::answer_signal(const std::string& id, const SignalPtr& signal,
+                           const std::vector<Unsignalled>& left, bool checked) {
+  signal->deadline.reset();
+  const auto waiting = std::exchange(signal->waiting, {});
+  if (waiting.empty()) return;
+  answer_when_kept(id, [waiting, left, checked](const Result<Lease>& lease) {
+    for (const SignalAnswer& answer : waiting) {
+      if (!lease) {
+        answer(lease.error());
+      } else {
+        answer(Signalled{*lease, left, checked});
+      }
+    }
+  });
+}
+
+// `checked`: the lease has no process left.
+void Leases::drop_signals(const std::string& id, bool checked) {
+  const auto found = signals_.extract(id);
+  if (found.empty()) return;
+  for (const SignalPtr& signal : found.mapped()) answer_signal(id, signal, {}, checked);
 }
 
 }  // namespace gpuyard::lease

@@ -58,6 +58,12 @@ struct Seen {
   friend bool operator==(const Seen&, const Seen&) = default;
 };
 
+// A process that runs and did not get a signal, and why.
+struct Unsignalled {
+  Process process;
+  Error why;
+};
+
 struct Sight {
   TimePoint taken;  // before the first question was asked
   // Compute processes by GPU. Empty: the GPU's list cannot be had now, which does not mean "none".
@@ -86,7 +92,9 @@ class Observer {
   virtual void look(std::vector<Suspect>, std::vector<DeviceId> gpus, bool fresh,
                     std::function<void(Sight)> seen) = 0;
   // Sends the signal to each process that is still the same; with `only_of`, only to that user's.
-  virtual void signal(std::vector<Process>, int number, std::optional<std::uint32_t> only_of) = 0;
+  // Answers with those that did not get it. The kernel may refuse: see processes/identify.h.
+  virtual void signal(std::vector<Process>, int number, std::optional<std::uint32_t> only_of,
+                      std::function<void(std::vector<Unsignalled>)> done) = 0;
 };
 
 }  // namespace gpuyard::lease

@@ -130,16 +130,24 @@ class FakeGround final : public Observer {
   void look(std::vector<Suspect> suspects, std::vector<DeviceId> gpus, bool,
             std::function<void(Sight)> seen) override {
     ++looks;
+    if (blind) return;
     loop_.post([this, suspects, gpus, seen] { seen(sight(suspects, gpus)); });
   }
 
-  void signal(std::vector<Process> to, int number, std::optional<std::uint32_t> only_of) override {
+  void signal(std::vector<Process> to, int number, std::optional<std::uint32_t> only_of,
+              std::function<void(std::vector<Unsignalled>)> done) override {
+    std::vector<Unsignalled> left;
     for (const Process& one : to) {
       const auto found = running.find(one.pid);
       const bool his =
           found != running.end() && (!only_of || found->second.identity.uid == *only_of);
-      if (his) signals.emplace_back(one.pid, number);
+      if (his && may_signal) {
+        signals.emplace_back(one.pid, number);
+      } else if (found != running.end()) {
+        left.push_back({one, {Errc::denied, "it is another user's"}});
+      }
     }
+    loop_.post([done, left] { done(left); });
   }
 
   Sight sight(const std::vector<Suspect>& suspects, const std::vector<DeviceId>& gpus) const {
@@ -174,7 +182,9 @@ class FakeGround final : public Observer {
   std::size_t looks = 0;          // number of looks asked for
   std::set<DeviceId> unreadable;  // GPUs whose list of processes cannot be read
   std::int64_t used_bytes = 0;
-  bool slow = false;  // no process is identified in time
+  bool slow = false;       // no process is identified in time
+  bool may_signal = true;  // if not, the kernel refuses every signal
+  bool blind = false;      // no look is answered
   std::vector<std::pair<std::uint32_t, int>> signals;
 
  private:
@@ -240,6 +250,15 @@ class World {
     return heard([&](const Leases::Answer& answer) {
       leases->release(ground.caller(pid), id, how, answer);
     });
+  }
+
+  Result<Signalled> signal(std::uint32_t pid, const std::string& id, int number) {
+    std::optional<Result<Signalled>> answer;
+    leases->signal(ground.caller(pid), id, number,
+                   [&](Result<Signalled> result) { answer = std::move(result); });
+    loop.run_posted();
+    if (!answer) return Error{Errc::timed_out, "no answer"};
+    return *std::move(answer);
   }
 
   template <class Ask>

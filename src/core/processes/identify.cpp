@@ -1,5 +1,6 @@
 #include "processes/identify.h"
 
+#include <linux/capability.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -82,6 +83,9 @@ Result<void> send_signal(const ProcessKey& process, int number,
   const auto handle = open_handle(process.pid);
   if (!handle) return handle.error();
   const auto directory = open_process(std::string(kProcRoot), process.pid);
+  if (!directory && directory.error().code == Errc::not_found && !has_ended(*handle)) {
+    return Error{Errc::denied, fmt::format("/proc hides process {}", process.pid)};
+  }
   if (!directory) return directory.error();
   const auto stat = read_stat(*directory);
   if (!stat) return stat.error();
@@ -102,6 +106,21 @@ Result<void> send_signal(const ProcessKey& process, int number,
   return system_error(fmt::format("sending signal {} to process {}", number, process.pid));
 }
 
+bool may_signal(std::uint32_t uid) {
+  if (uid == ::getuid() || uid == ::geteuid()) return true;
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, 2> data{};
+  if (::syscall(SYS_capget, &header, data.data()) != 0) return false;
+  return (data[CAP_TO_INDEX(CAP_KILL)].effective & CAP_TO_MASK(CAP_KILL)) != 0;
+}
+
+Numbering own_numbering() {
+  std::array<char, 64> link{};
+  const ssize_t length = ::readlink("/proc/self/ns/pid", link.data(), link.size());
+  return {gpuyard::boot_id(),
+          length > 0 ? std::string(link.data(), static_cast<std::size_t>(length)) : ""};
+}
+
 // The kernel gives the first namespace this inode number since Linux 3.8, which added the links.
 bool is_first_pid_namespace(std::string_view link) {
   return link == "pid:[4026531836]";
@@ -109,11 +128,7 @@ bool is_first_pid_namespace(std::string_view link) {
 
 Result<void> check_pid_namespace(const std::string& proc_root) {
   if (proc_root != kProcRoot) return {};
-  std::array<char, 64> link{};
-  const ssize_t length = ::readlink("/proc/self/ns/pid", link.data(), link.size());
-  if (length > 0 && is_first_pid_namespace({link.data(), static_cast<std::size_t>(length)})) {
-    return {};
-  }
+  if (is_first_pid_namespace(own_numbering().pid_namespace)) return {};
   return Error{Errc::unsupported,
                "in a container its PID may belong to another process here; mount the host's /proc "
                "and set processes.proc_root"};

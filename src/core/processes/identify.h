@@ -26,11 +26,29 @@ struct IdentifiedProcess {
 // Errc::denied: it is hidden; Errc::unsupported: this kernel has no such handles (before 5.3).
 Result<IdentifiedProcess> identify(std::uint32_t pid);
 
-// Errors as above; not_found also if another process has the number by now. Errc::denied if
-// `may_be_of` rejects the user of the process, even if this program runs as root; an empty one
-// accepts all users.
+// Errors as above; not_found also if another process has the number by now. Errc::denied if the
+// kernel refuses, or if `may_be_of` rejects the user of the process, even if this program runs as
+// root; an empty one accepts all users.
 Result<void> send_signal(const ProcessKey&, int number,
                          const std::function<bool(std::uint32_t uid)>& may_be_of = {});
+
+// Returns whether the kernel lets this process signal those of the user: its own, or with CAP_KILL
+// all.
+bool may_signal(std::uint32_t uid);
+
+// Where process numbers have the same meaning: one PID namespace of one boot of one machine.
+struct Numbering {
+  std::string boot_id;        // "": unknown
+  std::string pid_namespace;  // "pid:[4026531836]"; "": unknown
+
+  // An unknown numbering is the same as none.
+  bool same_as(const Numbering& other) const {
+    return !boot_id.empty() && !pid_namespace.empty() && boot_id == other.boot_id &&
+           pid_namespace == other.pid_namespace;
+  }
+};
+// That of this process.
+Numbering own_numbering();
 
 // Checks that a number from the driver names the same process here. Drivers number processes as the
 // host does, or as the caller's namespace does, depending on the driver. Outside of containers both

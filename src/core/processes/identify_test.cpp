@@ -106,6 +106,36 @@ TEST(SendSignal, NeverReachesAnotherProcessWithTheNumber) {
   EXPECT_EQ(::waitpid(static_cast<pid_t>(child.pid()), nullptr, WNOHANG), 0) << "it lives";
 }
 
+TEST(SendSignal, IsLeftToTheKernelWithoutAPredicate) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const Child child;
+  const auto who = identify(child.pid());
+  ASSERT_TRUE(who);
+  const pid_t stranger = ::fork();
+  if (stranger == 0) {
+    constexpr uid_t kNobody = 65534;
+    const bool might = may_signal(0) && may_signal(kNobody) && may_signal(1000);
+    if (::setresuid(kNobody, kNobody, kNobody) != 0) ::_exit(2);
+    const bool may = may_signal(kNobody) && !may_signal(0) && !may_signal(1000);
+    const bool refused = send_signal(who->process, SIGKILL).error().code == Errc::denied;
+    ::_exit(might && may && refused ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(stranger, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(::waitpid(static_cast<pid_t>(child.pid()), nullptr, WNOHANG), 0) << "it lives";
+}
+
+TEST(Numbering, IsTheSameOnlyIfItIsKnown) {
+  const Numbering own = own_numbering();
+  EXPECT_TRUE(own.same_as(own));
+  EXPECT_TRUE(own.pid_namespace.starts_with("pid:[")) << own.pid_namespace;
+  EXPECT_FALSE(own.same_as({own.boot_id, "pid:[1]"}));
+  EXPECT_FALSE(own.same_as({"another", own.pid_namespace}));
+  EXPECT_FALSE((Numbering{"", "pid:[1]"}.same_as({"", "pid:[1]"})));
+  EXPECT_FALSE((Numbering{"boot", ""}.same_as({"boot", ""})));
+}
+
 TEST(SendSignal, ToOneThatIsGoneIsNotFound) {
   Child child;
   const auto who = identify(child.pid());

@@ -88,6 +88,8 @@ struct Context {
   // Renders a snapshot as the table that `gpuyard devices` prints.
   std::function<std::string(const protocol::Snapshot&)> device_table =
       [](const protocol::Snapshot&) { return std::string(); };
+  // Returns whether this process may signal those of the user.
+  std::function<bool(std::uint32_t uid)> may_signal = [](std::uint32_t) { return true; };
   // Returns whether the kernel's log is being read.
   std::function<bool()> reads_kernel_log = [] { return false; };
   bool holders_may_control = true;  // may set power and clocks of their leases' GPUs

@@ -13,6 +13,7 @@
 #include "base/saturated.h"
 #include "http/event_stream.h"
 #include "http/server.h"
+#include "processes/identify.h"
 #include "protocol/energy.h"
 
 namespace gpuyard::api {
@@ -169,30 +170,107 @@ void get_lease(Context& context, const Asked& asked, const protocol::LeaseName& 
   respond(answer_of(context, placed_view_of(context, *lease, viewer_of(asked.principal))));
 }
 
+// The processes that are left to the caller. A token does not identify a process of this machine,
+// so its holder gets no numbers.
+protocol::Unsignalled unsignalled_of(const Asked& asked, const std::string& signal,
+                                     const lease::Signalled& done) {
+  auto numbering = processes::own_numbering();
+  protocol::Unsignalled left{
+      signal, std::move(numbering.boot_id), std::move(numbering.pid_namespace), {}, 0, ""};
+  if (!done.checked) {
+    left.why = "the processes could not be checked in time";
+  } else if (asked.principal.by_credential()) {
+    left.why = "the daemon may not signal them";
+  }
+  if (!left.why.empty()) return left;
+  for (const auto& [process, why] : done.left) {
+    if (left.processes.size() == protocol::kMostUnsignalled) break;
+    left.processes.push_back(
+        {process.pid, to_milliseconds(process.started.time_since_epoch()), why.text()});
+  }
+  left.left_out = done.left.size() - left.processes.size();
+  return left;
+}
+
+// For clients that do not know the field `unsignalled`.
+std::string note_of(const lease::Signalled& done) {
+  if (!done.checked) return "no signal was sent yet: the processes could not be checked in time";
+  const auto& [process, why] = done.left.front();
+  const std::string others =
+      done.left.size() == 1 ? "" : fmt::format(" and {} more", done.left.size() - 1);
+  if (why.code != Errc::denied) return fmt::format("not signalled: {}{}", why.text(), others);
+  return fmt::format("not signalled: process {} runs as another user{}", process.pid, others);
+}
+
+protocol::ReleaseAnswer released_view(Context& context, const Asked& asked,
+                                      const lease::Lease& lease) {
+  auto answer = answer_of(context, placed_view_of(context, lease, viewer_of(asked.principal)));
+  return {answer.schema, answer.simulated, std::move(answer.lease), std::nullopt};
+}
+
+void signal_processes(Context& context, const Asked& asked, const std::string& id,
+                      const std::string& signal, int number,
+                      const Responder<protocol::ReleaseAnswer>& respond) {
+  const auto answer = [&context, asked, signal, respond](const Result<lease::Signalled>& done) {
+    if (!done) return respond(done.error());
+    auto view = released_view(context, asked, done->lease);
+    if (!done->checked || !done->left.empty()) {
+      view.unsignalled = unsignalled_of(asked, signal, *done);
+      view.lease.why += (view.lease.why.empty() ? "" : "; ") + note_of(*done);
+    }
+    respond(std::move(view));
+  };
+  context.leases.signal(caller_of(asked), id, number, answer);
+}
+
+// A daemon without CAP_KILL leaves signals to a client on its machine. A token is used from
+// elsewhere, and what it asks for is refused before anything is released.
+Result<void> check_signal(const Context& context, const Asked& asked, const lease::Lease& lease,
+                          const std::string& signal) {
+  const bool has_processes =
+      lease.state == lease::State::held || lease.state == lease::State::draining;
+  if (!asked.principal.by_credential() || !has_processes || context.may_signal(lease.uid)) {
+    return {};
+  }
+  return Error{Errc::denied,
+               "the lease was not released: this daemon may not signal the processes of other "
+               "users, and a caller with a token or certificate is not on this machine",
+               "",
+               fmt::format("gpuyard -H ssh://HOST lease release {} --signal {}", lease.id, signal)};
+}
+
 void release_lease(Context& context, const Asked& asked, const protocol::ReleaseQuery& query,
-                   const LeaseResponder& respond) {
-  lease::Release how{query.fence, query.force.value_or(false), query.reason.value_or(""), 0};
+                   const Responder<protocol::ReleaseAnswer>& respond) {
+  const lease::Release how{query.fence, query.force.value_or(false), query.reason.value_or("")};
+  int signal = 0;
   if (how.force && how.reason.empty()) {
     return respond(Error{Errc::invalid, "force needs a reason, which is recorded in the journal"});
   }
   if (query.signal) {
     const auto number = protocol::signal_of(*query.signal);
     if (!number) return respond(number.error());
-    how.signal = *number;
+    signal = *number;
   }
   const auto before = decided_lease_for(context, asked, query.lease);
   if (!before) return respond(before.error());
+  if (signal != 0) {
+    if (auto may = check_signal(context, asked, *before, *query.signal); !may) {
+      return respond(may.error());
+    }
+  }
   const bool ends = before->state == lease::State::waiting || before->state == lease::State::held ||
                     (before->state == lease::State::draining && how.force);
   auto deed = ends ? deed_to(asked, *before, "release", how.force) : std::nullopt;
   if (deed && !how.reason.empty()) *deed += ": " + how.reason;
-  const auto answer = answer_with(context, viewer_of(asked.principal), respond);
-  context.leases.release(caller_of(asked), before->id, how,
-                         [asked, deed, gpus = before->gpus, force = how.force,
-                          answer](const Result<lease::Lease>& lease) {
-                           if (lease) note_deed(asked, deed, gpus, force);
-                           answer(lease);
-                         });
+  context.leases.release(
+      caller_of(asked), before->id, how,
+      [&context, asked, deed, gpus = before->gpus, force = how.force, signal,
+       name = query.signal.value_or(""), respond](const Result<lease::Lease>& lease) {
+        if (!lease) return respond(lease.error());
+        note_deed(asked, deed, gpus, force);
+        if (signal == 0) return respond(released_view(context, asked, *lease));
+        signal_processes(context, asked, lease->id, name, signal, respond);
+      });
 }
 
 void renew_lease(Context& context, const Asked& asked, const protocol::LeaseName& name,

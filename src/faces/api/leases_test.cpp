@@ -257,10 +257,91 @@ TEST_F(LeaseRoutes, OnlyItsHolderAndAnAdministratorReleaseALease) {
   EXPECT_EQ(del(path + "?force=true&reason=mine", process(10))->status(), 403);
   const auto given = del(path + "?fence=1&signal=TERM", process(10));
   EXPECT_EQ(given->status(), 200);
-  EXPECT_EQ(given->lease().state, State::draining);
-  pass(seconds(1));
+  EXPECT_EQ(given->lease().state, State::ended) << "no process is left to signal";
   EXPECT_EQ(get(path)->lease().ending, lease::Ending::released);
   EXPECT_EQ(del(path, process(10))->status(), 200);  // what is over stays so
+}
+
+// A daemon without CAP_KILL, and a lease of process 10 under which process 20 runs.
+class UnsignalledLease : public LeaseRoutes {
+ protected:
+  UnsignalledLease() {
+    held(R"({"id":"train-1-of-many-leases","binding":"run"})", process(10));
+    process(20);
+    world_.ground.running.at(20).lease = "train-1-of-many-leases";
+    world_.ground.may_signal = false;
+    context_.may_signal = [](std::uint32_t) { return false; };
+  }
+  Calls ask_release(http::Peer peer) {
+    const Calls call = del(kPath + std::string("?signal=TERM"), std::move(peer));
+    pass(seconds(1));
+    return call;
+  }
+  static protocol::ReleaseAnswer answer_in(const Calls& call) {
+    const auto read = json::from_json<protocol::ReleaseAnswer>(call->text());
+    EXPECT_TRUE(read) << call->text();
+    return read ? *read : protocol::ReleaseAnswer{};
+  }
+
+  static constexpr const char* kPath = "/api/gpu/leases/train-1-of-many-leases";
+};
+
+TEST_F(UnsignalledLease, ReleaseListsItsProcesses) {
+  const auto answer = answer_in(ask_release(process(10)));
+  ASSERT_TRUE(answer.unsignalled);
+  ASSERT_EQ(answer.unsignalled->processes.size(), 1U);
+  const auto& left = answer.unsignalled->processes[0];
+  const auto& known = world_.ground.running.at(20).identity.process;
+  EXPECT_EQ(left.pid, 20U);
+  EXPECT_EQ(left.started_after_boot_ms, to_milliseconds(known.started.time_since_epoch()));
+  EXPECT_EQ(answer.unsignalled->signal, "TERM");
+  EXPECT_THAT(answer.unsignalled->pid_namespace, testing::StartsWith("pid:["));
+  EXPECT_EQ(answer.unsignalled->why, "");
+  EXPECT_EQ(answer.lease.state, State::draining);
+  EXPECT_THAT(answer.lease.why, HasSubstr("process 20 runs as another user"))
+      << "for clients that do not know the list";
+}
+
+TEST_F(UnsignalledLease, ReleaseWithoutASignalListsNothing) {
+  const auto answer = answer_in(del(kPath, process(10)));
+  EXPECT_FALSE(answer.unsignalled);
+  EXPECT_EQ(answer.lease.state, State::draining);
+}
+
+TEST_F(UnsignalledLease, LongListIsCut) {
+  for (std::uint32_t pid = 100; pid < 100 + protocol::kMostUnsignalled; ++pid) {
+    process(pid);
+    world_.ground.running.at(pid).lease = "train-1-of-many-leases";
+  }
+  const auto answer = answer_in(ask_release(process(10)));
+  ASSERT_TRUE(answer.unsignalled);
+  EXPECT_EQ(answer.unsignalled->processes.size(), protocol::kMostUnsignalled);
+  EXPECT_EQ(answer.unsignalled->left_out, 1U);
+}
+
+TEST_F(UnsignalledLease, SignalWithATokenIsRefusedBeforeTheRelease) {
+  shown_ = made({.name = "ci", .uid = kAlice, .scope = Scope::lease, .made_by = "uid 0"}).text;
+  const Calls refused = ask_release(over_tls());
+  EXPECT_EQ(refused->status(), 403) << refused->text();
+  EXPECT_THAT(refused->text(), HasSubstr("gpuyard -H ssh://HOST lease release"));
+  EXPECT_EQ(get(kPath, over_tls())->lease().state, State::held);
+  EXPECT_EQ(del(kPath, over_tls())->lease().state, State::draining) << "without a signal";
+}
+
+TEST_F(UnsignalledLease, TokenHolderGetsNoProcessNumbers) {
+  context_.may_signal = [](std::uint32_t) { return true; };  // the process is another user's
+  shown_ = made({.name = "ci", .uid = kAlice, .scope = Scope::lease, .made_by = "uid 0"}).text;
+  const auto answer = answer_in(ask_release(over_tls()));
+  ASSERT_TRUE(answer.unsignalled);
+  EXPECT_THAT(answer.unsignalled->processes, IsEmpty());
+  EXPECT_NE(answer.unsignalled->why, "");
+}
+
+TEST_F(UnsignalledLease, LookThatHangsIsAnsweredInTime) {
+  world_.ground.blind = true;
+  const auto answer = answer_in(ask_release(process(10)));
+  ASSERT_TRUE(answer.unsignalled);
+  EXPECT_THAT(answer.unsignalled->why, HasSubstr("could not be checked in time"));
 }
 
 TEST_F(LeaseRoutes, AnAdministratorForcesWithAReason) {

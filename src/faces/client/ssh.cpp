@@ -118,7 +118,7 @@ const Reason& reason_of(const http::ChildEnd& end) {
   }
   if (*end.status == kNotStarted && says(end.said, "starting ssh")) return kNoSsh;
   if (*end.status == kNotFound || says(end.said, "ommand not found")) return kNoProgram;
-  if (says(end.said, "no verb dial-stdio")) return kTooOld;
+  if (says(end.said, "no verb dial-stdio") || says(end.said, "--send-signals")) return kTooOld;
   return end.said.empty() ? kEnded : kOfDaemon;
 }
 

@@ -227,6 +227,53 @@ GPUYARD_ABOUT(ReleaseQuery,
               {"signal",
                "Signal for processes still running under the lease: TERM, INT, HUP or KILL."})
 
+// A process of a released lease that runs and did not get its signal.
+struct UnsignalledProcess {
+  std::uint32_t pid = 0;
+  std::int64_t started_after_boot_ms = 0;
+  std::string why;
+};
+BOOST_DESCRIBE_STRUCT(UnsignalledProcess, (), (pid, started_after_boot_ms, why))
+GPUYARD_ABOUT(UnsignalledProcess,
+              {"started_after_boot_ms",
+               "Start of the process, exact to 10 ms. With the PID it identifies one process: a "
+               "caller opens a pidfd, compares this with /proc/PID/stat, and then signals."})
+
+// The part of a signal that is left to the caller: the daemon may not signal the processes of
+// another user without CAP_KILL.
+struct Unsignalled {
+  std::string signal;
+  std::string boot_id;
+  std::string pid_namespace;
+  std::vector<UnsignalledProcess> processes;  // at most kMostUnsignalled
+  std::uint64_t left_out = 0;
+  std::string why;  // of all of them
+};
+BOOST_DESCRIBE_STRUCT(Unsignalled, (), (signal, boot_id, pid_namespace, processes, left_out, why))
+GPUYARD_ABOUT(Unsignalled, {"signal", "Name of the signal, such as TERM."},
+              {"boot_id", "Boot of the machine on which the processes run."},
+              {"pid_namespace",
+               "PID namespace of these PIDs, as in /proc/self/ns/pid; in another namespace they "
+               "mean other processes."},
+              {"processes",
+               "Processes for the caller to signal, as the kernel permits. Empty for "
+               "callers with a token or certificate."},
+              {"left_out", "Number of further processes; repeat the request to get them."},
+              {"why", "Why no process is listed; otherwise empty."})
+inline constexpr std::size_t kMostUnsignalled = 1000;
+
+struct ReleaseAnswer {
+  int schema = 1;
+  bool simulated = false;
+  Lease lease;
+  std::optional<Unsignalled> unsignalled;
+};
+BOOST_DESCRIBE_STRUCT(ReleaseAnswer, (), (schema, simulated, lease, unsignalled))
+GPUYARD_ABOUT(ReleaseAnswer,
+              {"unsignalled",
+               "Processes that did not get the signal of the request; null: there are none, or no "
+               "signal was requested."})
+
 struct RenewWish {
   double ttl_s = 0;  // from now
   std::optional<std::uint64_t> fence;
@@ -370,6 +417,7 @@ template <>
 inline constexpr std::string_view schema_name<protocol::Queue> = "LeaseQueue";
 template <OneOf<protocol::LeaseWish, protocol::LeasedGpu, protocol::LeasePlace, protocol::LeaseUse,
                 protocol::Lease, protocol::LeaseAnswer, protocol::Leases, protocol::Squatter,
+                protocol::ReleaseAnswer, protocol::Unsignalled, protocol::UnsignalledProcess,
                 protocol::RenewWish, protocol::MemberWish, protocol::AdoptWish,
                 protocol::CordonWish, protocol::Cordoned, protocol::PooledGpu, protocol::Load,
                 protocol::UsageRow, protocol::Usage>

@@ -290,10 +290,11 @@ inline constexpr Route<LeaseName, LeaseAnswer> kLease{
     {"GET", "/api/gpu/leases/{lease}", "Leases", Scope::read, Gpus::some,
      "One lease, waiting, held, draining or ended within the last day.", kNeedsLease}};
 
-inline constexpr Route<ReleaseQuery, LeaseAnswer> kRelease{
+inline constexpr Route<ReleaseQuery, ReleaseAnswer> kRelease{
     {"DELETE", "/api/gpu/leases/{lease}", "Leases", Scope::lease, Gpus::some,
      "Releases a lease or cancels a claim, in any state. The GPUs can be leased again once the "
-     "processes have exited.",
+     "processes have exited. A daemon without CAP_KILL cannot signal the processes of other users: "
+     "it lists them, and the caller signals them.",
      kNeedsLease}};
 
 inline constexpr Route<LeaseName, LeaseAnswer, RenewWish> kRenew{

@@ -210,6 +210,36 @@ bool Line::has_ended() const {
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
+Result<std::string> Line::ask(std::string_view text, Duration patience, std::size_t most) {
+  const TimePoint deadline = BootClock::now() + patience;
+  std::string received;
+  for (bool sending = true;;) {
+    if (text.empty() && std::exchange(sending, false)) ::shutdown(socket_.get(), SHUT_WR);
+    const int wanted = POLLIN | (sending ? POLLOUT : 0);
+    std::array<pollfd, 2> polled{pollfd{socket_.get(), static_cast<short>(wanted), 0},
+                                 pollfd{errors_.get(), POLLIN, 0}};
+    const int count = ::poll(polled.data(), polled.size(), milliseconds_until(deadline));
+    if (count < 0 && errno != EINTR) return system_error("waiting for " + plan_.name);
+    if (BootClock::now() >= deadline) {
+      return plan_.explain({.status = std::nullopt, .too_late = true, .said = last_lines(said_)});
+    }
+    if (count <= 0) continue;
+    if (polled[1].revents != 0) read_errors();
+    if ((polled[0].revents & POLLOUT) != 0 && sending) {
+      const ssize_t sent = ::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL);
+      if (sent >= 0) text.remove_prefix(static_cast<std::size_t>(sent));
+      // The other side may have answered before it ended.
+      if (sent < 0 && errno != EAGAIN && errno != EINTR) text = {};
+    }
+    if ((polled[0].revents & ~POLLOUT) == 0) continue;
+    if (!read_some(received))
+      return received.empty() ? Result<std::string>(why_it_broke()) : received;
+    if (received.size() > most) {
+      return Error{Errc::unavailable, fmt::format("{}: the answer is too long", plan_.name)};
+    }
+  }
+}
+
 Error Line::why_it_broke() {
   return plan_.explain(end_of_child());
 }
@@ -249,6 +279,12 @@ void Line::end_child() {
   if (waits_for_end(kGraceOfChild)) return;
   ::kill(-pid_, SIGKILL);
   waits_for_end(kGraceOfChild);
+}
+
+Result<std::unique_ptr<Line>> Carrier::open(const std::vector<std::string>& more) const {
+  CarrierPlan plan = plan_;
+  plan.command.insert(plan.command.end(), more.begin(), more.end());
+  return Line::open(plan);
 }
 
 std::unique_ptr<Line> Carrier::take_kept() {

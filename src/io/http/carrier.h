@@ -76,6 +76,9 @@ class Line {
   bool is_quiet() const;
   // Whether the other side has closed it, and all that came is read.
   bool has_ended() const;
+  // Sends a text and its end, and returns what comes until the other side ends, `most` bytes at
+  // most.
+  Result<std::string> ask(std::string_view text, Duration patience, std::size_t most);
   // What to say of a connection that broke off.
   Error why_it_broke();
 
@@ -110,7 +113,8 @@ class Carrier {
   explicit Carrier(CarrierPlan plan) : plan_(std::move(plan)) {}
 
   const std::string& name() const { return plan_.name; }
-  Result<std::unique_ptr<Line>> open() const { return Line::open(plan_); }
+  // `more` follows the words of the command.
+  Result<std::unique_ptr<Line>> open(const std::vector<std::string>& more = {}) const;
   // The connection that was kept, if it can be used; null if there is none.
   std::unique_ptr<Line> take_kept();
   void keep(std::unique_ptr<Line>);

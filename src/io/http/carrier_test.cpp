@@ -134,6 +134,25 @@ TEST(Carrier, AnAnswerThatBreaksOffIsExplained) {
   EXPECT_EQ(body_of(endpoint), "4 false gone");
 }
 
+// `sh -c SCRIPT a b` has "a" in $0 and "b" in $1.
+TEST(Carrier, TextIsAnsweredAfterItsEnd) {
+  const Carrier carrier(shell("echo 'gpuyard-dial-stdio 1'; wc -c; echo \"$1\""));
+  const auto line = carrier.open({"its-name", "--send-signals"});
+  ASSERT_TRUE(line) << line.error().message;
+  const std::string text(300'000, 'x');
+  EXPECT_EQ(*(*line)->ask(text, kPatience, 1000), "300000\n--send-signals\n");
+}
+
+TEST(Carrier, TextWithoutAnAnswerIsExplained) {
+  const auto silent = Carrier(shell("echo 'gpuyard-dial-stdio 1'; exec sleep 60")).open();
+  const auto late = (*silent)->ask("x", std::chrono::milliseconds(50), 1000);
+  EXPECT_EQ(late.error().message, "-1 true ");
+  const auto ended = Carrier(shell("echo 'gpuyard-dial-stdio 1'; echo no >&2; exit 3")).open();
+  EXPECT_EQ((*ended)->ask("x", kPatience, 1000).error().message, "3 false no");
+  const auto floods = Carrier(shell("echo 'gpuyard-dial-stdio 1'; cat; exec yes")).open();
+  EXPECT_THAT((*floods)->ask("x", kPatience, 1000).error().message, HasSubstr("too long"));
+}
+
 TEST(Carrier, ItsEndpointHasItsNameAndNoAddress) {
   const Endpoint endpoint = through("");
   EXPECT_EQ(endpoint.text(), "ssh://lab");

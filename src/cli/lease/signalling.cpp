@@ -1,0 +1,141 @@
+#include "cli/lease/signalling.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/json_reader.h"
+#include "base/json_writer.h"
+#include "cli/screen/terminal.h"
+#include "http/carrier.h"
+#include "processes/identify.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using protocol::Unsignalled;
+using protocol::UnsignalledProcess;
+using Processes = std::vector<UnsignalledProcess>;
+
+constexpr std::size_t kMostListBytes = std::size_t{1} << 20;
+constexpr Duration kPatienceThere = std::chrono::seconds(10);
+// More is no start of a process, and would overflow a duration.
+constexpr std::int64_t kLatestStartMs = std::int64_t{1} << 42;
+
+std::optional<processes::ProcessKey> key_of(const UnsignalledProcess& process) {
+  if (process.started_after_boot_ms < 0 || process.started_after_boot_ms > kLatestStartMs) {
+    return std::nullopt;
+  }
+  return processes::ProcessKey{process.pid,
+                               TimePoint(std::chrono::milliseconds(process.started_after_boot_ms))};
+}
+
+Result<void> check_numbering(const Unsignalled& left) {
+  const auto own = processes::own_numbering();
+  if (own.same_as({left.boot_id, left.pid_namespace})) return {};
+  return Error{Errc::denied,
+               own.boot_id == left.boot_id
+                   ? "this process is in another PID namespace than the daemon, such as that of a "
+                     "container, where processes have other numbers"
+                   : "the processes run on another machine"};
+}
+
+Result<Processes> send_signals_there(const http::Carrier& carrier, const Unsignalled& left) {
+  const auto line = carrier.open({"--send-signals"});
+  if (!line) return line.error();
+  const auto answer = (*line)->ask(json::to_json(left), kPatienceThere, kMostListBytes);
+  if (!answer) return answer.error();
+  auto rest = json::from_json<Unsignalled>(*answer, json::UnknownFields::ignore);
+  if (!rest) {
+    return Error{Errc::denied,
+                 "the program on that machine does not send signals; the ssh key may only run "
+                 "another command"};
+  }
+  if (!rest->why.empty()) return Error{Errc::denied, rest->why};
+  return std::move(rest->processes);
+}
+
+}  // namespace
+
+Result<Processes> send_signals(const Unsignalled& left) {
+  const auto number = protocol::signal_of(left.signal);
+  if (!number) return number.error();
+  if (auto same = check_numbering(left); !same) return same.error();
+  Processes rest;
+  for (const UnsignalledProcess& process : left.processes) {
+    const auto key = key_of(process);
+    const auto sent = key ? processes::send_signal(*key, *number) : Result<void>();
+    if (sent || sent.error().code == Errc::not_found) continue;
+    rest.push_back({process.pid, process.started_after_boot_ms, sent.error().text()});
+  }
+  return rest;
+}
+
+Result<void> send_remaining_signals(const http::Endpoint& daemon, const Unsignalled& left,
+                                    const std::string& lease) {
+  const std::string verb = fmt::format("lease release {} --signal {}", lease, left.signal);
+  Error error{Errc::denied,
+              fmt::format("lease {} was released, but its processes were not signalled", lease)};
+  if (!left.why.empty()) {  // the daemon did not list them
+    const bool over_tls = daemon.kind == http::Endpoint::Kind::tls;
+    if (!over_tls) error.code = Errc::timed_out;
+    error.cause = left.why;
+    error.hint = fmt::format("gpuyard {}{}", verb, over_tls ? "  # on the daemon's machine" : "");
+    return error;
+  }
+  const bool carried = daemon.kind == http::Endpoint::Kind::carried;
+  const auto rest = carried ? send_signals_there(*daemon.carrier, left) : send_signals(left);
+  if (!rest) {
+    error.code = rest.error().code;
+    error.cause = rest.error().text();
+    error.hint = fmt::format("gpuyard {}  # on the daemon's machine, outside of containers", verb);
+    return error;
+  }
+  if (!rest->empty()) {
+    error.message = fmt::format("{} of {} processes of lease {} were not signalled", rest->size(),
+                                left.processes.size(), lease);
+    error.cause = rest->front().why;
+    if (rest->size() > 1) error.cause += fmt::format(", and {} more", rest->size() - 1);
+    if (carried || ::geteuid() != 0) {
+      error.hint =
+          fmt::format("sudo gpuyard {}{}", verb, carried ? "  # on the daemon's machine" : "");
+    }
+    return error;
+  }
+  if (left.left_out == 0) return {};
+  error.message =
+      fmt::format("{} more processes of lease {} were not signalled", left.left_out, lease);
+  error.code = Errc::busy;
+  error.hint = "gpuyard " + verb;
+  return error;
+}
+
+Result<void> relay_signals() {
+  print(Printable::lines(http::kGreeting));
+  std::string text;
+  std::array<char, 4096> chunk{};
+  for (;;) {
+    const ssize_t got = ::read(STDIN_FILENO, chunk.data(), chunk.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error("reading stdin");
+    if (got == 0) break;
+    text.append(chunk.data(), static_cast<std::size_t>(got));
+    if (text.size() > kMostListBytes) return Error{Errc::invalid, "the list on stdin is too long"};
+  }
+  auto left = json::from_json<Unsignalled>(text, json::UnknownFields::ignore);
+  if (!left) return std::move(left).error().in("the list on stdin");
+  auto rest = send_signals(*left);
+  left->why = rest ? "" : rest.error().text();
+  left->processes = rest ? *std::move(rest) : Processes{};
+  print(json_line(*left));
+  return {};
+}
+
+}  // namespace gpuyard::cli
