@@ -24,7 +24,7 @@ echo "status $?" >> /var/lib/gpuyard/cordoned
 """
 ALERTS = '[sink.page]\nkind = "command"\nargv = ["/etc/gpuyard/page"]\n'
 SYS_ADMIN = 1 << 21
-CAPABILITIES = 0x400280024  # SYSLOG, SYS_ADMIN, SYS_PTRACE, KILL, DAC_READ_SEARCH
+CAPABILITIES = 0x400280004  # SYSLOG, SYS_ADMIN, SYS_PTRACE, DAC_READ_SEARCH
 
 
 def status_of(machine, pid, field):
@@ -83,7 +83,7 @@ def test_installed_it_is_ready_before_apt_is_done(machine, deb, figure, record_p
     assert "NVML Shared Library Not Found" in doctor and "{" not in doctor, doctor
 
 
-def test_it_is_no_root_and_has_five_capabilities(machine, record_property):
+def test_it_is_no_root_and_has_four_capabilities(machine, record_property):
     record_property("contract", "P2")
     pid = machine.shown("MainPID")
     assert int(status_of(machine, pid, "CapEff"), 16) == CAPABILITIES
@@ -162,6 +162,14 @@ def test_a_lease_is_ended_by_a_signal_although_it_is_another_users(machine):
     machine.must("systemd-run", "--uid=alice", "--unit=job", "gpuyard", "run", "--", "sleep", "1000")
     held = machine.wait_until(lambda: leases(machine), "the lease of a job")
     machine.must("gpuyard", "lease", "release", next(iter(held)), "--force", "--reason", "test", "--signal", "KILL")
+    machine.wait_until(lambda: not leases(machine), "its end")
+    assert machine.go("pgrep", "-x", "sleep").returncode != 0
+
+
+def test_owner_signals_what_the_daemon_may_not(machine):
+    machine.must("systemd-run", "--uid=alice", "--unit=job2", "gpuyard", "run", "--", "sleep", "1000")
+    held = machine.wait_until(lambda: leases(machine), "the lease of a job")
+    machine.must("gpuyard", "lease", "release", next(iter(held)), "--signal", "TERM", user="alice")
     machine.wait_until(lambda: not leases(machine), "its end")
     assert machine.go("pgrep", "-x", "sleep").returncode != 0
 

@@ -202,7 +202,6 @@ std::optional<DaemonRights> rights_in(std::string_view status) {
       Use{kBit(CAP_DAC_READ_SEARCH), "CAP_DAC_READ_SEARCH: cannot read CPU energy"},
       Use{kBit(CAP_SYSLOG),
           "CAP_SYSLOG: may see Xids only from the driver, not from the kernel log"},
-      Use{kBit(CAP_KILL), "CAP_KILL: `lease release --signal` cannot signal another user's job"},
   };
   const auto name = processes::look_up_user(*uid);
   rights.user = name ? *name : std::to_string(*uid);
