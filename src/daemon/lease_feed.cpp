@@ -50,7 +50,7 @@ TimePoint newest_list(const Snapshot& snapshot) {
 LeaseFeed::LeaseFeed(Loop& loop, Worker& query, telemetry::Telemetry& telemetry,
                      control::Control& control, events::Journal& journal, store::StateStore& state,
                      const config::Config& config, const processes::SubordinateUids& uids,
-                     bool recorded)
+                     bool recorded, std::shared_ptr<processes::MarkClient> marks)
     : loop_(loop),
       telemetry_(telemetry),
       journal_(journal),
@@ -58,7 +58,8 @@ LeaseFeed::LeaseFeed(Loop& loop, Worker& query, telemetry::Telemetry& telemetry,
                 {.proc_root = config.processes.proc_root,
                  .recorded = recorded,
                  .person = [all = std::make_shared<const processes::SubordinateUids>(uids)](
-                               std::uint32_t uid) { return all->person(uid); }}),
+                               std::uint32_t uid) { return all->person(uid); },
+                 .marks = std::move(marks)}),
       books_(loop, state),
       leases_(loop, observer_, books_, policy_of(config, uids), boot_id()),
       settings_(loop, control, leases_) {

@@ -58,7 +58,7 @@ class LeaseFeed {
   // The references outlive the feed. `recorded`: the driver's lists come from a recording.
   LeaseFeed(Loop&, Worker& query, telemetry::Telemetry&, control::Control&, events::Journal&,
             store::StateStore&, const config::Config&, const processes::SubordinateUids&,
-            bool recorded);
+            bool recorded, std::shared_ptr<processes::MarkClient> marks);
 
   lease::Leases& leases() { return leases_; }
   void start() { leases_.start(); }

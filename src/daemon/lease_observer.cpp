@@ -68,8 +68,9 @@ LeaseObserver::LeaseObserver(Loop& loop, Worker& worker, telemetry::Telemetry& t
       worker_(worker),
       telemetry_(telemetry),
       places_(std::move(places)),
-      reader_(std::make_shared<processes::EvidenceReader>(places_.proc_root, places_.own_proc_root,
-                                                          places_.person)) {}
+      reader_(std::make_shared<processes::EvidenceReader>(
+          places_.proc_root, places_.own_proc_root, places_.person,
+          processes::GroupMakers::of_this_machine(), places_.marks)) {}
 
 LeaseObserver::~LeaseObserver() = default;
 

@@ -33,6 +33,7 @@ class LeaseObserver final : public lease::Observer {
     bool recorded = false;  // the drivers' lists come from a recording
     // Maps a uid to its user; called on any thread. If empty, each uid is its own user.
     std::function<std::uint32_t(std::uint32_t uid)> person = {};
+    std::shared_ptr<processes::MarkClient> marks = {};  // used on the worker's thread alone
   };
 
   // The references outlive it, and run nothing for it afterwards.

@@ -149,9 +149,10 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
       memory_(loop, state_, telemetry_, boot_id()),
       energy_(loop, telemetry_, state_),
       control_(loop, host_, telemetry_, state_, options.config, journal_.epoch()),
+      marks_(connect_marks(options.config)),
       lease_looks_(loop, "lease"),
       leases_(loop, lease_looks_, telemetry_, control_.control(), journal_, state_, options.config,
-              subordinate_uids_, options.driver.replay.has_value()),
+              subordinate_uids_, options.driver.replay.has_value(), marks_),
       usage_(loop, "usage"),
       usage_books_(usage_, usage_, options.config.state.directory + "/usage.db",
                    store::kUsageLayout),
@@ -310,6 +311,7 @@ void Yard::reload() {
 void Yard::start() {
   started_ = true;
   context_.closed_doors = &doors_.closed();
+  context_.marks_trouble = [this] { return marks_ ? marks_->trouble() : ""; };
   context_.event_drops = &intake_.drops();
   journal_.on_added([this](const events::Event& event) { on_added(event); });
   telemetry_.before_published([this](Snapshot& snapshot) {

@@ -24,6 +24,7 @@
 #include "daemon/energy_feed.h"
 #include "daemon/lease_feed.h"
 #include "daemon/machine_memory.h"
+#include "daemon/mark_link.h"
 #include "daemon/reload.h"
 #include "daemon/serve.h"
 #include "daemon/service_manager.h"
@@ -108,6 +109,8 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   std::optional<Fleet> fleet_;  // until what is known of it is read
   EnergyFeed energy_;
   ControlFeed control_;
+  // Connected before the daemon listens.
+  const std::shared_ptr<processes::MarkClient> marks_;
   ThreadWorker lease_looks_;  // apart, so that no slow name service delays it
   // Asked once, before the loop turns: a name service may be slow.
   const processes::SubordinateUids subordinate_uids_ =

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <set>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -25,6 +24,12 @@ TimePoint oldest_of(const std::vector<Lessee>& lessees) {
     oldest = std::min(oldest, first == lessee.known.end() ? TimePoint::min() : first->started);
   }
   return oldest;
+}
+
+std::vector<std::string> ids_of(const std::vector<Lessee>& lessees) {
+  std::vector<std::string> ids;
+  for (const Lessee& lessee : lessees) ids.push_back(lessee.lease);
+  return ids;
 }
 
 // Adds the known processes that exist, but are hidden from the table.
@@ -57,24 +62,49 @@ Result<GpuUser> as_listed(Result<GpuUser> user, TimePoint listed) {
 }  // namespace
 
 EvidenceReader::EvidenceReader(std::string proc_root, std::string own_root, Person person,
-                               MakerOf maker_of)
+                               MakerOf maker_of, const std::shared_ptr<MarkClient>& marks)
     : proc_root_(std::move(proc_root)),
       own_root_(std::move(own_root)),
       person_(std::move(person)),
       maker_of_(std::move(maker_of)),
-      marks_(own_root_) {}
+      table_marks_(own_root_, Numbering::ours, marks),
+      user_marks_(proc_root_, Numbering::drivers, marks) {}
 
 void EvidenceReader::read_table(const std::vector<Lessee>& lessees, TimePoint now,
                                 Evidence& evidence) {
   evidence.table = read_process_table(own_root_);
   if (!evidence.table) return;
   note_hidden(lessees, *evidence.table);
-  std::set<std::string_view> leases;
-  for (const Lessee& lessee : lessees) leases.insert(lessee.lease);
-  for (const auto& [pid, mark] : marks_.read(*evidence.table, oldest_of(lessees), now)) {
-    if (!leases.contains(mark)) continue;
-    auto traces = read_traces(own_root_, *evidence.table->find(pid), maker_of_);
-    if (traces) evidence.traces.emplace(pid, *std::move(traces));
+  const TimePoint since = oldest_of(lessees);
+  std::vector<Asked> asked;
+  for (const ProcessRow& row : evidence.table->rows) {
+    if (row.ended || row.in_kernel || row.process.started < since) continue;
+    asked.push_back({row.process, program_of(row.command)});
+  }
+  const auto marks = table_marks_.read(asked, ids_of(lessees), now);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (marks[i].lease.empty()) continue;
+    const ProcessKey& process = asked[i].process;
+    auto user = read_gpu_user(own_root_, process.pid, maker_of_);
+    if (!user || user->process != process) continue;
+    user->traces.marked = marks[i].lease;
+    evidence.traces.emplace(process.pid, std::move(user->traces));
+  }
+}
+
+// Their environments are read anew at each look: they decide who uses a GPU.
+void EvidenceReader::read_marks_of_users(const std::vector<Lessee>& lessees, TimePoint now,
+                                         Evidence& evidence) {
+  std::vector<Asked> asked;
+  for (const auto& [pid, user] : evidence.gpu_users) {
+    if (!user || user->in_kernel) continue;
+    asked.push_back({user->process, program_of(user->command), true});
+  }
+  const auto marks = user_marks_.read(asked, ids_of(lessees), now);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    Traces& traces = evidence.gpu_users.at(asked[i].process.pid)->traces;
+    traces.marked = marks[i].lease;
+    traces.mark_known = marks[i].known;
   }
 }
 
@@ -92,6 +122,7 @@ Evidence EvidenceReader::read(const std::vector<Lessee>& lessees, const Owners::
         pid,
         visible ? as_listed(read_gpu_user(proc_root_, pid, maker_of_), listed) : visible.error());
   }
+  read_marks_of_users(lessees, now, evidence);
   return evidence;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "base/unique_fd.h"
 #include "processes/group_makers.h"
+#include "processes/marks.h"
 #include "processes/membership.h"
 #include "processes/owners.h"
 #include "processes/process_reader.h"
@@ -23,9 +25,10 @@ class EvidenceReader {
  public:
   using Person = std::function<std::uint32_t(std::uint32_t uid)>;
   // `proc_root`: the /proc with the driver's numbers. `own_root`: the /proc of this PID namespace.
-  // `person`: see Evidence.
+  // `person`: see Evidence. `marks`: who reads environments; null: this process does.
   explicit EvidenceReader(std::string proc_root, std::string own_root = std::string(kProcRoot),
-                          Person person = {}, MakerOf = GroupMakers::of_this_machine());
+                          Person person = {}, MakerOf = GroupMakers::of_this_machine(),
+                          const std::shared_ptr<MarkClient>& marks = nullptr);
 
   // `gpu_users`: the processes that the driver lists, and when the newest list with each was made.
   Evidence read(const std::vector<Lessee>&, const Owners::Listed& gpu_users, Numbers,
@@ -33,12 +36,14 @@ class EvidenceReader {
 
  private:
   void read_table(const std::vector<Lessee>&, TimePoint now, Evidence&);
+  void read_marks_of_users(const std::vector<Lessee>&, TimePoint now, Evidence&);
 
   std::string proc_root_;
   std::string own_root_;
   Person person_;
   MakerOf maker_of_;
-  Marks marks_;
+  Marks table_marks_;
+  Marks user_marks_;
 };
 
 }  // namespace gpuyard::processes

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <thread>
 #include <utility>
-
-#include "base/text.h"
 
 namespace gpuyard::processes {
 namespace {
@@ -69,9 +66,18 @@ void Membership::add_marked(const Traces& traces, Where where, Lessees& all) con
   }
 }
 
+// Returns whether the process would or could belong to the lease if its environment named it.
+bool Membership::may_be_marked(const Traces& traces, const Lessee& lessee) const {
+  Traces marked = traces;
+  marked.marked = lessee.lease;
+  return mark_counts(marked, Where::on_its_gpu, lessee) ||
+         (traces.container && !traces.container->maker);
+}
+
 // Returns whether the process names the lease, but membership depends on an unknown maker of its
-// container.
+// container; or whether it may name the lease, but its environment cannot be read now.
 bool Membership::is_undecided(const Traces& traces, std::size_t lessee) const {
+  if (!traces.mark_known && may_be_marked(traces, lessees_[lessee])) return true;
   if (!traces.container || traces.container->maker) return false;
   if (traces.marked == lessees_[lessee].lease) return true;
   const auto named = named_by_containers_.find(traces.container->group);
@@ -181,44 +187,13 @@ std::optional<bool> Membership::has(std::size_t lessee, const Result<GpuUser>& u
 
 namespace {
 
-// A program gets its environment last, after the files that close on exec are closed (fs/exec.c,
-// begin_new_exec; fs/binfmt_elf.c, create_elf_tables). A process that waited for these files may
-// look, or have died, before there is an environment.
-bool wait_until_loaded(const UniqueFd& process, TimePoint until) {
-  for (;;) {
-    const auto stat = read_stat(process);
-    if (!stat || stat->state == 'D') return false;
-    if (!stat->loading) return true;
-    if (BootClock::now() >= until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-}
-
-TimePoint patience() {
-  constexpr std::chrono::milliseconds kLongestLoading{100};  // it is microseconds on an idle core
-  return BootClock::now() + kLongestLoading;
-}
-
-// Does not read a process that hangs inside the kernel: it may hold the lock of its memory for
-// ever, and reading waits for that lock. Returns nothing if there is no environment yet.
-std::optional<std::string> read_mark(const UniqueFd& process, bool in_kernel, TimePoint until) {
-  if (in_kernel) return "";
-  auto environment = beginning_of(process, "environ", kMostEnvironmentBytes);
-  if (environment && environment->empty()) {
-    if (!wait_until_loaded(process, until)) return std::nullopt;
-    environment = beginning_of(process, "environ", kMostEnvironmentBytes);
-  }
-  return environment ? mark_in(*environment) : "";
-}
-
-Result<Traces> traces_of(const UniqueFd& process, bool in_kernel, const MakerOf& maker_of) {
+Result<Traces> traces_of(const UniqueFd& process, const MakerOf& maker_of) {
   const auto status = read_status(process);
   if (!status) return status.error();
   const auto owner = owner_in(*status);
   if (!owner) return Error{Errc::invalid, "its status file names no user"};
   Traces traces{.uid = owner->effective,
-                .one_user = owner->real == owner->effective && owner->saved == owner->effective,
-                .marked = read_mark(process, in_kernel, patience()).value_or("")};
+                .one_user = owner->real == owner->effective && owner->saved == owner->effective};
   const auto cgroup = read_cgroup(process);
   if (const auto group = cgroup ? container_group_of(*cgroup) : std::nullopt) {
     traces.container = Container{*group, maker_of(*group)};
@@ -243,61 +218,15 @@ Result<GpuUser> read_gpu_user(const std::string& proc_root, std::uint32_t pid,
   if (!stat) return stat.error();
   const auto start = start_of(*stat);
   if (!start) return start.error();
-  auto traces = traces_of(*process, stat->state == 'D', maker_of);
+  auto traces = traces_of(*process, maker_of);
   if (!traces) return traces.error();
   const auto after = read_stat(*process);
   if (!after || after->start_ticks != stat->start_ticks) return changed();
   return GpuUser{{pid, *start},
                  stat->parent,
                  valid_text(stat->command, kMostCommandBytes),
-                 *std::move(traces)};
-}
-
-Result<Traces> read_traces(const std::string& proc_root, const ProcessRow& row,
-                           const MakerOf& maker_of) {
-  auto user = read_gpu_user(proc_root, row.process.pid, maker_of);
-  if (!user) return user.error();
-  if (user->process != row.process) return changed();
-  return std::move(user->traces);
-}
-
-std::string mark_in(std::string_view environment) {
-  constexpr std::size_t kLongestId = 64;
-  while (!environment.empty()) {
-    std::string_view entry = take_until('\0', environment);
-    if (!entry.starts_with(kLeaseVariable)) continue;
-    entry.remove_prefix(kLeaseVariable.size());
-    if (!entry.starts_with('=')) continue;
-    entry.remove_prefix(1);
-    return entry.size() <= kLongestId ? std::string(entry) : "";
-  }
-  return "";
-}
-
-std::map<std::uint32_t, std::string> Marks::read(const ProcessTable& table, TimePoint since,
-                                                 TimePoint now) {
-  std::map<std::uint32_t, Known> newest;
-  std::map<std::uint32_t, std::string> marks;
-  const TimePoint until = patience();
-  for (const ProcessRow& row : table.rows) {
-    const auto& [pid, started] = row.process;
-    if (row.ended || row.in_kernel || started < since) continue;
-    const auto known = known_.find(pid);
-    const bool same = known != known_.end() && known->second.started == started &&
-                      known->second.command == row.command;
-    Known one{started, row.command, {}};
-    if (same && started + kYoung < now) {
-      one = std::move(known->second);
-    } else if (const auto process = open_process(proc_root_, pid)) {
-      auto mark = read_mark(*process, false, until);
-      if (!mark) continue;
-      one.mark = *std::move(mark);
-    }
-    if (!one.mark.empty()) marks.emplace(pid, one.mark);
-    newest.emplace(pid, std::move(one));
-  }
-  known_ = std::move(newest);
-  return marks;
+                 *std::move(traces),
+                 stat->state == 'D'};
 }
 
 }  // namespace gpuyard::processes

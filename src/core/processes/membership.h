@@ -39,11 +39,6 @@
 
 namespace gpuyard::processes {
 
-// The variable that says for which lease a process runs.
-inline constexpr std::string_view kLeaseVariable = "GPUYARD_LEASE";
-// How many bytes of an environment are read.
-inline constexpr std::size_t kMostEnvironmentBytes = std::size_t{256} * 1024;
-
 // The container of a process.
 struct Container {
   Group group;
@@ -61,6 +56,7 @@ struct Traces {
   // environment is hidden, as it is from all but root and the process's own user, and if its
   // program takes too long to load.
   std::string marked = {};
+  bool mark_known = true;  // false: it may name a lease, and that cannot be read now
   std::optional<Container> container = {};
   bool leads_container = false;  // it is the container's first process
 
@@ -72,7 +68,8 @@ struct GpuUser {
   ProcessKey process;
   std::uint32_t parent = 0;
   std::string command = {};
-  Traces traces = {};
+  Traces traces = {};      // without its mark, until that is read
+  bool in_kernel = false;  // waits inside the kernel, and its memory cannot be read
 
   friend bool operator==(const GpuUser&, const GpuUser&) = default;
 };
@@ -80,36 +77,6 @@ struct GpuUser {
 // Blocks on /proc. Errc::not_found: no such process is visible; Errc::denied: it is hidden.
 Result<GpuUser> read_gpu_user(const std::string& proc_root, std::uint32_t pid,
                               const MakerOf& = maker_by_place);
-// Does the same for a row of a table.
-Result<Traces> read_traces(const std::string& proc_root, const ProcessRow&,
-                           const MakerOf& = maker_by_place);
-
-// Returns the lease that an environment names; "" if it names none.
-std::string mark_in(std::string_view environment);
-
-// Finds the processes that name a lease in their environment. Remembers what was read, so that
-// asking often costs little. Blocks on /proc.
-class Marks {
- public:
-  // How long after a process's start its environment is read anew. A process gets a new environment
-  // with a new program; after this time that is seen by its command.
-  static constexpr Duration kYoung = std::chrono::seconds(10);
-
-  explicit Marks(std::string proc_root) : proc_root_(std::move(proc_root)) {}
-
-  // Returns the leases by process number, for living processes that started since then.
-  std::map<std::uint32_t, std::string> read(const ProcessTable&, TimePoint since, TimePoint now);
-
- private:
-  struct Known {
-    TimePoint started;
-    std::string command;
-    std::string mark;
-  };
-
-  std::string proc_root_;
-  std::map<std::uint32_t, Known> known_;
-};
 
 // The part of a lease that membership needs.
 struct Lessee {
@@ -162,6 +129,7 @@ class Membership {
   bool same_person(std::uint32_t uid, std::uint32_t other) const;
   bool mark_counts(const Traces&, Where, const Lessee&) const;
   std::optional<bool> may_be_of(const Container&, const Lessee&) const;
+  bool may_be_marked(const Traces&, const Lessee&) const;
   bool is_undecided(const Traces&, std::size_t lessee) const;
   const Lessees& of(std::uint32_t pid) const { return find(own_, pid); }
   const Lessees& find(const ByPid&, std::uint32_t pid) const;

@@ -42,6 +42,7 @@ struct Config {
   } driver;
   struct Processes {
     std::string proc_root = "/proc";
+    std::string marks_socket = "/run/gpuyard-marks.sock";
   } processes;
   // Core temperatures at which a GPU stops being healthy, in degrees Celsius.
   struct Temperatures {

@@ -269,6 +269,10 @@ constexpr std::array kKeys = {
         "processes", "proc_root",
         "Directory for looking up the processes that the driver lists. In a container: the mount "
         "point of the host's /proc."),
+    path<&Config::processes, &Config::Processes::marks_socket>(
+        "processes", "marks_socket",
+        "Socket of the gpuyard-marks service, which reads the environments of other users' processes "
+        "for a daemon that may not."),
     Key{"health", "temperature_degraded", false,
         "Temperature in degrees Celsius above which a GPU is degraded.", Type::integer,
         &get_temperature<&Temperatures::degraded>, &set_temperature<&Temperatures::degraded>},

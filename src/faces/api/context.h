@@ -99,6 +99,8 @@ struct Context {
   const metrics::TlsFigures* tls = nullptr;
   // The addresses and sockets that are closed, and why; null: none can be.
   const std::map<std::string, std::string>* closed_doors = nullptr;
+  // Returns why other users' environments cannot be read now; "" if they can.
+  std::function<std::string()> marks_trouble = [] { return std::string(); };
   // The events that were dropped before the rules; null: they are not counted.
   const EventDrops* event_drops = nullptr;
   // Returns a user's name if it is known by now; never waits.

@@ -104,6 +104,12 @@ std::vector<std::string> notes_of(const Context& context) {
     notes.push_back(
         fmt::format("alert sink {} is closed: {}", sink.name, sink.last_error.value_or("")));
   }
+  if (const std::string why = context.marks_trouble(); !why.empty()) {
+    notes.push_back(
+        fmt::format("gpuyard marks is not available ({}): the lease of another user's process is "
+                    "found only by its parents; see `systemctl status gpuyard-marks.socket`",
+                    why));
+  }
   if (context.closed_doors == nullptr) return notes;
   for (const auto& [door, why] : *context.closed_doors) {
     notes.push_back(fmt::format("{} is closed: {}", door, why));

@@ -1,0 +1,83 @@
+// The daemon's side of `gpuyard marks`. Used on one thread, which may block; an answer has a
+// deadline, because the other end may be stopped, hang in the kernel, or be another program.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "processes/mark_records.h"
+
+namespace gpuyard::processes {
+
+// A connection to `gpuyard marks`, and the process if it is a child of ours.
+struct MarkLink {
+  UniqueFd socket;  // SOCK_SEQPACKET
+  pid_t child = -1;
+};
+
+class MarkClient {
+ public:
+  using Open = std::function<Result<MarkLink>()>;
+
+  static constexpr Duration kPatience = std::chrono::milliseconds(400);
+  // Of the first question on a connection, for which the other end may have to be started.
+  static constexpr Duration kFirstPatience = std::chrono::milliseconds(900);
+  static constexpr Duration kFirstPause = std::chrono::seconds(1);
+  static constexpr Duration kLongestPause = std::chrono::seconds(30);
+  // The most children that were killed but do not end. None is started beyond it.
+  static constexpr std::size_t kMostDeparting = 4;
+
+  explicit MarkClient(Open open) : open_(std::move(open)) {}
+  ~MarkClient();
+  MarkClient(const MarkClient&) = delete;
+  MarkClient& operator=(const MarkClient&) = delete;
+
+  // Connects ahead of the first question, so that a child is started before the daemon listens.
+  void connect();
+
+  // Returns one place for each process; nothing if there is no answer now. A connection that fails
+  // is replaced once within the call, and then only after a pause that grows.
+  std::optional<std::vector<MarkPlace>> ask(Numbering, std::span<const Asked>,
+                                            std::span<const std::string> leases);
+
+  // Whether it has ever answered.
+  bool has_answered() const { return answered_; }
+  // Why it does not answer now; "" if it does, or was not asked yet. Any thread may call it.
+  std::string trouble() const;
+
+ private:
+  using Places = std::optional<std::vector<MarkPlace>>;
+
+  Places ask_all(Numbering, std::span<const Asked>, std::span<const std::string> leases);
+  Places ask_once(const MarkQuestion&);
+  Result<std::string> exchange(const std::string& bytes, Duration patience);
+  bool open_link();
+  void end_link();
+  void reap();
+  void fail(const std::string& why);
+  void succeed();
+
+  const Open open_;
+  MarkLink link_;
+  bool fresh_ = true;  // nothing was answered on this connection yet
+  std::uint32_t next_ = 1;
+  std::uint32_t look_ = 0;
+  TimePoint not_before_{};
+  Duration pause_ = kFirstPause;
+  std::vector<pid_t> departing_;
+  std::atomic<bool> answered_ = false;
+  mutable std::mutex mutex_;
+  std::string trouble_;
+};
+
+}  // namespace gpuyard::processes

@@ -1,0 +1,35 @@
+// `gpuyard marks`: the process that alone may read other users' environments. It reads records of a
+// fixed size, compares, and answers with numbers; it parses nothing else, writes no file, and has
+// one connection, which it was started with.
+#pragma once
+
+#include <string>
+
+#include "base/spawn.h"
+#include "base/unique_fd.h"
+
+namespace gpuyard::processes {
+
+// The descriptor on which a child of the daemon, and a unit of systemd, has its connection.
+inline constexpr int kMarkSocket = kFirstGivenFd;
+
+struct MarkRoots {
+  std::string ours;     // the /proc of this PID namespace
+  std::string drivers;  // the /proc with the driver's numbers
+};
+
+// Answers questions until the other end closes, or sends something that is no question.
+void serve_marks(UniqueFd socket, const MarkRoots&);
+
+// Returns whether the other end may ask: this process's parent if the daemon made the connection,
+// or else root and the owner of the socket's file.
+bool may_ask(int socket);
+
+// Gives up every capability and every system call that reading environments does not take. Logs
+// what this kernel or container does not support, and goes on.
+//
+// There is no Landlock: to a process under it the kernel shows the environment of no process
+// outside its domain, whatever capabilities it has (security/landlock, hook_ptrace_access_check).
+void confine_marks();
+
+}  // namespace gpuyard::processes

@@ -1,0 +1,133 @@
+#include "processes/marks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/text.h"
+#include "processes/mark_client.h"
+
+namespace gpuyard::processes {
+namespace {
+
+// A program gets its environment last, after the files that close on exec are closed (fs/exec.c,
+// begin_new_exec; fs/binfmt_elf.c, create_elf_tables). A process that waited for these files may
+// look, or have died, before there is an environment.
+bool wait_until_loaded(const UniqueFd& process, TimePoint until) {
+  for (;;) {
+    const auto stat = read_stat(process);
+    if (!stat || stat->state == 'D') return false;
+    if (!stat->loading) return true;
+    if (BootClock::now() >= until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+// Does not read a process that hangs inside the kernel: it may hold the lock of its memory for
+// ever, and reading waits for that lock. Returns nothing if the environment cannot be read now.
+std::optional<std::string> read_mark(const std::string& proc_root, const ProcessKey& key,
+                                     TimePoint until) {
+  const auto process = open_process(proc_root, key.pid);
+  if (!process) return std::nullopt;
+  const auto stat = read_stat(*process);
+  if (!stat || stat->state == 'D') return std::nullopt;
+  const auto start = start_of(*stat);
+  if (!start || *start != key.started) return std::nullopt;
+  auto environment = beginning_of(*process, "environ", kMostEnvironmentBytes);
+  if (environment && environment->empty()) {
+    if (!wait_until_loaded(*process, until)) return std::nullopt;
+    environment = beginning_of(*process, "environ", kMostEnvironmentBytes);
+  }
+  if (!environment) return std::nullopt;
+  return mark_in(*environment);
+}
+
+}  // namespace
+
+std::string mark_in(std::string_view environment) {
+  while (!environment.empty()) {
+    std::string_view entry = take_until('\0', environment);
+    if (!entry.starts_with(kLeaseVariable)) continue;
+    entry.remove_prefix(kLeaseVariable.size());
+    if (!entry.starts_with('=')) continue;
+    entry.remove_prefix(1);
+    return entry.size() <= kLongestLease ? std::string(entry) : "";
+  }
+  return "";
+}
+
+// FNV-1a. Whoever chooses a command that collides only hides that the process changed its own
+// program.
+std::uint32_t program_of(std::string_view command) {
+  std::uint32_t digest = 2'166'136'261U;
+  for (const char c : command) digest = (digest ^ static_cast<unsigned char>(c)) * 16'777'619U;
+  return digest;
+}
+
+const std::string* MarkReader::mark_of(const Asked& asked, TimePoint now, TimePoint until) {
+  const auto known = known_.find(asked.process.pid);
+  const bool same = known != known_.end() && known->second.asked.process == asked.process &&
+                    known->second.asked.program == asked.program;
+  if (same && !asked.again && asked.process.started + kYoung < now) return &known->second.mark;
+  auto mark = read_mark(proc_root_, asked.process, until);
+  if (!mark) return nullptr;
+  if (known_.size() >= kMostKnown) known_.clear();
+  return &known_.insert_or_assign(asked.process.pid, Known{asked, *std::move(mark)})
+              .first->second.mark;
+}
+
+std::vector<MarkPlace> MarkReader::read(std::span<const Asked> processes,
+                                        std::span<const std::string> leases, TimePoint now,
+                                        TimePoint until) {
+  std::map<std::string_view, MarkPlace> places;
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    if (!leases[i].empty()) places.emplace(leases[i], static_cast<MarkPlace>(i));
+  }
+  std::vector<MarkPlace> answer;
+  answer.reserve(processes.size());
+  for (const Asked& asked : processes) {
+    const std::string* const mark = mark_of(asked, now, until);
+    const auto place = mark != nullptr ? places.find(*mark) : places.end();
+    answer.push_back(mark == nullptr         ? kMarkUnreadable
+                     : place == places.end() ? kNoMark
+                                             : place->second);
+  }
+  return answer;
+}
+
+std::vector<Marks::Mark> Marks::read(const std::vector<Asked>& processes,
+                                     const std::vector<std::string>& leases, TimePoint now) {
+  auto places = client_ ? client_->ask(numbering_, processes, leases) : std::nullopt;
+  const bool lost = client_ && !places && client_->has_answered();
+  if (!places) {
+    places = own_.read(processes, leases, now, BootClock::now() + MarkReader::kLongestLoading);
+  }
+  std::vector<Mark> marks;
+  std::map<std::uint32_t, Seen> seen;
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    const Asked& asked = processes[i];
+    const MarkPlace place = (*places)[i];
+    Mark mark;
+    if (place >= 0) {
+      mark.lease = leases[static_cast<std::size_t>(place)];
+    } else if (place == kMarkUnreadable) {
+      const auto last = seen_.find(asked.process.pid);
+      if (last != seen_.end() && last->second.process == asked.process &&
+          last->second.program == asked.program) {
+        mark.lease = last->second.lease;
+      } else {
+        mark.known = !lost;
+      }
+    }
+    if (!mark.lease.empty()) {
+      seen.insert_or_assign(asked.process.pid, Seen{asked.process, asked.program, mark.lease});
+    }
+    marks.push_back(std::move(mark));
+  }
+  seen_ = std::move(seen);
+  return marks;
+}
+
+}  // namespace gpuyard::processes

@@ -1,0 +1,106 @@
+// Finds the processes that name a lease in their environment. Only root and a process's own user
+// may read an environment, so the daemon usually asks `gpuyard marks`, a process of its own with
+// the capabilities for that, and reads only what it may read itself if that does not answer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "processes/process_reader.h"
+
+namespace gpuyard::processes {
+
+class MarkClient;
+
+// The variable that says for which lease a process runs.
+inline constexpr std::string_view kLeaseVariable = "GPUYARD_LEASE";
+// How many bytes of an environment are read.
+inline constexpr std::size_t kMostEnvironmentBytes = std::size_t{256} * 1024;
+inline constexpr std::size_t kLongestLease = 64;  // bytes of a lease's id
+
+// Returns the lease that an environment names; "" if it names none.
+std::string mark_in(std::string_view environment);
+
+// Whose process numbers: those of this PID namespace, or those of the driver.
+enum class Numbering : std::uint32_t { ours, drivers };
+
+struct Asked {
+  ProcessKey process;
+  // Differs between programs: a process gets a new environment with a new program.
+  std::uint32_t program = 0;
+  bool again = false;  // its environment is read even if it is remembered
+
+  friend bool operator==(const Asked&, const Asked&) = default;
+};
+
+std::uint32_t program_of(std::string_view command);
+
+// An index into the list of leases that was asked about, or one of the two below.
+using MarkPlace = std::int32_t;
+inline constexpr MarkPlace kNoMark = -1;
+inline constexpr MarkPlace kMarkUnreadable = -2;
+
+// Reads environments. Blocks on /proc. Remembers what was read, so that asking often costs little.
+class MarkReader {
+ public:
+  // How long after a process's start its environment is read anew. A process gets a new environment
+  // with a new program; after this time that is seen by its command.
+  static constexpr Duration kYoung = std::chrono::seconds(10);
+  // How long the processes of one look are waited for while they load their programs. Loading takes
+  // microseconds on an idle core.
+  static constexpr Duration kLongestLoading = std::chrono::milliseconds(100);
+
+  explicit MarkReader(std::string proc_root) : proc_root_(std::move(proc_root)) {}
+
+  // Returns one place for each process. `until`: when it stops waiting for processes that load.
+  std::vector<MarkPlace> read(std::span<const Asked>, std::span<const std::string> leases,
+                              TimePoint now, TimePoint until);
+
+ private:
+  struct Known {
+    Asked asked;
+    std::string mark;
+  };
+  static constexpr std::size_t kMostKnown = 2 * ProcessTable::kMost;
+
+  const std::string* mark_of(const Asked&, TimePoint now, TimePoint until);
+
+  std::string proc_root_;
+  std::map<std::uint32_t, Known> known_;
+};
+
+// The marks of processes, by `gpuyard marks` if it answers.
+class Marks {
+ public:
+  struct Mark {
+    std::string lease;  // "" if it names none of those that were asked about
+    bool known = true;  // false: `gpuyard marks` could say, but does not answer now
+  };
+
+  // Without a client every mark is read directly.
+  Marks(std::string proc_root, Numbering numbering, std::shared_ptr<MarkClient> client)
+      : own_(std::move(proc_root)), numbering_(numbering), client_(std::move(client)) {}
+
+  std::vector<Mark> read(const std::vector<Asked>&, const std::vector<std::string>& leases,
+                         TimePoint now);
+
+ private:
+  struct Seen {
+    ProcessKey process;
+    std::uint32_t program = 0;
+    std::string lease;
+  };
+
+  MarkReader own_;
+  Numbering numbering_;
+  std::shared_ptr<MarkClient> client_;
+  std::map<std::uint32_t, Seen> seen_;  // what stays known while `gpuyard marks` does not answer
+};
+
+}  // namespace gpuyard::processes

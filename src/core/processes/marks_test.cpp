@@ -1,0 +1,280 @@
+// The marks of processes, read directly and by `gpuyard marks`, which here is a thread.
+#include "processes/marks.h"
+
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "base/captured_log_for_tests.h"
+#include "processes/mark_client.h"
+#include "processes/mark_host.h"
+#include "processes/mark_records.h"
+#include "processes/proc_tree_for_tests.h"
+
+namespace gpuyard::processes {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::Ge;
+using ::testing::HasSubstr;
+using ::testing::Lt;
+using ::testing::SizeIs;
+
+constexpr TimePoint kLongAfter{std::chrono::hours(1)};
+
+ProcessKey key(std::uint32_t pid) {
+  return {pid, TimePoint(std::chrono::seconds(pid))};
+}
+
+std::array<UniqueFd, 2> pair_of_sockets() {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+class MarksTest : public ::testing::Test {
+ protected:
+  void put(std::uint32_t pid, const std::string& environment) {
+    proc_.put({.pid = pid, .start_ticks = std::uint64_t{100} * pid, .environment = environment});
+  }
+  std::vector<MarkPlace> read(const std::vector<Asked>& asked) {
+    return reader_.read(asked, leases_, kLongAfter, TimePoint{});
+  }
+  // Serves one connection on a thread, as the child of a daemon does.
+  MarkClient::Open helper() {
+    return [this]() -> Result<MarkLink> {
+      ++opened_;
+      auto ends = pair_of_sockets();
+      served_ = ends[1].get();
+      threads_.emplace_back([this, socket = std::move(ends[1])]() mutable {
+        serve_marks(std::move(socket), {proc_.root(), proc_.root()});
+      });
+      return MarkLink{std::move(ends[0])};
+    };
+  }
+
+  ProcTree proc_;
+  MarkReader reader_{proc_.root()};
+  std::vector<std::string> leases_ = {"lease-a", "lease-b"};
+  int opened_ = 0;
+  int served_ = -1;
+  std::vector<std::jthread> threads_;
+};
+
+TEST_F(MarksTest, ReaderAnswersWithPlacesInTheList) {
+  put(10, "GPUYARD_LEASE=lease-b");
+  put(11, "GPUYARD_LEASE=lease-z");
+  put(12, "PATH=/bin");
+  proc_.put({.pid = 13, .start_ticks = 1300, .state = 'D', .environment = "GPUYARD_LEASE=lease-a"});
+  const ProcessKey reused{10, TimePoint(std::chrono::seconds(11))};
+  EXPECT_THAT(read({{key(10)}, {key(11)}, {key(12)}, {key(13)}, {key(99)}, {reused}}),
+              ElementsAre(1, kNoMark, kNoMark, kMarkUnreadable, kMarkUnreadable, kMarkUnreadable));
+}
+
+TEST_F(MarksTest, ReaderRemembersUntilTheProgramChanges) {
+  put(10, "GPUYARD_LEASE=lease-a");
+  EXPECT_THAT(read({{key(10), 1}}), ElementsAre(0));
+  put(10, "GPUYARD_LEASE=lease-b");
+  EXPECT_THAT(read({{key(10), 1}}), ElementsAre(0));
+  EXPECT_THAT(read({{key(10), 1, true}}), ElementsAre(1)) << "asked to read it again";
+  put(10, "GPUYARD_LEASE=lease-a");
+  EXPECT_THAT(read({{key(10), 2}}), ElementsAre(0)) << "another program";
+}
+
+TEST(MarkRecords, QuestionSurvivesTheWay) {
+  const MarkQuestion question{.number = 7,
+                              .look = 3,
+                              .numbering = Numbering::drivers,
+                              .processes = {{key(10), 5, true}, {key(11), 6}},
+                              .leases = {"a", std::string(kLongestLease, 'x'), ""}};
+  EXPECT_EQ(question_in(bytes_of(question)), question);
+  const auto places = answer_in(answer_to(question, {2, kNoMark}), question);
+  ASSERT_TRUE(places);
+  EXPECT_THAT(*places, ElementsAre(2, kNoMark));
+}
+
+TEST(MarkRecords, LeaseThatNoEnvironmentCanNameMatchesNone) {
+  const MarkQuestion question{.leases = {std::string(kLongestLease + 1, 'x')}};
+  EXPECT_THAT(question_in(bytes_of(question))->leases, ElementsAre(""));
+}
+
+TEST(MarkRecords, AnswersBeyondTheListAreRefused) {
+  const MarkQuestion asked{.number = 1, .processes = {{key(10)}}, .leases = {"a"}};
+  MarkQuestion wider = asked;
+  wider.leases = {"a", "b", "c"};
+  EXPECT_FALSE(answer_in(answer_to(wider, {2}), asked)) << "a place that the list does not have";
+  EXPECT_THAT(*answer_in(answer_to(asked, {2}), asked), ElementsAre(kMarkUnreadable))
+      << "nor is one sent";
+  EXPECT_THAT(*answer_in(answer_to(asked, {-100}), asked), ElementsAre(kMarkUnreadable));
+  MarkQuestion other = asked;
+  other.number = 2;
+  EXPECT_FALSE(answer_in(answer_to(other, {0}), asked)) << "of another question";
+  EXPECT_FALSE(answer_in(answer_to(asked, {0}) + "x", asked));
+  EXPECT_FALSE(answer_in("", asked));
+}
+
+TEST(MarkRecords, EveryCutOrGrownQuestionIsRefused) {
+  const std::string whole = bytes_of({.processes = {{key(10)}}, .leases = {"a"}});
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_FALSE(question_in(std::string_view(whole).substr(0, length))) << length;
+  }
+  EXPECT_FALSE(question_in(whole + '\0'));
+}
+
+// Whatever is sent, the answer is one number for each process, within the list, or the connection
+// ends: no byte of an environment, of which each has a secret here.
+TEST_F(MarksTest, FuzzedQuestionsAreAnsweredWithNumbersOfTheListAlone) {
+  for (std::uint32_t pid = 1; pid < 40; ++pid) put(pid, "SECRET=s3cr3t-value");
+  put(10, std::string("SECRET=s3cr3t-value\0GPUYARD_LEASE=lease-a", 41));
+  std::mt19937 random(41);  // NOLINT(cert-msc51-cpp): the same questions each time
+  const auto any = [&](std::uint32_t below) {
+    return static_cast<std::uint32_t>(random() % below);
+  };
+  int answered = 0;
+  int ended = 0;
+  for (int round = 0; round < 400; ++round) {
+    auto ends = pair_of_sockets();
+    const std::jthread host([this, socket = std::move(ends[1])]() mutable {
+      serve_marks(std::move(socket), {proc_.root(), proc_.root()});
+    });
+    for (int packet = 0; packet < 4; ++packet) {
+      MarkQuestion question{.number = any(9), .look = any(2), .numbering = Numbering{any(2)}};
+      for (std::uint32_t i = any(50); i > 0; --i) {
+        question.processes.push_back({key(any(50)), any(3), any(2) == 0});
+      }
+      for (std::uint32_t i = any(4); i > 0; --i) question.leases.emplace_back("lease-a");
+      std::string bytes = bytes_of(question);
+      for (std::uint32_t i = any(4); i > 0; --i)
+        bytes[random() % bytes.size()] = static_cast<char>(random());
+      if (any(8) == 0) bytes.resize(any(200));
+      const auto meant = question_in(bytes);
+      if (bytes.empty() || ::send(ends[0].get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0)
+        break;
+      std::string answer(kMostMarkBytes, '\0');
+      const ssize_t got = ::recv(ends[0].get(), answer.data(), answer.size(), 0);
+      if (!meant) {
+        EXPECT_LE(got, 0);
+        ++ended;
+        break;
+      }
+      ASSERT_GT(got, 0);
+      answer.resize(static_cast<std::size_t>(got));
+      const auto places = answer_in(answer, *meant);
+      ASSERT_TRUE(places);
+      const auto most = static_cast<MarkPlace>(meant->leases.size());
+      EXPECT_THAT(*places, AllOf(SizeIs(meant->processes.size()),
+                                 Each(AllOf(Ge(kMarkUnreadable), Lt(most)))));
+      EXPECT_EQ(answer.find("s3cr3t"), answer.npos);
+      ++answered;
+    }
+    ends[0].reset();
+  }
+  EXPECT_GT(answered, 100);
+  EXPECT_GT(ended, 100);
+}
+
+TEST_F(MarksTest, ClientAsksForMoreThanOneQuestionHolds) {
+  std::vector<Asked> asked;
+  for (std::uint32_t pid = 1; pid <= MarkQuestion::kMostProcesses + 2; ++pid)
+    asked.push_back({key(pid)});
+  const auto last = static_cast<std::uint32_t>(asked.size());
+  put(1, "GPUYARD_LEASE=first");
+  put(last, "GPUYARD_LEASE=last");
+  leases_.assign(MarkQuestion::kMostLeases + 1, "other");
+  leases_.front() = "first";
+  leases_.back() = "last";
+  MarkClient client(helper());
+  const auto places = client.ask(Numbering::ours, asked, leases_);
+  ASSERT_TRUE(places);
+  EXPECT_EQ(places->front(), 0);
+  EXPECT_EQ(places->back(), static_cast<MarkPlace>(MarkQuestion::kMostLeases));
+  EXPECT_EQ(places->at(1), kMarkUnreadable) << "no such process";
+}
+
+TEST_F(MarksTest, ClientReplacesAConnectionThatEnded) {
+  put(10, "GPUYARD_LEASE=lease-a");
+  MarkClient client(helper());
+  const std::vector<Asked> asked = {{key(10)}};
+  EXPECT_THAT(*client.ask(Numbering::ours, asked, leases_), ElementsAre(0));
+  ::shutdown(served_, SHUT_RDWR);
+  EXPECT_THAT(*client.ask(Numbering::ours, asked, leases_), ElementsAre(0));
+  EXPECT_EQ(opened_, 2);
+  EXPECT_EQ(client.trouble(), "");
+}
+
+TEST_F(MarksTest, ClientWaitsForASilentHelperOnceAndThenPauses) {
+  const CapturedLog log;
+  std::vector<UniqueFd> silent;
+  MarkClient client([&]() -> Result<MarkLink> {
+    auto ends = pair_of_sockets();
+    silent.push_back(std::move(ends[1]));
+    return MarkLink{std::move(ends[0])};
+  });
+  const std::vector<Asked> asked = {{key(10)}};
+  const TimePoint began = BootClock::now();
+  EXPECT_FALSE(client.ask(Numbering::ours, asked, leases_));
+  EXPECT_FALSE(client.ask(Numbering::ours, asked, leases_));
+  EXPECT_LT(BootClock::now() - began, 2 * MarkClient::kFirstPatience);
+  EXPECT_THAT(silent, SizeIs(1));
+  EXPECT_THAT(client.trouble(), HasSubstr("does not answer in time"));
+  EXPECT_FALSE(client.has_answered());
+}
+
+TEST_F(MarksTest, KnownMarkStaysWhileTheHelperIsGone) {
+  put(10, "GPUYARD_LEASE=lease-a");
+  bool there = true;
+  const auto open = helper();
+  const auto client = std::make_shared<MarkClient>([&]() -> Result<MarkLink> {
+    if (!there) return Error{Errc::unavailable, "no such socket"};
+    return open();
+  });
+  Marks marks("/nowhere/proc", Numbering::ours, client);  // this process can read none itself
+  EXPECT_EQ(marks.read({{key(10)}}, leases_, kLongAfter)[0].lease, "lease-a");
+  there = false;
+  ::shutdown(served_, SHUT_RDWR);
+  const auto later = marks.read({{key(10)}, {key(11)}}, leases_, kLongAfter);
+  EXPECT_EQ(later[0].lease, "lease-a");
+  EXPECT_TRUE(later[0].known);
+  EXPECT_FALSE(later[1].known) << "it may name a lease";
+  EXPECT_THAT(client->trouble(), HasSubstr("no such socket"));
+}
+
+TEST_F(MarksTest, HiddenMarksAreNoneWithoutAHelper) {
+  Marks marks("/nowhere/proc", Numbering::ours, nullptr);
+  EXPECT_TRUE(marks.read({{key(10)}}, leases_, kLongAfter)[0].known);
+}
+
+TEST(MayAsk, OnlyTheOwnerOfTheSocketAndRoot) {
+  const ScratchDirectory place;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, place.in("s").c_str(), sizeof address.sun_path - 1);
+  const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
+  const UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(listener.get(), generic, sizeof address), 0);
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  const UniqueFd client(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(client.get(), generic, sizeof address), 0);
+  const UniqueFd accepted(::accept(listener.get(), nullptr, nullptr));
+  EXPECT_TRUE(may_ask(accepted.get()));
+  if (::geteuid() != 0) {
+    ::unlink(address.sun_path);
+    EXPECT_FALSE(may_ask(accepted.get())) << "whose socket it was is not known any more";
+  }
+  const auto ends = pair_of_sockets();
+  EXPECT_FALSE(may_ask(ends[1].get())) << "made by this process, which is not its own parent";
+}
+
+}  // namespace
+}  // namespace gpuyard::processes
