@@ -62,13 +62,51 @@ Error system_error(std::string_view doing) {
   return Error{errc_of(code), fmt::format("{}: {}", doing, std::generic_category().message(code))};
 }
 
+namespace {
+
+OpenDenied& open_denied() {
+  static OpenDenied instance;
+  return instance;
+}
+
+bool is_denied(int error) {
+  return error == EACCES || error == EPERM;
+}
+
+}  // namespace
+
+void open_denied_files_by(OpenDenied open) {
+  open_denied() = std::move(open);
+}
+
+Result<UniqueFd> open_to_read(const std::string& path, int flags) {
+  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags));
+  if (file) return file;
+  const bool denied = is_denied(errno);
+  const Error error = system_error("opening " + path);
+  if (!denied || !open_denied()) return error;
+  auto given = open_denied()(path);
+  return given ? std::move(given) : Result<UniqueFd>(error);
+}
+
+Result<struct stat> status_of_file(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) == 0) return info;
+  const bool denied = is_denied(errno);
+  const Error error = system_error("opening " + path);
+  if (!denied || !open_denied()) return error;
+  const auto given = open_denied()(path);
+  if (!given || ::fstat(given->get(), &info) != 0) return error;
+  return info;
+}
+
 Result<std::string> read_file(const std::string& path, std::size_t limit) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return system_error("opening " + path);
+  const auto file = open_to_read(path);
+  if (!file) return file.error();
   std::string text;
   std::array<char, 4096> chunk{};
   for (;;) {
-    const ssize_t got = ::read(file.get(), chunk.data(), chunk.size());
+    const ssize_t got = ::read(file->get(), chunk.data(), chunk.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_error("reading " + path);
     if (got == 0) return text;
@@ -221,7 +259,7 @@ std::optional<Fault> fault_of(const std::string& place, const struct stat& info,
       (info.st_mode & S_IWGRP) != 0 && std::ranges::count(trust.groups, info.st_gid) == 0;
   if (link || owners_alone || !(by_group || (info.st_mode & S_IWOTH) != 0)) return std::nullopt;
   const std::string owner =
-      info.st_uid == 0 ? "root" : fmt::format("uid {}", static_cast<unsigned>(info.st_uid));
+      info.st_uid == 0 ? "root" : fmt::format("UID {}", static_cast<unsigned>(info.st_uid));
   return Fault{
       fmt::format("other users can write to {}, which belongs to {} ({})", place, owner, mode),
       hint("chmod go-w")};
@@ -233,11 +271,12 @@ std::string step_into(const std::string& place, const std::string& step) {
   return place == "/" ? place + step : fmt::format("{}/{}", place, step);
 }
 
+// A missing file is an error other than Errc::invalid.
 Result<void> check_trusted(const Trust& trust, const std::string& path, std::string_view why,
                            std::string_view mend) {
   std::error_code failed;
   const auto absolute = std::filesystem::absolute(path, failed);
-  if (!has_privileges() || failed) return {};
+  if (failed) return Error{Errc::not_found, path + " is not a path"};
   Way way;
   way.prepend(absolute);
   std::string place = "/";
@@ -246,7 +285,7 @@ Result<void> check_trusted(const Trust& trust, const std::string& path, std::str
     if (step.empty() || step == ".") continue;
     const std::string next = step_into(place, step);
     struct stat info{};
-    if (::lstat(next.c_str(), &info) != 0) return {};  // the code that reads the file reports it
+    if (::lstat(next.c_str(), &info) != 0) return system_error("opening " + next);
     if (const auto fault = fault_of(next, info, trust)) {
       Error error{Errc::invalid, fmt::format("{}: {}, but {}", path, why, fault->what)};
       if (!mend.empty()) {
@@ -263,27 +302,41 @@ Result<void> check_trusted(const Trust& trust, const std::string& path, std::str
     } else if (++links <= kMostLinks) {
       way.prepend(std::filesystem::read_symlink(next, failed));
     } else {
-      return {};
+      return Error{Errc::not_found, path + " has too many links"};
     }
   }
   return {};
 }
+
+// The code that reads the file reports what is missing.
+Result<void> check_if_privileged(const Trust& trust, const std::string& path, std::string_view why,
+                                 std::string_view mend) {
+  if (!has_privileges()) return {};
+  auto trusted = check_trusted(trust, path, why, mend);
+  return trusted || trusted.error().code == Errc::invalid ? std::move(trusted) : Result<void>();
+}
+
+constexpr std::string_view kRunByRoot = "it controls what root runs";
 
 }  // namespace
 
 Result<void> check_trusted_by_root(const std::string& path, std::string_view why,
                                    std::string_view mend) {
   if (why.empty()) {
-    why = ::geteuid() == 0 ? "it controls what root runs"
-                           : "it controls what a process with capabilities runs";
+    why = ::geteuid() == 0 ? kRunByRoot : "it controls what a process with capabilities runs";
   }
-  return check_trusted({{0}, {0}}, path, why, mend);
+  return check_if_privileged({{0}, {0}}, path, why, mend);
 }
 
 Result<void> check_trusted_by(const std::vector<uid_t>& owners, const std::string& path,
                               std::string_view why) {
-  return check_trusted({owners, {0, ::getegid()}}, path, why,
-                       "keep it in a directory that only root and the daemon's user can write to");
+  return check_if_privileged(
+      {owners, {0, ::getegid()}}, path, why,
+      "keep it in a directory that only root and the daemon's user can write to");
+}
+
+Result<void> check_only_root_can_change(const std::string& path) {
+  return check_trusted({{0}, {0}}, path, kRunByRoot, {});
 }
 
 }  // namespace gpuyard

@@ -1,8 +1,10 @@
 // Small files and directories. Errors contain errno's text.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,17 @@ namespace gpuyard {
 
 // Makes an error from errno: "opening /x: No such file or directory".
 Error system_error(std::string_view doing);
+
+// Opens a file to read it; `flags`: of open(), in addition.
+Result<UniqueFd> open_to_read(const std::string& path, int flags = 0);
+
+// Who opens the files that this user may not open, for the whole process; empty: nobody does. It is
+// called on any thread. Set it before threads start.
+using OpenDenied = std::function<Result<UniqueFd>(const std::string& path)>;
+void open_denied_files_by(OpenDenied);
+
+// What stat() says of the file, also if only the one above may see it.
+Result<struct stat> status_of_file(const std::string& path);
 
 // Reads a file of at most `limit` bytes; a longer file is an error.
 Result<std::string> read_file(const std::string& path, std::size_t limit);
@@ -60,5 +73,9 @@ Result<void> check_trusted_by_root(const std::string& path, std::string_view why
 // The same of a file or directory that any of these users may own, and this process's group write.
 Result<void> check_trusted_by(const std::vector<uid_t>& owners, const std::string& path,
                               std::string_view why);
+
+// As check_trusted_by_root(), whatever the privileges of this program. A missing file is an error
+// too, with another code.
+Result<void> check_only_root_can_change(const std::string& path);
 
 }  // namespace gpuyard

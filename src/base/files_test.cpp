@@ -311,11 +311,11 @@ TEST_F(TrustedFile, MayBelongToOtherOwnersIfNamed) {
   EXPECT_NE(fault(file_), "") << "root's alone";
   ::chmod(place_.c_str(), 0775);
   EXPECT_NE(ours().error().message.find("other users can write to " + place_ +
-                                        ", which belongs to uid 65534"),
+                                        ", which belongs to UID 65534"),
             std::string::npos);
   ::chmod(place_.c_str(), 0755);
   ASSERT_EQ(::chown(file_.c_str(), kStranger - 1, 0), 0);
-  EXPECT_NE(ours().error().message.find("belongs to uid 65533"), std::string::npos);
+  EXPECT_NE(ours().error().message.find("belongs to UID 65533"), std::string::npos);
 }
 
 TEST_F(TrustedFile, NullDeviceIsAnEmptyFile) {

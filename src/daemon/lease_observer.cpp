@@ -6,12 +6,18 @@
 #include "base/log.h"
 #include "daemon/lease_feed.h"
 #include "processes/identify.h"
+#include "processes/mark_client.h"
 
 namespace gpuyard::daemon {
 namespace {
 
-Result<lease::Identity> identity_of(std::uint32_t pid) {
-  auto who = processes::identify(pid);
+Result<lease::Identity> identity_of(std::uint32_t pid,
+                                    const std::shared_ptr<processes::MarkClient>& marks) {
+  processes::ViewHidden view_hidden;
+  if (marks) {
+    view_hidden = [&](std::uint32_t one) { return marks->view(processes::Numbering::ours, one); };
+  }
+  auto who = processes::identify(pid, view_hidden);
   if (!who) return who.error();
   return lease::Identity{{who->process.pid, who->process.started},
                          who->uid,
@@ -99,7 +105,7 @@ void LeaseObserver::identify(std::uint32_t pid,
     auto question = questions_.extract(id);
     if (!question.empty()) question.mapped().found(std::move(who));
   };
-  const bool asked = ask([pid] { return identity_of(pid); }, finish);
+  const bool asked = ask([pid, marks = places_.marks] { return identity_of(pid, marks); }, finish);
   questions_.emplace(
       id, Question{std::move(found), loop_.call_after(asked ? kDeadline : Duration::zero(),
                                                       [finish] { finish(too_slow()); })});

@@ -8,13 +8,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <map>
+#include <mutex>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/spawn.h"
+#include "cpu/rapl.h"
 #include "http/endpoint.h"
+#include "notify/sink_config.h"
 #include "processes/mark_host.h"
 
 namespace gpuyard::daemon {
@@ -61,7 +69,72 @@ std::string proc_root_of_configuration() {
   return config::Config{}.processes.proc_root;
 }
 
+void add_energy_counters(const std::string& root, std::vector<std::string>& files) {
+  for (std::uint32_t package = 0; package < cpu::Rapl::kMostPackages; ++package) {
+    const std::string zone = fmt::format("{}/intel-rapl:{}", root, package);
+    files.push_back(zone + "/energy_uj");
+    for (std::uint32_t part = 0; part < cpu::Rapl::kMostSubzones; ++part) {
+      files.push_back(fmt::format("{}/intel-rapl:{}:{}/energy_uj", zone, package, part));
+    }
+  }
+}
+
+// Whoever is refused a file asks again soon, at each reading perhaps.
+class Refusals {
+ public:
+  static constexpr Duration kPause = std::chrono::seconds(5);
+
+  bool recent(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    const auto last = last_.find(path);
+    return last != last_.end() && BootClock::now() - last->second < kPause;
+  }
+  void note(const std::string& path) {
+    constexpr std::size_t kMost = 1024;
+    const std::lock_guard lock(mutex_);
+    if (last_.size() >= kMost) last_.clear();
+    last_[path] = BootClock::now();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, TimePoint> last_;
+};
+
 }  // namespace
+
+void open_files_by_marks(const std::string& marks_socket) {
+  open_denied_files_by([marks_socket, refusals = std::make_shared<Refusals>()](
+                           const std::string& path) -> Result<UniqueFd> {
+    if (refusals->recent(path)) return Error{Errc::denied, "it was refused a moment ago"};
+    auto file = processes::ask_for_file([&] { return connect_to_marks(marks_socket); }, path);
+    if (!file) refusals->note(path);
+    return file;
+  });
+}
+
+std::vector<std::string> files_of_root(const Environment& environment) {
+  constexpr std::size_t kMostOfAlerts = std::size_t{256} * 1024;
+  std::vector<std::string> files = default_files(environment);
+  const auto is_roots = [](const std::string& file) {
+    const auto checked = check_only_root_can_change(file);
+    return checked || checked.error().code == Errc::not_found;
+  };
+  if (!std::ranges::all_of(files, is_roots)) return {};
+  const auto config = config::load(environment, "");
+  if (!config) return files;
+  files.push_back(config->alerts.file);
+  const auto alerts = read_file(config->alerts.file, kMostOfAlerts);
+  if (alerts && is_roots(config->alerts.file)) {
+    const auto secrets = notify::files_named_in(*alerts, config->alerts.file);
+    files.insert(files.end(), secrets.begin(), secrets.end());
+  }
+  files.insert(files.end(), {config->tls.certificate, config->tls.key, config->tls.client_ca,
+                             config->events.kernel_log});
+  if (config->zeus.on()) add_energy_counters(config->zeus.rapl_root, files);
+  std::erase_if(files, [](const std::string& file) { return !file.starts_with('/'); });
+  return files;
+}
 
 std::shared_ptr<processes::MarkClient> connect_marks(const config::Config& config) {
   processes::MarkClient::Open open;
@@ -94,8 +167,10 @@ void run_marks(const std::vector<std::string>& arguments) {
   }
   const processes::MarkRoots roots{std::string(processes::kProcRoot),
                                    child ? arguments.front() : proc_root_of_configuration()};
-  processes::confine_marks();
-  processes::serve_marks(std::move(socket), roots);
+  // A daemon with capabilities opens its files itself.
+  const auto files = child ? std::vector<std::string>() : files_of_root(Environment::of_process());
+  processes::confine_marks(!child);
+  processes::serve_marks(std::move(socket), roots, files);
   ::_exit(0);
 }
 

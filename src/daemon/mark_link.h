@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/config/config.h"
@@ -15,6 +16,15 @@ namespace gpuyard::daemon {
 inline constexpr std::string_view kMarksVerb = "marks";
 
 std::shared_ptr<processes::MarkClient> connect_marks(const config::Config&);
+
+// From now on the files that this process may not read, and that root's configuration names, are
+// opened by the service gpuyard-marks. Call it before threads start.
+void open_files_by_marks(const std::string& marks_socket);
+
+// The files that the service hands over: the configuration, certificates and keys, the secrets of
+// alert sinks, the kernel log, and the counters of CPU energy. What is named in a file that others
+// than root can change is left out.
+std::vector<std::string> files_of_root(const Environment&);
 
 // The hidden verb `marks`. `arguments`: none for the service, which reads root's configuration; the
 // daemon's child gets the /proc with the driver's numbers.

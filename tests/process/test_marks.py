@@ -2,6 +2,7 @@
 user by a service behind a socket, for root's daemon by a child of its own."""
 
 import contextlib
+import ctypes
 import os
 import signal
 import socket
@@ -35,7 +36,8 @@ class Service:
     def __init__(self, place, program, mode=0o600):
         self.path = str(place / "marks.sock")
         self.program = program
-        self.environment = clean_environment(place)
+        # As the unit says it: there, root's configuration is.
+        self.environment = clean_environment(place, CONFIGURATION_DIRECTORY=str(place))
         self.started = []
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.bind(self.path)
@@ -89,17 +91,37 @@ def service(open_place, program, opened):
     return lambda **how: opened(Service(open_place, program, **how))
 
 
-@pytest.fixture
-def yard(place, program, open_place):
+def hide_others():
+    """A /proc that shows only the processes of who looks."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    new_namespace, private = 0x20000, 1 << 18 | 1 << 14
+    if libc.unshare(new_namespace) or libc.mount(b"none", b"/", None, ctypes.c_ulong(private), None) or \
+            libc.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(0), b"hidepid=2"):
+        raise OSError(ctypes.get_errno(), "hiding processes")
+
+
+def start_daemon(place, program, open_place, opened, hidden=False):
     """The daemon of an ordinary user, with two idle GPUs."""
     def become():
+        if hidden:
+            hide_others()
         os.setgroups([])
         os.setgid(SERVICE)
         os.setuid(SERVICE)
     one = Daemon(place, "--simulate", "2", "--load", "idle", "--config", str(open_place / "gpuyard.toml"),
-                 program=program, preexec_fn=become).ready()
-    yield one
-    one.kill()
+                 program=program, preexec_fn=become)
+    one.close = one.kill
+    return opened(one).ready()
+
+
+@pytest.fixture
+def yard(place, program, open_place, opened, request):
+    return start_daemon(place, program, open_place, opened, hidden=getattr(request, "param", "") == "hidden")
+
+
+@pytest.fixture
+def running_service(service):
+    return service()
 
 
 @pytest.fixture
@@ -160,6 +182,21 @@ def test_the_service_finds_the_mark_of_another_users_process(yard, lease, orphan
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: now(yard, lease)["state"] == "ended", lambda: f"its end; it is {now(yard, lease)}")
     assert runs(other)
+
+
+@pytest.mark.parametrize("yard", ["hidden"], indirect=True)
+def test_leases_work_where_proc_hides_the_processes_of_others(running_service, yard, lease, orphan):
+    assert running_service.started
+    lessee = lease["run"].pid
+    assert subprocess.run(["nsenter", "--mount", f"--target={yard.process.pid}", f"--setuid={SERVICE}",
+                           f"--setgid={SERVICE}", "test", "-e", f"/proc/{lessee}"], check=False).returncode == 1
+    pid = orphan(lease=lease["id"])
+    orphan(uid=STRANGER, lease=lease["id"])
+    lease["run"].terminate()
+    wait_until(lambda: now(yard, lease)["why"] == f"pid {pid} is still running",
+               lambda: f"it to be found; it is {now(yard, lease)}")
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: now(yard, lease)["state"] == "ended", lambda: f"its end; it is {now(yard, lease)}")
 
 
 def test_without_the_service_the_daemon_leases_and_says_so(yard, lease, service):
@@ -228,6 +265,26 @@ def connect_as(path, uid):
     if said == b"x":
         raise PermissionError
     return socket.socket(fileno=descriptors[0])
+
+
+def test_secrets_of_root_reach_the_daemon_and_no_other_file_does(open_place, place, program, service, opened):
+    """Root's configuration names a secret that only root may read, and a file that the daemon's user can replace."""
+    helper = service()
+    (open_place / "secret").write_text("s3cr3t", encoding="ascii")
+    (place / "own").symlink_to(open_place / "shadow")
+    (open_place / "shadow").write_text("root's", encoding="ascii")
+    for name in ("secret", "shadow"):
+        os.chmod(open_place / name, 0o600)
+    url = 'kind = "webhook"\nurl = "http://127.0.0.1:1/"\n'
+    (open_place / "alerts.toml").write_text(
+        f'[sink.good]\n{url}secret_file = "{open_place}/secret"\n'
+        f'[sink.bad]\n{url}secret_file = "{place}/own"\n', encoding="utf-8")
+    os.chmod(open_place / "alerts.toml", 0o600)
+    one = start_daemon(place, program, open_place, opened)
+    sinks = {sink["name"]: sink for sink in one.get("/api/gpu/sinks", unix=True).json()["sinks"]}
+    assert not sinks["good"]["closed"], sinks
+    assert sinks["bad"]["closed"] and "Permission denied" in sinks["bad"]["last_error"], sinks
+    assert helper.started
 
 
 def marks_child(daemon):

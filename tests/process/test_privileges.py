@@ -304,7 +304,7 @@ def test_a_daemon_with_capabilities_takes_no_configuration_of_others(place, capa
         os.chown(file, SERVICE, SERVICE)
         if capabilities:
             said = yard.refused(capabilities=capabilities)
-            assert f"{file} belongs to uid {SERVICE}" in said
+            assert f"{file} belongs to UID {SERVICE}" in said
         os.chown(file, 0, 0)
     os.chown(yard.config, SERVICE, SERVICE)
     if not capabilities:
@@ -315,8 +315,8 @@ def test_a_daemon_with_capabilities_loads_no_library_of_others(place):
     yard = place(SERVICE)
     library = given_to_a_stranger(yard.write(yard.root / "libnvidia-ml.so.1", "", 0o666))
     yard.write(yard.config, f'[driver]\nnvml = "{library}"\n')
-    assert f"{library} belongs to uid {STRANGER}" in yard.refused(gpus=(), capabilities=CAPABILITIES)
-    assert f"{library} belongs to uid {STRANGER}" in yard.refused("--nvml", str(library), gpus=(),
+    assert f"{library} belongs to UID {STRANGER}" in yard.refused(gpus=(), capabilities=CAPABILITIES)
+    assert f"{library} belongs to UID {STRANGER}" in yard.refused("--nvml", str(library), gpus=(),
                                                                   capabilities=CAPABILITIES)
     yard.start(gpus=())  # without capabilities, a library of another user is the user's choice
 
@@ -328,7 +328,7 @@ def test_state_and_sockets_must_not_be_writable_by_others(place, uid):
     state = yard.own / "state"
     state.mkdir()
     given_to_a_stranger(state, 0o777)
-    assert f"{state} belongs to uid {STRANGER}" in yard.refused(**options)
+    assert f"{state} belongs to UID {STRANGER}" in yard.refused(**options)
     os.chown(state, uid, uid)
     assert f"other users can write to {state}" in yard.refused(**options)
     state.chmod(0o700)
@@ -339,10 +339,10 @@ def test_state_and_sockets_must_not_be_writable_by_others(place, uid):
     done = subprocess.run([program, "serve", "--simulate", "1", "--listen", "127.0.0.1:0", "--state", str(state),
                            "--socket", str(sockets / "s")], env=clean_environment(yard.own), capture_output=True,
                           text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 2 and f"{sockets} belongs to uid {STRANGER}" in done.stderr
+    assert done.returncode == 2 and f"{sockets} belongs to UID {STRANGER}" in done.stderr
     yard.write(yard.config, f'[server]\nlease_socket = "{sockets}/lease.sock"\n')
     daemon = yard.start(**options)
-    daemon.wait_for_log(f"{sockets} belongs to uid {STRANGER}")
+    daemon.wait_for_log(f"{sockets} belongs to UID {STRANGER}")
     os.chown(sockets, uid, uid)
     daemon.wait_for_log(f"listening on {sockets}/lease.sock")
 
@@ -350,7 +350,7 @@ def test_state_and_sockets_must_not_be_writable_by_others(place, uid):
 def test_a_directory_of_another_user_above_the_state_is_refused(place):
     yard = place()
     given_to_a_stranger(yard.own)
-    assert f"{yard.own} belongs to uid {STRANGER}" in yard.refused()
+    assert f"{yard.own} belongs to UID {STRANGER}" in yard.refused()
 
 
 def test_a_directory_with_the_sticky_bit_holds_files_that_are_trusted(place):
@@ -373,6 +373,6 @@ def test_a_tls_key_of_another_user_closes_only_its_listener(place):
     given_to_a_stranger(folder)
     daemon = yard.start()
     daemon.wait_for_log("tls.listen is closed until this is fixed:")
-    assert f"it decides whom clients trust, but {folder} belongs to uid {STRANGER}" in daemon.log()
+    assert f"it decides whom clients trust, but {folder} belongs to UID {STRANGER}" in daemon.log()
     os.chown(folder, 0, 0)
     daemon.wait_for_log("listening on https://")

@@ -21,6 +21,7 @@
 #include "client/hosts.h"
 #include "daemon/config/config.h"
 #include "daemon/config/keys.h"
+#include "daemon/mark_link.h"
 #include "device/error.h"
 #include "library/driver_source.h"
 #include "sim/demo.h"
@@ -203,8 +204,11 @@ Options add_serve(Options program, ServeVerb& verb) {
 }
 
 int run(const ServeVerb& verb) {
+  // The configuration itself may be among the files that only root may read.
+  daemon::open_files_by_marks(config::Config{}.processes.marks_socket);
   auto config = configuration(verb);
   if (!config) return complain(config.error());
+  daemon::open_files_by_marks(config->processes.marks_socket);
   log::set_level(config->log.level);
   if (const auto valid = daemon::check(*config); !valid) return complain(valid.error());
   auto replay = replay_of(verb);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "processes/mark_client.h"
 #include "processes/process_reader.h"
 
 namespace gpuyard::processes {
@@ -67,6 +68,7 @@ EvidenceReader::EvidenceReader(std::string proc_root, std::string own_root, Pers
       own_root_(std::move(own_root)),
       person_(std::move(person)),
       maker_of_(std::move(maker_of)),
+      client_(marks),
       table_marks_(own_root_, Numbering::ours, marks),
       user_marks_(proc_root_, Numbering::drivers, marks) {}
 
@@ -74,6 +76,9 @@ void EvidenceReader::read_table(const std::vector<Lessee>& lessees, TimePoint no
                                 Evidence& evidence) {
   evidence.table = read_process_table(own_root_);
   if (!evidence.table) return;
+  if (!evidence.table->complete && client_ && hides_processes(own_root_)) {
+    if (auto all = client_->table()) evidence.table = *std::move(all);
+  }
   note_hidden(lessees, *evidence.table);
   const TimePoint since = oldest_of(lessees);
   std::vector<Asked> asked;
@@ -85,11 +90,19 @@ void EvidenceReader::read_table(const std::vector<Lessee>& lessees, TimePoint no
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (marks[i].lease.empty()) continue;
     const ProcessKey& process = asked[i].process;
-    auto user = read_gpu_user(own_root_, process.pid, maker_of_);
+    auto user = read_user(own_root_, Numbering::ours, process.pid);
     if (!user || user->process != process) continue;
     user->traces.marked = marks[i].lease;
     evidence.traces.emplace(process.pid, std::move(user->traces));
   }
+}
+
+Result<GpuUser> EvidenceReader::read_user(const std::string& proc_root, Numbering numbering,
+                                          std::uint32_t pid) {
+  auto user = read_gpu_user(proc_root, pid, maker_of_);
+  if (user || !client_ || !hides_processes(proc_root)) return user;
+  auto view = client_->view(numbering, pid);
+  return view ? user_of(*std::move(view), maker_of_) : std::move(user);
 }
 
 // Their environments are read anew at each look: they decide who uses a GPU.
@@ -119,8 +132,8 @@ Evidence EvidenceReader::read(const std::vector<Lessee>& lessees, const Owners::
   if (!lessees.empty()) read_table(lessees, now, evidence);
   for (const auto& [pid, listed] : gpu_users) {
     evidence.gpu_users.emplace(
-        pid,
-        visible ? as_listed(read_gpu_user(proc_root_, pid, maker_of_), listed) : visible.error());
+        pid, visible ? as_listed(read_user(proc_root_, Numbering::drivers, pid), listed)
+                     : visible.error());
   }
   read_marks_of_users(lessees, now, evidence);
   return evidence;

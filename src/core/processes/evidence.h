@@ -36,12 +36,14 @@ class EvidenceReader {
 
  private:
   void read_table(const std::vector<Lessee>&, TimePoint now, Evidence&);
+  Result<GpuUser> read_user(const std::string& proc_root, Numbering, std::uint32_t pid);
   void read_marks_of_users(const std::vector<Lessee>&, TimePoint now, Evidence&);
 
   std::string proc_root_;
   std::string own_root_;
   Person person_;
   MakerOf maker_of_;
+  std::shared_ptr<MarkClient> client_;
   Marks table_marks_;
   Marks user_marks_;
 };

@@ -57,25 +57,16 @@ bool has_ended(const UniqueFd& handle) {
 
 // Reads between opening the handle and seeing that the process still lives: its number could not be
 // given anew meanwhile.
-Result<IdentifiedProcess> identify(std::uint32_t pid) {
+Result<IdentifiedProcess> identify(std::uint32_t pid, const ViewHidden& view_hidden) {
   auto handle = open_handle(pid);
   if (!handle) return handle.error();
-  const auto directory = open_process(std::string(kProcRoot), pid);
-  if (!directory) return directory.error();
-  const auto stat = read_stat(*directory);
-  if (!stat) return stat.error();
-  const auto start = start_of(*stat);
-  if (!start) return start.error();
-  const auto status = read_status(*directory);
-  if (!status) return status.error();
-  const auto owner = owner_in(*status);
-  if (!owner) return Error{Errc::invalid, "its status file names no user"};
+  const std::string root(kProcRoot);
+  auto view = view_process(root, pid);
+  if (!view && view_hidden && hides_processes(root)) view = view_hidden(pid);
+  if (!view) return view.error();
   if (has_ended(*handle)) return no_such(pid);
-  return IdentifiedProcess{{pid, *start},
-                           owner->effective,
-                           stat->parent,
-                           valid_text(stat->command, kMostCommandBytes),
-                           *std::move(handle)};
+  return IdentifiedProcess{view->process, view->owner.effective, view->parent,
+                           std::move(view->command), *std::move(handle)};
 }
 
 Result<void> send_signal(const ProcessKey& process, int number,

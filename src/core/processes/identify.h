@@ -24,7 +24,10 @@ struct IdentifiedProcess {
 
 // Takes a number of this PID namespace. Errc::not_found: there is no such process, or it has ended;
 // Errc::denied: it is hidden; Errc::unsupported: this kernel has no such handles (before 5.3).
-Result<IdentifiedProcess> identify(std::uint32_t pid);
+//
+// `view_hidden`: who sees a process that /proc hides from this one; empty: nobody.
+using ViewHidden = std::function<Result<ProcessView>(std::uint32_t pid)>;
+Result<IdentifiedProcess> identify(std::uint32_t pid, const ViewHidden& view_hidden = {});
 
 // Errors as above; not_found also if another process has the number by now. Errc::denied if the
 // kernel refuses, or if `may_be_of` rejects the user of the process, even if this program runs as

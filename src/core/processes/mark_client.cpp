@@ -3,12 +3,19 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <iterator>
+#include <type_traits>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/files.h"
 #include "base/log.h"
@@ -18,6 +25,23 @@ namespace {
 
 Error silent() {
   return {Errc::timed_out, "it does not answer in time"};
+}
+
+template <class Answer>
+Answer no_answer() {
+  if constexpr (std::is_same_v<Answer, Result<ProcessView>>) {
+    return Error{Errc::unavailable, "gpuyard marks does not answer"};
+  } else {
+    return std::nullopt;
+  }
+}
+
+bool is_answer(const Result<ProcessView>& answer) {
+  return answer || answer.error().code == Errc::not_found;
+}
+template <class Answer>
+bool is_answer(const std::optional<Answer>& answer) {
+  return answer.has_value();
 }
 
 // Waits until the socket can be read or written.
@@ -54,10 +78,11 @@ void MarkClient::fail(const std::string& why) {
   pause_ = std::min(pause_ * 2, kLongestPause);
   const std::lock_guard lock(mutex_);
   if (std::exchange(trouble_, why).empty()) {
-    log::warning(
-        "gpuyard marks is not available: {}. Until it is, the lease of another user's process is "
-        "found only by its parents",
-        why);
+    // For a daemon that somebody runs without the service, that is as it should be.
+    log::write(answered_ ? log::Level::warning : log::Level::info,
+               fmt::format("gpuyard marks is not available: {}. Until it is, the lease of another "
+                           "user's process is found only by its parents",
+                           why));
   }
 }
 
@@ -120,23 +145,27 @@ Result<std::string> MarkClient::exchange(const std::string& bytes, Duration pati
 // A connection on which a question was not answered in time is not used again: its answer may come
 // later. So that neither a kill nor a stop of the other end costs a look, the first failure of a
 // connection that has worked opens another at once.
-MarkClient::Places MarkClient::ask_once(const MarkQuestion& question) {
+template <class Question>
+auto MarkClient::ask_once(const Question& question)
+    -> decltype(answer_in(std::string_view(), Question())) {
+  using Answer = decltype(answer_in(std::string_view(), question));
   const std::string bytes = bytes_of(question);
   for (;;) {
     if (!link_.socket) {
-      if (BootClock::now() < not_before_ || !open_link()) return std::nullopt;
+      if (BootClock::now() < not_before_ || !open_link()) return no_answer<Answer>();
     }
     const bool was_fresh = fresh_;
-    const auto answer = exchange(bytes, was_fresh ? kFirstPatience : kPatience);
-    auto places = answer ? answer_in(*answer, question) : std::nullopt;
-    if (places) {
-      succeed();
-      return places;
+    const auto received = exchange(bytes, was_fresh ? kFirstPatience : kPatience);
+    if (received) {
+      if (auto answer = answer_in(*received, question); is_answer(answer)) {
+        succeed();
+        return answer;
+      }
     }
     if (was_fresh) {
-      fail(answer ? "its answer is not understood; it may be of another version"
-                  : answer.error().text());
-      return std::nullopt;
+      fail(received ? "its answer is not understood; it may be of another version"
+                    : received.error().text());
+      return no_answer<Answer>();
     }
     end_link();
   }
@@ -152,11 +181,11 @@ MarkClient::Places MarkClient::ask_all(Numbering numbering, std::span<const Aske
     for (std::size_t first = 0; first < leases.size(); first += MarkQuestion::kMostLeases) {
       const auto part =
           leases.subspan(first, std::min(MarkQuestion::kMostLeases, leases.size() - first));
-      const auto places = ask_once({.number = next_++,
-                                    .look = look_,
-                                    .numbering = numbering,
-                                    .processes = {some.begin(), some.end()},
-                                    .leases = {part.begin(), part.end()}});
+      const auto places = ask_once(MarkQuestion{.number = next_++,
+                                                .look = look_,
+                                                .numbering = numbering,
+                                                .processes = {some.begin(), some.end()},
+                                                .leases = {part.begin(), part.end()}});
       if (!places) return std::nullopt;
       for (std::size_t i = 0; i < some.size(); ++i) {
         MarkPlace& place = all[from + i];
@@ -176,6 +205,81 @@ std::optional<std::vector<MarkPlace>> MarkClient::ask(Numbering numbering,
   }
   ++look_;
   return ask_all(numbering, processes, leases);
+}
+
+Result<ProcessView> MarkClient::view(Numbering numbering, std::uint32_t pid) {
+  return ask_once(ViewQuestion{.number = next_++, .numbering = numbering, .pid = pid});
+}
+
+std::optional<ProcessTable> MarkClient::table() {
+  ProcessTable table;
+  for (std::uint32_t from = 0;;) {
+    auto rows = ask_once(TableQuestion{.number = next_++, .from = from});
+    if (!rows) return std::nullopt;
+    const bool last = rows->size() < TableQuestion::kMostRows;
+    std::ranges::move(*rows, std::back_inserter(table.rows));
+    if (last) return table;
+    if (table.rows.size() >= ProcessTable::kMost) {
+      table.complete = false;
+      return table;
+    }
+    from = table.rows.back().process.pid + 1;
+  }
+}
+
+namespace {
+
+// Returns the first descriptor beside a message; others are closed.
+UniqueFd descriptor_of(msghdr& message) {
+  UniqueFd first;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
+      UniqueFd one(fd);
+      if (!first) first = std::move(one);
+    }
+  }
+  return first;
+}
+
+Result<UniqueFd> receive_file(int socket, const FileQuestion& question) {
+  std::array<char, 64> answer{};
+  iovec part{answer.data(), answer.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0) return system_error("receiving");
+  UniqueFd file = descriptor_of(message);
+  const auto given =
+      answer_in(std::string_view(answer.data(), static_cast<std::size_t>(got)), question);
+  if (!given) return Error{Errc::invalid, "its answer is not understood"};
+  if (!*given || !file) return Error{Errc::denied, "it does not hand this file over"};
+  return file;
+}
+
+}  // namespace
+
+Result<UniqueFd> ask_for_file(const MarkClient::Open& open, const std::string& path) {
+  const auto link = open();
+  if (!link) return link.error();
+  const int socket = link->socket.get();
+  const TimePoint until = BootClock::now() + MarkClient::kFirstPatience;
+  const FileQuestion question{.number = 1, .digest = digest_of(path)};
+  const std::string bytes = bytes_of(question);
+  if (!wait_for(socket, POLLOUT, until)) return silent();
+  if (::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    return system_error("sending");
+  }
+  if (!wait_for(socket, POLLIN, until)) return silent();
+  return receive_file(socket, question);
 }
 
 }  // namespace gpuyard::processes

@@ -50,6 +50,11 @@ class MarkClient {
   std::optional<std::vector<MarkPlace>> ask(Numbering, std::span<const Asked>,
                                             std::span<const std::string> leases);
 
+  // What /proc would show of a process, and of all in this PID namespace, if it hid none.
+  // Errc::not_found: there is no such process; Errc::unavailable: there is no answer now.
+  Result<ProcessView> view(Numbering, std::uint32_t pid);
+  std::optional<ProcessTable> table();
+
   // Whether it has ever answered.
   bool has_answered() const { return answered_; }
   // Why it does not answer now; "" if it does, or was not asked yet. Any thread may call it.
@@ -59,7 +64,8 @@ class MarkClient {
   using Places = std::optional<std::vector<MarkPlace>>;
 
   Places ask_all(Numbering, std::span<const Asked>, std::span<const std::string> leases);
-  Places ask_once(const MarkQuestion&);
+  template <class Question>
+  auto ask_once(const Question&) -> decltype(answer_in(std::string_view(), Question()));
   Result<std::string> exchange(const std::string& bytes, Duration patience);
   bool open_link();
   void end_link();
@@ -79,5 +85,9 @@ class MarkClient {
   mutable std::mutex mutex_;
   std::string trouble_;
 };
+
+// Asks `gpuyard marks`, on a connection of its own, for a file that this user may not open. Blocks
+// up to kFirstPatience; any thread may call it. Errc::denied: it does not hand this file over.
+Result<UniqueFd> ask_for_file(const MarkClient::Open&, const std::string& path);
 
 }  // namespace gpuyard::processes

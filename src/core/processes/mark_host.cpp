@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -20,23 +22,86 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files.h"
 #include "base/log.h"
 #include "processes/mark_records.h"
 
 namespace gpuyard::processes {
 
-void serve_marks(UniqueFd socket, const MarkRoots& roots) {
+namespace {
+
+bool is_kernel_log(const struct stat& info) {
+  return S_ISCHR(info.st_mode) && info.st_rdev == ::makedev(1, 11);
+}
+
+UniqueFd open_listed(const std::vector<std::string>& files, std::uint64_t digest) {
+  for (const std::string& path : files) {
+    if (digest_of(path) != digest || !check_only_root_can_change(path)) continue;
+    UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    struct stat info{};
+    const bool good =
+        file && ::fstat(file.get(), &info) == 0 && (S_ISREG(info.st_mode) || is_kernel_log(info));
+    if (good) return file;
+  }
+  return {};
+}
+
+// These return false if the other end is gone.
+bool say(int socket, const std::string& answer) {
+  return ::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL) >= 0;
+}
+
+bool hand_over(int socket, const FileQuestion& question, const UniqueFd& file) {
+  std::string bytes = answer_to(question, static_cast<bool>(file));
+  iovec part{bytes.data(), bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (file) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    const int fd = file.get();
+    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  }
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL) >= 0;
+}
+
+}  // namespace
+
+void serve_marks(UniqueFd socket, const MarkRoots& roots, const std::vector<std::string>& files) {
   MarkReader ours(roots.ours);
   MarkReader drivers(roots.drivers);
   std::string bytes(kMostMarkBytes, '\0');
   std::uint32_t look = 0;
   TimePoint until{};
+  Result<ProcessTable> table = ProcessTable{};
   for (;;) {
     const ssize_t got = ::recv(socket.get(), bytes.data(), bytes.size(), MSG_TRUNC);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0 || static_cast<std::size_t>(got) > bytes.size()) return;
-    const auto question =
-        question_in(std::string_view(bytes).substr(0, static_cast<std::size_t>(got)));
+    const std::string_view received(bytes.data(), static_cast<std::size_t>(got));
+    if (const auto wanted = file_question_in(received)) {
+      if (!hand_over(socket.get(), *wanted, open_listed(files, wanted->digest))) return;
+      continue;
+    }
+    if (const auto looked = view_question_in(received)) {
+      const std::string& root =
+          looked->numbering == Numbering::drivers ? roots.drivers : roots.ours;
+      if (!say(socket.get(), answer_to(*looked, view_process(root, looked->pid)))) return;
+      continue;
+    }
+    if (const auto listed = table_question_in(received)) {
+      // One table for all its parts, so that no row is in two of them.
+      if (listed->from == 0) table = read_process_table(roots.ours);
+      if (!table || !say(socket.get(), answer_to(*listed, *table))) return;
+      continue;
+    }
+    const auto question = question_in(received);
     if (!question) return;
     const TimePoint now = BootClock::now();
     if (until == TimePoint{} || question->look != look) until = now + MarkReader::kLongestLoading;
@@ -44,7 +109,7 @@ void serve_marks(UniqueFd socket, const MarkRoots& roots) {
     MarkReader& reader = question->numbering == Numbering::drivers ? drivers : ours;
     const std::string answer =
         answer_to(*question, reader.read(question->processes, question->leases, now, until));
-    if (::send(socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL) < 0) return;
+    if (!say(socket.get(), answer)) return;
   }
 }
 
@@ -71,18 +136,21 @@ namespace {
 // What reading an environment of another user takes: the kernel asks for both.
 constexpr std::array kNeeded = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH};
 
-void keep_needed_capabilities() {
+void keep_capabilities(const std::vector<int>& needed) {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, 2> data{};
   if (::syscall(SYS_capget, &header, data.data()) != 0) return;
   std::array<__user_cap_data_struct, 2> kept{};
-  for (const int each : kNeeded) {
+  for (const int each : needed) {
     auto& now = kept.at(CAP_TO_INDEX(each));
     now.permitted |= data.at(CAP_TO_INDEX(each)).permitted & CAP_TO_MASK(each);
     now.effective = now.permitted;
   }
+  // As in the unit, whose filter of system calls would refuse the change.
+  const bool no_more =
+      data[0].permitted == kept[0].permitted && data[1].permitted == kept[1].permitted;
+  if (no_more) return;
   ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-  // Refused without CAP_SETPCAP, as in the unit, whose bounding set is these already.
   for (int each = 0; ::prctl(PR_CAPBSET_READ, each, 0, 0, 0) >= 0; ++each) {
     ::prctl(PR_CAPBSET_DROP, each, 0, 0, 0);
   }
@@ -158,13 +226,15 @@ class Filter {
 bool allow_few_calls() {
   Filter filter;
   for (const long call :
-       {SYS_recvfrom, SYS_sendto, SYS_read, SYS_close, SYS_clock_nanosleep, SYS_clock_gettime,
-        SYS_munmap, SYS_brk, SYS_mremap, SYS_futex, SYS_getrandom, SYS_ppoll, SYS_newfstatat,
-        SYS_fstat, SYS_rt_sigreturn, SYS_restart_syscall, SYS_exit_group}) {
+       {SYS_recvfrom,        SYS_sendto,        SYS_sendmsg, SYS_read,         SYS_close,
+        SYS_clock_nanosleep, SYS_clock_gettime, SYS_munmap,  SYS_brk,          SYS_mremap,
+        SYS_futex,           SYS_getrandom,     SYS_ppoll,   SYS_newfstatat,   SYS_getdents64,
+        SYS_lseek,           SYS_readlinkat,    SYS_fstat,   SYS_rt_sigreturn, SYS_restart_syscall,
+        SYS_exit_group}) {
     filter.allow(call);
   }
-#if defined(SYS_poll)
-  filter.allow(SYS_poll);
+#if defined(__x86_64__)  // what aarch64 never had
+  for (const long call : {SYS_poll, SYS_readlink}) filter.allow(call);
 #endif
   filter.allow_without(SYS_openat, 2, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND);
   filter.allow_without(SYS_mmap, 2, PROT_EXEC);
@@ -175,9 +245,11 @@ bool allow_few_calls() {
 
 }  // namespace
 
-void confine_marks() {
+void confine_marks(bool reads_kernel_log) {
   ::prctl(PR_SET_DUMPABLE, 0);
-  keep_needed_capabilities();
+  std::vector<int> needed(kNeeded.begin(), kNeeded.end());
+  if (reads_kernel_log) needed.push_back(CAP_SYSLOG);
+  keep_capabilities(needed);
   if (!allow_few_calls()) {
     log::warning("gpuyard marks runs without a filter of system calls: {}", std::strerror(errno));
   }

@@ -1,9 +1,10 @@
 // `gpuyard marks`: the process that alone may read other users' environments. It reads records of a
-// fixed size, compares, and answers with numbers; it parses nothing else, writes no file, and has
-// one connection, which it was started with.
+// fixed size, compares, and answers with numbers, or with a file of a list that root wrote. It
+// parses nothing else, writes no file, and has one connection, which it was started with.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/spawn.h"
 #include "base/unique_fd.h"
@@ -18,8 +19,10 @@ struct MarkRoots {
   std::string drivers;  // the /proc with the driver's numbers
 };
 
-// Answers questions until the other end closes, or sends something that is no question.
-void serve_marks(UniqueFd socket, const MarkRoots&);
+// Answers questions until the other end closes, or sends something that is no question. A file of
+// `files` is handed over if root alone can put another in its place: what lies in a folder of the
+// daemon's could be a link to any file.
+void serve_marks(UniqueFd socket, const MarkRoots&, const std::vector<std::string>& files = {});
 
 // Returns whether the other end may ask: this process's parent if the daemon made the connection,
 // or else root and the owner of the socket's file.
@@ -30,6 +33,8 @@ bool may_ask(int socket);
 //
 // There is no Landlock: to a process under it the kernel shows the environment of no process
 // outside its domain, whatever capabilities it has (security/landlock, hook_ptrace_access_check).
-void confine_marks();
+//
+// `reads_kernel_log`: /dev/kmsg may be among the files, for which the kernel asks for CAP_SYSLOG.
+void confine_marks(bool reads_kernel_log);
 
 }  // namespace gpuyard::processes

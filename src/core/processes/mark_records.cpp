@@ -13,6 +13,58 @@ namespace {
 constexpr std::uint32_t kQuestionTag = 0x31515947;  // "GYQ1"
 constexpr std::uint32_t kAnswerTag = 0x31415947;    // "GYA1"
 
+constexpr std::uint32_t kFileTag = 0x31465947;   // "GYF1"
+constexpr std::uint32_t kGivenTag = 0x31475947;  // "GYG1"
+
+constexpr std::uint32_t kViewTag = 0x31565947;   // "GYV1"
+constexpr std::uint32_t kSeenTag = 0x31535947;   // "GYS1"
+constexpr std::uint32_t kTableTag = 0x31545947;  // "GYT1"
+constexpr std::uint32_t kRowsTag = 0x31525947;   // "GYR1"
+
+struct ViewRecord {
+  std::uint32_t tag;
+  std::uint32_t number;
+  std::uint32_t numbering;
+  std::uint32_t pid;
+};
+// The text of the control group follows.
+struct SeenRecord {
+  std::uint32_t tag;
+  std::uint32_t number;
+  std::uint32_t found;
+  std::uint32_t pid;
+  std::int64_t started_ns;
+  std::uint32_t parent;
+  std::uint32_t in_kernel;
+  std::uint32_t real;
+  std::uint32_t effective;
+  std::uint32_t saved;
+  std::uint32_t leads;
+  std::array<char, kMostCommandBytes> command;  // the rest is 0
+};
+struct TableRecord {
+  std::uint32_t tag;
+  std::uint32_t number;
+  std::uint32_t from;
+};
+struct RowRecord {
+  std::uint32_t pid;
+  std::uint32_t parent;
+  std::int64_t started_ns;
+  std::uint32_t ended;
+  std::uint32_t in_kernel;
+  std::uint64_t program;
+};
+struct FileRecord {
+  std::uint32_t tag;
+  std::uint32_t number;
+  std::uint64_t digest;
+};
+struct GivenRecord {
+  std::uint32_t tag;
+  std::uint32_t number;
+  std::uint32_t given;
+};
 struct QuestionHead {
   std::uint32_t tag;
   std::uint32_t number;
@@ -98,6 +150,148 @@ std::optional<MarkQuestion> question_in(std::string_view bytes) {
         {{record.pid, TimePoint(Duration(record.started_ns))}, record.program, record.again != 0});
   }
   return question;
+}
+
+// FNV-1a.
+std::uint64_t digest_of(std::string_view path) {
+  std::uint64_t digest = 14'695'981'039'346'656'037U;
+  for (const char c : path) digest = (digest ^ static_cast<unsigned char>(c)) * 1'099'511'628'211U;
+  return digest;
+}
+
+std::string bytes_of(const FileQuestion& question) {
+  std::string bytes;
+  append_record(bytes, FileRecord{kFileTag, question.number, question.digest});
+  return bytes;
+}
+
+std::optional<FileQuestion> file_question_in(std::string_view bytes) {
+  if (bytes.size() != sizeof(FileRecord)) return std::nullopt;
+  const auto record = take_record<FileRecord>(bytes);
+  if (record.tag != kFileTag) return std::nullopt;
+  return FileQuestion{record.number, record.digest};
+}
+
+std::string answer_to(const FileQuestion& question, bool given) {
+  std::string bytes;
+  append_record(bytes, GivenRecord{kGivenTag, question.number, given ? 1U : 0U});
+  return bytes;
+}
+
+std::optional<bool> answer_in(std::string_view bytes, const FileQuestion& question) {
+  if (bytes.size() != sizeof(GivenRecord)) return std::nullopt;
+  const auto record = take_record<GivenRecord>(bytes);
+  if (record.tag != kGivenTag || record.number != question.number || record.given > 1) {
+    return std::nullopt;
+  }
+  return record.given == 1;
+}
+
+std::string bytes_of(const ViewQuestion& question) {
+  std::string bytes;
+  append_record(bytes, ViewRecord{kViewTag, question.number,
+                                  static_cast<std::uint32_t>(question.numbering), question.pid});
+  return bytes;
+}
+
+std::optional<ViewQuestion> view_question_in(std::string_view bytes) {
+  if (bytes.size() != sizeof(ViewRecord)) return std::nullopt;
+  const auto record = take_record<ViewRecord>(bytes);
+  if (record.tag != kViewTag || record.numbering > static_cast<std::uint32_t>(Numbering::drivers)) {
+    return std::nullopt;
+  }
+  return ViewQuestion{record.number, Numbering{record.numbering}, record.pid};
+}
+
+std::string answer_to(const ViewQuestion& question, const Result<ProcessView>& view) {
+  SeenRecord record{};
+  record.tag = kSeenTag;
+  record.number = question.number;
+  std::string bytes;
+  if (view) {
+    record.found = 1;
+    record.pid = view->process.pid;
+    record.started_ns = view->process.started.time_since_epoch().count();
+    record.parent = view->parent;
+    record.in_kernel = view->in_kernel ? 1 : 0;
+    record.real = view->owner.real;
+    record.effective = view->owner.effective;
+    record.saved = view->owner.saved;
+    record.leads = view->leads_namespace ? 1 : 0;
+    std::ranges::copy(std::string_view(view->command).substr(0, record.command.size()),
+                      record.command.begin());
+  }
+  append_record(bytes, record);
+  if (view) bytes += std::string_view(view->cgroup).substr(0, kMostMarkBytes - bytes.size());
+  return bytes;
+}
+
+Result<ProcessView> answer_in(std::string_view bytes, const ViewQuestion& question) {
+  const Error wrong{Errc::invalid, "the answer is not understood"};
+  if (bytes.size() < sizeof(SeenRecord)) return wrong;
+  const auto record = take_record<SeenRecord>(bytes);
+  if (record.tag != kSeenTag || record.number != question.number) return wrong;
+  if (record.found == 0) return Error{Errc::not_found, "process not found"};
+  if (record.pid != question.pid) return wrong;
+  const std::string_view command(record.command.data(), record.command.size());
+  return ProcessView{{record.pid, TimePoint(Duration(record.started_ns))},
+                     record.parent,
+                     record.in_kernel != 0,
+                     {record.real, record.effective, record.saved},
+                     record.leads != 0,
+                     valid_text(command.substr(0, command.find('\0')), kMostCommandBytes),
+                     std::string(bytes)};
+}
+
+std::string bytes_of(const TableQuestion& question) {
+  std::string bytes;
+  append_record(bytes, TableRecord{kTableTag, question.number, question.from});
+  return bytes;
+}
+
+std::optional<TableQuestion> table_question_in(std::string_view bytes) {
+  if (bytes.size() != sizeof(TableRecord)) return std::nullopt;
+  const auto record = take_record<TableRecord>(bytes);
+  if (record.tag != kTableTag) return std::nullopt;
+  return TableQuestion{record.number, record.from};
+}
+
+std::string answer_to(const TableQuestion& question, const ProcessTable& table) {
+  std::string bytes;
+  append_record(bytes, TableRecord{kRowsTag, question.number, question.from});
+  auto row = std::ranges::lower_bound(table.rows, question.from, {},
+                                      [](const ProcessRow& one) { return one.process.pid; });
+  for (std::size_t i = 0; i < TableQuestion::kMostRows && row != table.rows.end(); ++i, ++row) {
+    append_record(
+        bytes,
+        RowRecord{row->process.pid, row->parent, row->process.started.time_since_epoch().count(),
+                  row->ended ? 1U : 0U, row->in_kernel ? 1U : 0U, program_of(row->command)});
+  }
+  return bytes;
+}
+
+std::optional<std::vector<ProcessRow>> answer_in(std::string_view bytes,
+                                                 const TableQuestion& question) {
+  if (bytes.size() < sizeof(TableRecord)) return std::nullopt;
+  const auto head = take_record<TableRecord>(bytes);
+  if (head.tag != kRowsTag || head.number != question.number || head.from != question.from ||
+      bytes.size() % sizeof(RowRecord) != 0 ||
+      bytes.size() / sizeof(RowRecord) > TableQuestion::kMostRows) {
+    return std::nullopt;
+  }
+  std::vector<ProcessRow> rows;
+  std::uint32_t least = question.from;
+  while (!bytes.empty()) {
+    const auto record = take_record<RowRecord>(bytes);
+    if (record.pid < least || record.pid == UINT32_MAX) return std::nullopt;
+    least = record.pid + 1;
+    rows.push_back({.process = {record.pid, TimePoint(Duration(record.started_ns))},
+                    .parent = record.parent,
+                    .ended = record.ended != 0,
+                    .in_kernel = record.in_kernel != 0,
+                    .command = std::to_string(record.program)});
+  }
+  return rows;
 }
 
 std::string answer_to(const MarkQuestion& question, const std::vector<MarkPlace>& places) {

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
+#include "processes/evidence.h"
 #include "processes/mark_client.h"
 #include "processes/mark_host.h"
 #include "processes/mark_records.h"
@@ -182,6 +183,98 @@ TEST_F(MarksTest, FuzzedQuestionsAreAnsweredWithNumbersOfTheListAlone) {
   }
   EXPECT_GT(answered, 100);
   EXPECT_GT(ended, 100);
+}
+
+TEST_F(MarksTest, ViewsOfHiddenProcessesAreThoseOfProc) {
+  proc_.put({.pid = 10, .start_ticks = 1000, .uid = kBen, .numbers = "10\t1"});
+  proc_.put({.pid = 11, .start_ticks = 1100, .state = 'D', .parent = 10});
+  MarkClient client(helper());
+  for (const std::uint32_t pid : {10U, 11U}) {
+    const auto view = client.view(Numbering::ours, pid);
+    ASSERT_TRUE(view) << view.error().text();
+    EXPECT_EQ(*view, *view_process(proc_.root(), pid));
+  }
+  EXPECT_EQ(client.view(Numbering::ours, 12).error().code, Errc::not_found);
+  EXPECT_EQ(opened_, 1);
+}
+
+TEST_F(MarksTest, TableOfHiddenProcessesHasAllParts) {
+  const std::uint32_t most = TableQuestion::kMostRows + 7;
+  for (std::uint32_t pid = 1; pid <= most; ++pid) {
+    proc_.put({.pid = pid, .start_ticks = pid, .state = pid == 9 ? 'Z' : 'S', .parent = pid - 1});
+  }
+  MarkClient client(helper());
+  const auto table = client.table();
+  ASSERT_TRUE(table);
+  const auto direct = read_process_table(proc_.root());
+  ASSERT_EQ(table->rows.size(), direct->rows.size());
+  EXPECT_TRUE(table->complete);
+  for (std::size_t i = 0; i < table->rows.size(); ++i) {
+    EXPECT_EQ(table->rows[i].process, direct->rows[i].process);
+    EXPECT_EQ(table->rows[i].parent, direct->rows[i].parent);
+    EXPECT_EQ(table->rows[i].ended, direct->rows[i].ended);
+  }
+}
+
+// The /proc of the daemon shows its own processes alone.
+TEST_F(MarksTest, HiddenProcessesAreJudgedByTheHelpersViews) {
+  ProcTree hides;
+  proc_.put({.pid = 1, .parent = 0, .uid = 0});
+  proc_.put({.pid = 10, .start_ticks = 1000, .environment = "GPUYARD_LEASE=lease-a"});
+  proc_.put({.pid = 11, .start_ticks = 1100, .parent = 10});
+  proc_.put({.pid = 12, .start_ticks = 1200, .real_uid = kBen, .uid = kBen});
+  EvidenceReader reader(hides.root(), hides.root(), {}, maker_by_place,
+                        std::make_shared<MarkClient>(helper()));
+  const std::vector<Lessee> lessees = {{.lease = "lease-a", .uid = kAnna}};
+  const auto evidence = reader.read(lessees, {{11, kLongAfter}, {12, kLongAfter}},
+                                    Numbers::of_simulation, kLongAfter);
+  const Membership membership(lessees, evidence);
+  EXPECT_EQ(membership.alive(0),
+            (std::vector{ProcessKey{10, TimePoint(std::chrono::seconds(10))},
+                         ProcessKey{11, TimePoint(std::chrono::seconds(11))}}));
+  EXPECT_EQ(membership.has(0, evidence.gpu_users.at(11)), true);
+  EXPECT_EQ(membership.has(0, evidence.gpu_users.at(12)), false);
+}
+
+TEST_F(MarksTest, FilesOfTheListAloneAreHandedOver) {
+  const ScratchDirectory place;
+  place.write("listed", "secret");
+  place.write("other", "shadow");
+  ASSERT_EQ(::symlink(place.in("other").c_str(), place.in("link").c_str()), 0);
+  const std::vector<std::string> files = {place.in("listed"), place.path()};
+  const auto open = [&]() -> Result<MarkLink> {
+    auto ends = pair_of_sockets();
+    threads_.emplace_back([&files, this, socket = std::move(ends[1])]() mutable {
+      serve_marks(std::move(socket), {proc_.root(), proc_.root()}, files);
+    });
+    return MarkLink{std::move(ends[0])};
+  };
+  const auto listed = ask_for_file(open, place.in("listed"));
+  if (::geteuid() == 0) {
+    ASSERT_TRUE(listed) << listed.error().text();
+    std::array<char, 16> bytes{};
+    EXPECT_EQ(::read(listed->get(), bytes.data(), bytes.size()), 6);
+  } else {
+    EXPECT_EQ(listed.error().code, Errc::denied) << "others than root can change it";
+  }
+  EXPECT_EQ(ask_for_file(open, place.in("other")).error().code, Errc::denied);
+  EXPECT_EQ(ask_for_file(open, place.in("link")).error().code, Errc::denied);
+  EXPECT_EQ(ask_for_file(open, place.path()).error().code, Errc::denied) << "a folder";
+  threads_.clear();
+}
+
+TEST_F(MarksTest, FileThatOthersCanChangeIsNotHandedOver) {
+  const ScratchDirectory place;
+  place.write("listed", "secret");
+  ASSERT_EQ(::chmod(place.in("listed").c_str(), 0666), 0);
+  const auto open = [&]() -> Result<MarkLink> {
+    auto ends = pair_of_sockets();
+    threads_.emplace_back([file = place.in("listed"), this, socket = std::move(ends[1])]() mutable {
+      serve_marks(std::move(socket), {proc_.root(), proc_.root()}, {file});
+    });
+    return MarkLink{std::move(ends[0])};
+  };
+  EXPECT_EQ(ask_for_file(open, place.in("listed")).error().code, Errc::denied);
 }
 
 TEST_F(MarksTest, ClientAsksForMoreThanOneQuestionHolds) {

@@ -185,48 +185,22 @@ std::optional<bool> Membership::has(std::size_t lessee, const Result<GpuUser>& u
   return is_undecided(user->traces, lessee) ? std::nullopt : std::optional(false);
 }
 
-namespace {
-
-Result<Traces> traces_of(const UniqueFd& process, const MakerOf& maker_of) {
-  const auto status = read_status(process);
-  if (!status) return status.error();
-  const auto owner = owner_in(*status);
-  if (!owner) return Error{Errc::invalid, "its status file names no user"};
-  Traces traces{.uid = owner->effective,
-                .one_user = owner->real == owner->effective && owner->saved == owner->effective};
-  const auto cgroup = read_cgroup(process);
-  if (const auto group = cgroup ? container_group_of(*cgroup) : std::nullopt) {
+GpuUser user_of(ProcessView view, const MakerOf& maker_of) {
+  const Owner& owner = view.owner;
+  Traces traces{.uid = owner.effective,
+                .one_user = owner.real == owner.effective && owner.saved == owner.effective};
+  if (const auto group = container_group_of(view.cgroup)) {
     traces.container = Container{*group, maker_of(*group)};
   }
-  traces.leads_container = traces.container && leads_pid_namespace(*status);
-  return traces;
+  traces.leads_container = traces.container && view.leads_namespace;
+  return {view.process, view.parent, std::move(view.command), std::move(traces), view.in_kernel};
 }
 
-Error changed() {
-  return {Errc::not_found, "the process exited while it was being read"};
-}
-
-}  // namespace
-
-// The open directory stays the same process's, even if that ends meanwhile. In a copy of /proc this
-// does not hold, and the second look at the start makes sure.
 Result<GpuUser> read_gpu_user(const std::string& proc_root, std::uint32_t pid,
                               const MakerOf& maker_of) {
-  const auto process = open_process(proc_root, pid);
-  if (!process) return process.error();
-  const auto stat = read_stat(*process);
-  if (!stat) return stat.error();
-  const auto start = start_of(*stat);
-  if (!start) return start.error();
-  auto traces = traces_of(*process, maker_of);
-  if (!traces) return traces.error();
-  const auto after = read_stat(*process);
-  if (!after || after->start_ticks != stat->start_ticks) return changed();
-  return GpuUser{{pid, *start},
-                 stat->parent,
-                 valid_text(stat->command, kMostCommandBytes),
-                 *std::move(traces),
-                 stat->state == 'D'};
+  auto view = view_process(proc_root, pid);
+  if (!view) return view.error();
+  return user_of(*std::move(view), maker_of);
 }
 
 }  // namespace gpuyard::processes

@@ -74,7 +74,9 @@ struct GpuUser {
   friend bool operator==(const GpuUser&, const GpuUser&) = default;
 };
 
-// Blocks on /proc. Errc::not_found: no such process is visible; Errc::denied: it is hidden.
+GpuUser user_of(ProcessView, const MakerOf&);
+
+// Errors as view_process().
 Result<GpuUser> read_gpu_user(const std::string& proc_root, std::uint32_t pid,
                               const MakerOf& = maker_by_place);
 

@@ -289,6 +289,39 @@ Result<ProcessTable> read_process_table(const std::string& proc_root) {
   return table;
 }
 
+// The open directory stays the same process's, even if that ends meanwhile. In a copy of /proc this
+// does not hold, and the second look at the start makes sure.
+Result<ProcessView> view_process(const std::string& proc_root, std::uint32_t pid) {
+  const auto process = open_process(proc_root, pid);
+  if (!process) return process.error();
+  const auto stat = read_stat(*process);
+  if (!stat) return stat.error();
+  const auto start = start_of(*stat);
+  if (!start) return start.error();
+  const auto status = read_status(*process);
+  if (!status) return status.error();
+  const auto owner = owner_in(*status);
+  if (!owner) return Error{Errc::invalid, "its status file names no user"};
+  auto cgroup = read_cgroup(*process);
+  const auto after = read_stat(*process);
+  if (!after || after->start_ticks != stat->start_ticks) {
+    return Error{Errc::not_found, "the process exited while it was being read"};
+  }
+  return ProcessView{{pid, *start},
+                     stat->parent,
+                     stat->state == 'D',
+                     *owner,
+                     leads_pid_namespace(*status),
+                     valid_text(stat->command, kMostCommandBytes),
+                     cgroup ? *std::move(cgroup) : ""};
+}
+
+// There is always a process 1.
+bool hides_processes(const std::string& proc_root) {
+  const auto first = open_process(proc_root, 1);
+  return !first || !read_stat(*first);
+}
+
 bool process_exists(std::uint32_t pid) {
   if (pid == 0 || pid > INT32_MAX) return false;  // kill() takes these for groups of processes
   return ::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;

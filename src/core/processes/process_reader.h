@@ -88,6 +88,8 @@ struct Owner {
   std::uint32_t real = 0;
   std::uint32_t effective = 0;
   std::uint32_t saved = 0;
+
+  friend bool operator==(const Owner&, const Owner&) = default;
 };
 
 // These take the text of a status file.
@@ -147,6 +149,26 @@ struct ProcessTable {
 // Blocks on /proc. The processes are not all of one moment: a process that starts meanwhile may be
 // missing.
 Result<ProcessTable> read_process_table(const std::string& proc_root);
+
+// What leases need to know of one process.
+struct ProcessView {
+  ProcessKey process;
+  std::uint32_t parent = 0;
+  bool in_kernel = false;  // waits inside the kernel, and its memory cannot be read
+  Owner owner = {};
+  bool leads_namespace = false;  // see leads_pid_namespace()
+  std::string command = {};
+  std::string cgroup = {};  // the text of its file; "" if that cannot be read
+
+  friend bool operator==(const ProcessView&, const ProcessView&) = default;
+};
+
+// Blocks on /proc. The view is of one process, even if its number is given anew meanwhile.
+// Errc::not_found: no such process is visible; Errc::denied: it is hidden.
+Result<ProcessView> view_process(const std::string& proc_root, std::uint32_t pid);
+
+// Returns whether /proc hides other users' processes from this one (hidepid).
+bool hides_processes(const std::string& proc_root);
 
 // Returns whether this PID namespace has a process of this number. The kernel tells that even of
 // hidden processes.

@@ -271,7 +271,8 @@ constexpr std::array kKeys = {
         "point of the host's /proc."),
     path<&Config::processes, &Config::Processes::marks_socket>(
         "processes", "marks_socket",
-        "Socket of the gpuyard-marks service, which reads the environments of other users' processes "
+        "Socket of the gpuyard-marks service, which reads the environments of other users' "
+        "processes "
         "for a daemon that may not."),
     Key{"health", "temperature_degraded", false,
         "Temperature in degrees Celsius above which a GPU is degraded.", Type::integer,

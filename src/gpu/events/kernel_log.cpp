@@ -35,15 +35,10 @@ Result<UniqueFd> open_kernel_log(const std::string& path) {
   }
   // Opens a FIFO for writing too: without a writer, every read would find its end.
   const int access = S_ISFIFO(info.st_mode) ? O_RDWR : O_RDONLY;
-  UniqueFd fd(::open(path.c_str(), access | O_NONBLOCK | O_CLOEXEC));
-  if (!fd) {
-    const bool denied = errno == EPERM || errno == EACCES;
-    Error error = system_error("opening " + path);
-    if (denied) error.code = Errc::denied;
-    return error;
-  }
+  auto fd = open_to_read(path, access | O_NONBLOCK);
+  if (!fd) return fd;
   // Earlier records are not news. A FIFO has no end to seek to.
-  static_cast<void>(::lseek(fd.get(), 0, SEEK_END));
+  static_cast<void>(::lseek(fd->get(), 0, SEEK_END));
   return fd;
 }
 

@@ -42,12 +42,12 @@ PemBio pem_bio(std::string_view text) {
 // creates the file; "": there is none.
 Result<std::string> read_pem(const std::string& file,
                              std::string_view if_missing = "gpuyard tls init") {
-  struct stat info{};
-  if (::stat(file.c_str(), &info) != 0) {
-    return unusable(file, fmt::format("cannot be read ({})", system_error("looking it up").text()),
+  const auto info = status_of_file(file);
+  if (!info) {
+    return unusable(file, fmt::format("cannot be read ({})", info.error().text()),
                     std::string(if_missing));
   }
-  if (!S_ISREG(info.st_mode)) return unusable(file, "is not a regular file; set a PEM file");
+  if (!S_ISREG(info->st_mode)) return unusable(file, "is not a regular file; set a PEM file");
   auto text = read_file(file, kMostFileBytes);
   if (!text) {
     return unusable(file, fmt::format("cannot be read ({}); make it readable for the daemon's user",
@@ -59,13 +59,12 @@ Result<std::string> read_pem(const std::string& file,
 Result<std::string> read_key_pem(const std::string& file) {
   auto text = read_pem(file);
   if (!text) return text;
-  struct stat info{};
-  ::stat(file.c_str(), &info);
-  if ((info.st_mode & (S_IRWXO | S_IWGRP)) == 0) return text;
+  const auto info = status_of_file(file);
+  if (!info || (info->st_mode & (S_IRWXO | S_IWGRP)) == 0) return text;
   return unusable(
       file,
       fmt::format("contains a private key, but its mode {:04o} lets others read it",
-                  info.st_mode & 07777U),
+                  info->st_mode & 07777U),
       fmt::format("chmod 0600 {}  # and create a new key if others had access", shell_word(file)));
 }
 

@@ -23,10 +23,10 @@ Error bad_secret(std::string what) {
 }
 
 Result<void> check_mode(const std::string& path) {
-  struct stat info{};
-  if (::stat(path.c_str(), &info) != 0) return bad_secret(system_error("opening " + path).text());
-  if (!S_ISREG(info.st_mode)) return bad_secret(path + " is not a file");
-  if ((info.st_mode & S_IRWXO) == 0) return {};
+  const auto info = status_of_file(path);
+  if (!info) return bad_secret(info.error().text());
+  if (!S_ISREG(info->st_mode)) return bad_secret(path + " is not a file");
+  if ((info->st_mode & S_IRWXO) == 0) return {};
   Error error =
       bad_secret(fmt::format("{} contains a secret, but others can read or change it", path));
   error.hint = fmt::format("chmod o-rwx {}", shell_word(path));

@@ -425,4 +425,19 @@ std::string SinkConfig::where() const {
   return url.origin.text();
 }
 
+std::vector<std::string> files_named_in(std::string_view toml, const std::string& file) {
+  std::vector<std::string> files;
+  const auto document = parse_toml(toml, file);
+  const toml::table* const sinks = document ? (*document)["sink"].as_table() : nullptr;
+  if (sinks == nullptr) return files;
+  for (const auto& [name, sink] : *sinks) {
+    if (!sink.is_table()) continue;
+    for (const auto& [key, value] : *sink.as_table()) {
+      const auto path = toml_as<std::string>(value);
+      if (path && key.str().ends_with("_file")) files.push_back(*path);
+    }
+  }
+  return files;
+}
+
 }  // namespace gpuyard::notify

@@ -61,4 +61,7 @@ std::string unused_proxy(const SinkConfig&);
 Result<std::vector<SinkConfig>> read_sinks(std::string_view toml, const std::string& file,
                                            const std::set<std::string>& only = {});
 
+// The files that the sinks name, by keys such as password_file; none if the text is not understood.
+std::vector<std::string> files_named_in(std::string_view toml, const std::string& file);
+
 }  // namespace gpuyard::notify
