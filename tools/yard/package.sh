@@ -52,8 +52,9 @@ package_deb() {
   mkdir -p "$place/gpuyard"
   cp -a packaging/debian "$place/gpuyard/debian"
   cp packaging/systemd/gpuyard.service "$place/gpuyard/debian"
+  cp packaging/systemd/gpuyard-marks.socket "$place/gpuyard/debian/gpuyard.gpuyard-marks.socket"
+  cp packaging/systemd/gpuyard-marks@.service "$place/gpuyard/debian"
   cp -a build/package/tree "$place/gpuyard/tree"
-  install -D -m 644 -t "$place/gpuyard/tree/usr/lib/systemd/system" packaging/systemd/gpuyard-marks*
   rm "$place/gpuyard/tree/usr/share/doc/gpuyard/LICENSE" # Debian has it in one place for all
   # The library is for who builds against it, from the tarball.
   rm -rf "$place"/gpuyard/tree/usr/include

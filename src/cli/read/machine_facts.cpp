@@ -188,25 +188,11 @@ std::optional<DaemonRights> rights_in(std::string_view status) {
         "seccomp: the daemon is not prevented from system calls that it never needs");
   }
   if (*uid == 0) return rights;
-  constexpr auto kBit = [](int capability) { return std::uint64_t{1} << capability; };
-  struct Use {
-    std::uint64_t needs;
-    const char* without;
-  };
-  constexpr std::array kUses = {
-      Use{kBit(CAP_SYS_ADMIN),
-          "CAP_SYS_ADMIN: cannot change power limits, clocks and other settings"},
-      Use{kBit(CAP_SYS_PTRACE) | kBit(CAP_DAC_READ_SEARCH),
-          "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH: cannot read which lease another user's process "
-          "was started under"},
-      Use{kBit(CAP_DAC_READ_SEARCH), "CAP_DAC_READ_SEARCH: cannot read CPU energy"},
-      Use{kBit(CAP_SYSLOG),
-          "CAP_SYSLOG: may see Xids only from the driver, not from the kernel log"},
-  };
   const auto name = processes::look_up_user(*uid);
   rights.user = name ? *name : std::to_string(*uid);
-  for (const Use& use : kUses) {
-    if ((has & use.needs) != use.needs) rights.lacks.emplace_back(use.without);
+  if ((has & std::uint64_t{1} << CAP_SYS_ADMIN) == 0) {
+    rights.lacks.emplace_back(
+        "CAP_SYS_ADMIN: cannot change power limits, clocks and other settings");
   }
   return rights;
 }
