@@ -174,8 +174,8 @@ def test_owner_signals_what_the_daemon_may_not(machine):
     assert machine.go("pgrep", "-x", "sleep").returncode != 0
 
 
-# Its shell hands GPUYARD_LEASE on to a process that leaves its parents and that `gpuyard run` does not adopt.
-JOB = ("echo $GPUYARD_LEASE >/tmp/lease; while test ! -e /tmp/orphan; do sleep 0.1; done")
+# Waits until another process, which it has not started, names its lease.
+JOB = "echo $GPUYARD_LEASE >/tmp/lease; while test ! -e /tmp/orphan; do sleep 0.1; done"
 
 
 def test_the_mark_of_another_users_process_keeps_its_lease(machine):

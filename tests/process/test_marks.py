@@ -185,7 +185,7 @@ def test_the_service_finds_the_mark_of_another_users_process(yard, lease, orphan
 
 
 @pytest.mark.parametrize("yard", ["hidden"], indirect=True)
-def test_leases_work_where_proc_hides_the_processes_of_others(running_service, yard, lease, orphan):
+def test_leases_work_where_proc_hides_others_processes(running_service, yard, lease, orphan):
     assert running_service.started
     lessee = lease["run"].pid
     assert subprocess.run(["nsenter", "--mount", f"--target={yard.process.pid}", f"--setuid={SERVICE}",
@@ -199,7 +199,7 @@ def test_leases_work_where_proc_hides_the_processes_of_others(running_service, y
     wait_until(lambda: now(yard, lease)["state"] == "ended", lambda: f"its end; it is {now(yard, lease)}")
 
 
-def test_without_the_service_the_daemon_leases_and_says_so(yard, lease, service):
+def test_without_the_service_the_daemon_says_so(yard, lease, service):
     notes = yard.get("/ready", unix=True).json()["notes"]
     assert any("gpuyard marks is not available" in note and "gpuyard-marks.socket" in note for note in notes), notes
     assert yard.log().count("gpuyard marks is not available") == 1
@@ -211,7 +211,7 @@ def test_without_the_service_the_daemon_leases_and_says_so(yard, lease, service)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_helper_that_is_killed_or_stopped_frees_nothing(yard, lease, orphan, service, number):
+def test_a_killed_or_stopped_helper_frees_nothing(yard, lease, orphan, service, number):
     helper = service()
     pid = orphan(lease=lease["id"])
     yard.sim("attach", "--pid", str(pid), "--gpu", str(lease["index"]), "--vram", "1G", "--load", "0.5")
@@ -267,7 +267,7 @@ def connect_as(path, uid):
     return socket.socket(fileno=descriptors[0])
 
 
-def test_secrets_of_root_reach_the_daemon_and_no_other_file_does(open_place, place, program, service, opened):
+def test_the_daemon_gets_files_of_roots_configuration_alone(open_place, place, program, service, opened):
     """Root's configuration names a secret that only root may read, and a file that the daemon's user can replace."""
     helper = service()
     (open_place / "secret").write_text("s3cr3t", encoding="ascii")
@@ -295,7 +295,7 @@ def marks_child(daemon):
     return None
 
 
-def test_roots_daemon_has_a_child_that_can_do_little_else(daemon):
+def test_roots_daemon_has_a_child_without_other_rights(daemon):
     yard = daemon("--simulate", "1")
     child = wait_until(lambda: marks_child(yard), "the child")
     wait_until(lambda: status(child, "Seccomp") == "2", "its filter of system calls")
