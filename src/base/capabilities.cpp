@@ -10,10 +10,6 @@
 namespace gpuyard {
 namespace {
 
-constexpr std::uint64_t bit_of(int capability) {
-  return std::uint64_t{1} << capability;
-}
-
 struct CapabilitySets {
   std::uint64_t effective = 0;
   std::uint64_t permitted = 0;
@@ -53,7 +49,8 @@ void set_own_capabilities(const CapabilitySets& sets) {
 std::uint64_t ambient_capabilities() {
   std::uint64_t set = 0;
   for (int each = 0; ::prctl(PR_CAPBSET_READ, each, 0, 0, 0) >= 0; ++each) {
-    if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, each, 0, 0) == 1) set |= bit_of(each);
+    if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, each, 0, 0) == 1)
+      set |= capability_bit(each);
   }
   return set;
 }
@@ -62,22 +59,20 @@ std::uint64_t ambient_capabilities() {
 void set_ambient_capabilities(std::uint64_t set) {
   ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   for (int each = 0; each <= CAP_LAST_CAP; ++each) {
-    if ((set & bit_of(each)) != 0) ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, each, 0, 0);
+    if ((set & capability_bit(each)) != 0)
+      ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, each, 0, 0);
   }
 }
 
 }  // namespace
-
-std::uint64_t sys_admin() {
-  return bit_of(CAP_SYS_ADMIN);
-}
 
 std::uint64_t effective_capabilities() {
   return own_capabilities().effective;
 }
 
 bool has_privileges() {
-  constexpr std::uint64_t kHarmless = bit_of(CAP_WAKE_ALARM) | bit_of(CAP_BLOCK_SUSPEND);
+  constexpr std::uint64_t kHarmless =
+      capability_bit(CAP_WAKE_ALARM) | capability_bit(CAP_BLOCK_SUSPEND);
   return ::geteuid() == 0 || (effective_capabilities() & ~kHarmless) != 0;
 }
 

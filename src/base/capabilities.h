@@ -5,7 +5,10 @@
 
 namespace gpuyard {
 
-std::uint64_t sys_admin();  // the bit of CAP_SYS_ADMIN, which a driver asks for
+// `capability`: a constant of <linux/capability.h>.
+constexpr std::uint64_t capability_bit(int capability) {
+  return std::uint64_t{1} << capability;
+}
 
 std::uint64_t effective_capabilities();
 

@@ -241,7 +241,7 @@ Result<pid_t> spawn(const SpawnPlan& plan) {
   const Words words(std::move(texts->arguments));
   const Words variables(std::move(texts->variables));
   const Attributes attributes(plan.own_session);
-  const ChildCapabilities capabilities(plan.keeps_sys_admin ? sys_admin() : 0);
+  const ChildCapabilities capabilities(plan.capabilities);
   pid_t child = 0;
   errno = ::posix_spawn(&child, texts->program.c_str(), actions.get(), attributes.get(),
                         words.get(), variables.get());

@@ -31,8 +31,8 @@ struct SpawnPlan {
   std::optional<int> errors = {};      // our descriptor for its stderr, without output
   bool keeps_stderr = true;  // else /dev/null, as are stdin and stdout that have no descriptor
   bool own_session = false;  // a Ctrl-C meant for us does not reach the child
-  // Only for a child that uses the driver: every other starts without a capability of ours.
-  bool keeps_sys_admin = false;
+  // The capabilities of ours that the child keeps, as in base/capabilities.h. Root's child has all.
+  std::uint64_t capabilities = 0;
 };
 
 // The directories of a PATH. Empty and relative entries are skipped, because they mean the working

@@ -1,6 +1,7 @@
 #include "base/spawn.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -163,7 +164,7 @@ class InheritedCapabilities : public testing::Test {
 };
 
 TEST_F(InheritedCapabilities, AreEmptyInAChild) {
-  const ChildCapabilities ours(sys_admin());  // as a service manager gives them
+  const ChildCapabilities ours(capability_bit(CAP_SYS_ADMIN));  // as a service manager gives them
   const Sleeper child;
   EXPECT_EQ(child.bits("CapInh:"), 0U);
   EXPECT_EQ(child.bits("CapAmb:"), 0U);
@@ -171,18 +172,19 @@ TEST_F(InheritedCapabilities, AreEmptyInAChild) {
 
 TEST_F(InheritedCapabilities, AreSysAdminAloneForADriver) {
   SpawnPlan plan;
-  plan.keeps_sys_admin = true;
+  plan.capabilities = capability_bit(CAP_SYS_ADMIN);
   const Sleeper child(plan);
-  EXPECT_EQ(child.bits("CapInh:"), sys_admin());
-  EXPECT_EQ(child.bits("CapAmb:"), sys_admin());
+  EXPECT_EQ(child.bits("CapInh:"), capability_bit(CAP_SYS_ADMIN));
+  EXPECT_EQ(child.bits("CapAmb:"), capability_bit(CAP_SYS_ADMIN));
 }
 
 TEST_F(InheritedCapabilities, AreOursAgainAfterwards) {
-  const ChildCapabilities ours(sys_admin());
+  const ChildCapabilities ours(capability_bit(CAP_SYS_ADMIN));
   {
     const Sleeper child;
   }
-  for (const auto& line : {"CapInh:", "CapAmb:"}) EXPECT_EQ(own_bits(line), sys_admin()) << line;
+  for (const auto& line : {"CapInh:", "CapAmb:"})
+    EXPECT_EQ(own_bits(line), capability_bit(CAP_SYS_ADMIN)) << line;
 }
 
 TEST(Spawn, AProgramThatIsNotThereIsAnErrorThatNamesIt) {

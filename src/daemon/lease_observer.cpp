@@ -15,7 +15,7 @@ Result<lease::Identity> identity_of(std::uint32_t pid,
                                     const std::shared_ptr<processes::MarkClient>& marks) {
   processes::ViewHidden view_hidden;
   if (marks) {
-    view_hidden = [&](std::uint32_t one) { return marks->view(processes::Numbering::ours, one); };
+    view_hidden = [&](std::uint32_t one) { return marks->view(processes::PidSpace::ours, one); };
   }
   auto who = processes::identify(pid, view_hidden);
   if (!who) return who.error();

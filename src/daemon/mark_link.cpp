@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "base/capabilities.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
@@ -28,27 +28,24 @@
 namespace gpuyard::daemon {
 namespace {
 
+constexpr std::uint64_t kReadsEnvironments =
+    capability_bit(CAP_SYS_PTRACE) | capability_bit(CAP_DAC_READ_SEARCH);
+
 bool may_read_environments() {
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  std::array<__user_cap_data_struct, 2> data{};
-  if (::syscall(SYS_capget, &header, data.data()) != 0) return false;
-  const auto has = [&](int capability) {
-    return (data.at(CAP_TO_INDEX(capability)).effective & CAP_TO_MASK(capability)) != 0;
-  };
-  return has(CAP_SYS_PTRACE) && has(CAP_DAC_READ_SEARCH);
+  return (effective_capabilities() & kReadsEnvironments) == kReadsEnvironments;
 }
 
 Result<processes::MarkLink> start_marks(const std::string& proc_root) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return system_error("making the socket of gpuyard marks");
+    return system_error("making the socket of gpuyard-marks");
   }
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
   const auto child = spawn({.arguments = {std::string(kMarksVerb), proc_root},
                             .given = {theirs.get()},  // stderr is its log
-                            .keeps_capabilities = true});
-  if (!child) return Error(child.error()).in("gpuyard marks");
+                            .capabilities = kReadsEnvironments});
+  if (!child) return Error(child.error()).in("gpuyard-marks");
   return processes::MarkLink{std::move(ours), *child};
 }
 
@@ -65,7 +62,7 @@ Result<processes::MarkLink> connect_to_marks(const std::string& path) {
 std::string proc_root_of_configuration() {
   const auto config = config::load(Environment::of_process(), "");
   if (config) return config->processes.proc_root;
-  log::warning("gpuyard marks uses its defaults: {}", config.error().text());
+  log::warning("gpuyard-marks uses its defaults: {}", config.error().text());
   return config::Config{}.processes.proc_root;
 }
 
@@ -152,11 +149,11 @@ void run_marks(const std::vector<std::string>& arguments) {
   ::prctl(PR_SET_NAME, "gpuyard-marks");
   UniqueFd socket(processes::kMarkSocket);
   if (::fcntl(socket.get(), F_SETFD, FD_CLOEXEC) != 0) {
-    log::error("gpuyard marks is started by `gpuyard serve` or by its unit, not by hand");
+    log::error("gpuyard-marks is started by `gpuyard serve` or by its unit, not by hand");
     ::_exit(2);
   }
   if (!processes::may_ask(socket.get())) {
-    log::error("gpuyard marks answers only the daemon's user, who owns the socket, and root");
+    log::error("gpuyard-marks answers only the daemon's user, who owns the socket, and root");
     ::_exit(2);
   }
   const bool child = !arguments.empty();

@@ -201,8 +201,8 @@ def test_leases_work_where_proc_hides_others_processes(running_service, yard, le
 
 def test_without_the_service_the_daemon_says_so(yard, lease, service):
     notes = yard.get("/ready", unix=True).json()["notes"]
-    assert any("gpuyard marks is not available" in note and "gpuyard-marks.socket" in note for note in notes), notes
-    assert yard.log().count("gpuyard marks is not available") == 1
+    assert any("gpuyard-marks is not available" in note and "gpuyard-marks.socket" in note for note in notes), notes
+    assert yard.log().count("gpuyard-marks is not available") == 1
     service()
     wait_until(lambda: not any("marks" in note for note in yard.get("/ready", unix=True).json()["notes"]),
                "the service to be found later")

@@ -75,11 +75,6 @@ void examine_rights(const http::Endpoint& daemon, DoctorAnswer& answer) {
   if (!rights) return;
   answer.daemon.user = std::move(rights->user);
   answer.daemon.lacks = std::move(rights->lacks);
-  // The capability is needed to open the log, and may have been dropped since.
-  if (answer.daemon.reads_kernel_log.value_or(false)) {
-    std::erase_if(answer.daemon.lacks,
-                  [](const std::string& lack) { return lack.starts_with("CAP_SYSLOG:"); });
-  }
 }
 
 void ask_local_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {

@@ -69,8 +69,8 @@ EvidenceReader::EvidenceReader(std::string proc_root, std::string own_root, Pers
       person_(std::move(person)),
       maker_of_(std::move(maker_of)),
       client_(marks),
-      table_marks_(own_root_, Numbering::ours, marks),
-      user_marks_(proc_root_, Numbering::drivers, marks) {}
+      table_marks_(own_root_, PidSpace::ours, marks),
+      user_marks_(proc_root_, PidSpace::drivers, marks) {}
 
 void EvidenceReader::read_table(const std::vector<Lessee>& lessees, TimePoint now,
                                 Evidence& evidence) {
@@ -90,14 +90,14 @@ void EvidenceReader::read_table(const std::vector<Lessee>& lessees, TimePoint no
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (marks[i].lease.empty()) continue;
     const ProcessKey& process = asked[i].process;
-    auto user = read_user(own_root_, Numbering::ours, process.pid);
+    auto user = read_user(own_root_, PidSpace::ours, process.pid);
     if (!user || user->process != process) continue;
     user->traces.marked = marks[i].lease;
     evidence.traces.emplace(process.pid, std::move(user->traces));
   }
 }
 
-Result<GpuUser> EvidenceReader::read_user(const std::string& proc_root, Numbering numbering,
+Result<GpuUser> EvidenceReader::read_user(const std::string& proc_root, PidSpace numbering,
                                           std::uint32_t pid) {
   auto user = read_gpu_user(proc_root, pid, maker_of_);
   if (user || !client_ || !hides_processes(proc_root)) return user;
@@ -132,7 +132,7 @@ Evidence EvidenceReader::read(const std::vector<Lessee>& lessees, const Owners::
   if (!lessees.empty()) read_table(lessees, now, evidence);
   for (const auto& [pid, listed] : gpu_users) {
     evidence.gpu_users.emplace(
-        pid, visible ? as_listed(read_user(proc_root_, Numbering::drivers, pid), listed)
+        pid, visible ? as_listed(read_user(proc_root_, PidSpace::drivers, pid), listed)
                      : visible.error());
   }
   read_marks_of_users(lessees, now, evidence);

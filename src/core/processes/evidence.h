@@ -36,7 +36,7 @@ class EvidenceReader {
 
  private:
   void read_table(const std::vector<Lessee>&, TimePoint now, Evidence&);
-  Result<GpuUser> read_user(const std::string& proc_root, Numbering, std::uint32_t pid);
+  Result<GpuUser> read_user(const std::string& proc_root, PidSpace, std::uint32_t pid);
   void read_marks_of_users(const std::vector<Lessee>&, TimePoint now, Evidence&);
 
   std::string proc_root_;

@@ -30,7 +30,7 @@ Error silent() {
 template <class Answer>
 Answer no_answer() {
   if constexpr (std::is_same_v<Answer, Result<ProcessView>>) {
-    return Error{Errc::unavailable, "gpuyard marks does not answer"};
+    return Error{Errc::unavailable, "gpuyard-marks does not answer"};
   } else {
     return std::nullopt;
   }
@@ -80,7 +80,7 @@ void MarkClient::fail(const std::string& why) {
   if (std::exchange(trouble_, why).empty()) {
     // For a daemon that somebody runs without the service, that is as it should be.
     log::write(answered_ ? log::Level::warning : log::Level::info,
-               fmt::format("gpuyard marks is not available: {}. Until it is, the lease of another "
+               fmt::format("gpuyard-marks is not available: {}. Until it is, the lease of another "
                            "user's process is found only by its parents",
                            why));
   }
@@ -91,7 +91,7 @@ void MarkClient::succeed() {
   answered_ = true;
   pause_ = kFirstPause;
   const std::lock_guard lock(mutex_);
-  if (!std::exchange(trouble_, "").empty()) log::info("gpuyard marks answers again");
+  if (!std::exchange(trouble_, "").empty()) log::info("gpuyard-marks answers again");
 }
 
 bool MarkClient::open_link() {
@@ -172,7 +172,7 @@ auto MarkClient::ask_once(const Question& question)
 }
 
 // Each question is within the limits: all processes, for one part of the leases after the other.
-MarkClient::Places MarkClient::ask_all(Numbering numbering, std::span<const Asked> processes,
+MarkClient::Places MarkClient::ask_all(PidSpace numbering, std::span<const Asked> processes,
                                        std::span<const std::string> leases) {
   std::vector<MarkPlace> all(processes.size(), kMarkUnreadable);
   for (std::size_t from = 0; from < processes.size(); from += MarkQuestion::kMostProcesses) {
@@ -197,7 +197,7 @@ MarkClient::Places MarkClient::ask_all(Numbering numbering, std::span<const Aske
   return all;
 }
 
-std::optional<std::vector<MarkPlace>> MarkClient::ask(Numbering numbering,
+std::optional<std::vector<MarkPlace>> MarkClient::ask(PidSpace numbering,
                                                       std::span<const Asked> processes,
                                                       std::span<const std::string> leases) {
   if (processes.empty() || leases.empty()) {
@@ -207,7 +207,7 @@ std::optional<std::vector<MarkPlace>> MarkClient::ask(Numbering numbering,
   return ask_all(numbering, processes, leases);
 }
 
-Result<ProcessView> MarkClient::view(Numbering numbering, std::uint32_t pid) {
+Result<ProcessView> MarkClient::view(PidSpace numbering, std::uint32_t pid) {
   return ask_once(ViewQuestion{.number = next_++, .numbering = numbering, .pid = pid});
 }
 

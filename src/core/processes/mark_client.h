@@ -47,12 +47,12 @@ class MarkClient {
 
   // Returns one place for each process; nothing if there is no answer now. A connection that fails
   // is replaced once within the call, and then only after a pause that grows.
-  std::optional<std::vector<MarkPlace>> ask(Numbering, std::span<const Asked>,
+  std::optional<std::vector<MarkPlace>> ask(PidSpace, std::span<const Asked>,
                                             std::span<const std::string> leases);
 
   // What /proc would show of a process, and of all in this PID namespace, if it hid none.
   // Errc::not_found: there is no such process; Errc::unavailable: there is no answer now.
-  Result<ProcessView> view(Numbering, std::uint32_t pid);
+  Result<ProcessView> view(PidSpace, std::uint32_t pid);
   std::optional<ProcessTable> table();
 
   // Whether it has ever answered.
@@ -63,7 +63,7 @@ class MarkClient {
  private:
   using Places = std::optional<std::vector<MarkPlace>>;
 
-  Places ask_all(Numbering, std::span<const Asked>, std::span<const std::string> leases);
+  Places ask_all(PidSpace, std::span<const Asked>, std::span<const std::string> leases);
   template <class Question>
   auto ask_once(const Question&) -> decltype(answer_in(std::string_view(), Question()));
   Result<std::string> exchange(const std::string& bytes, Duration patience);

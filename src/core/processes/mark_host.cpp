@@ -90,8 +90,7 @@ void serve_marks(UniqueFd socket, const MarkRoots& roots, const std::vector<std:
       continue;
     }
     if (const auto looked = view_question_in(received)) {
-      const std::string& root =
-          looked->numbering == Numbering::drivers ? roots.drivers : roots.ours;
+      const std::string& root = looked->numbering == PidSpace::drivers ? roots.drivers : roots.ours;
       if (!say(socket.get(), answer_to(*looked, view_process(root, looked->pid)))) return;
       continue;
     }
@@ -106,7 +105,7 @@ void serve_marks(UniqueFd socket, const MarkRoots& roots, const std::vector<std:
     const TimePoint now = BootClock::now();
     if (until == TimePoint{} || question->look != look) until = now + MarkReader::kLongestLoading;
     look = question->look;
-    MarkReader& reader = question->numbering == Numbering::drivers ? drivers : ours;
+    MarkReader& reader = question->numbering == PidSpace::drivers ? drivers : ours;
     const std::string answer =
         answer_to(*question, reader.read(question->processes, question->leases, now, until));
     if (!say(socket.get(), answer)) return;
@@ -155,7 +154,7 @@ void keep_capabilities(const std::vector<int>& needed) {
     ::prctl(PR_CAPBSET_DROP, each, 0, 0, 0);
   }
   if (::syscall(SYS_capset, &header, kept.data()) != 0) {
-    log::warning("gpuyard marks keeps the capabilities that it was started with: {}",
+    log::warning("gpuyard-marks keeps the capabilities that it was started with: {}",
                  std::strerror(errno));
   }
 }
@@ -251,7 +250,7 @@ void confine_marks(bool reads_kernel_log) {
   if (reads_kernel_log) needed.push_back(CAP_SYSLOG);
   keep_capabilities(needed);
   if (!allow_few_calls()) {
-    log::warning("gpuyard marks runs without a filter of system calls: {}", std::strerror(errno));
+    log::warning("gpuyard-marks runs without a filter of system calls: {}", std::strerror(errno));
   }
 }
 

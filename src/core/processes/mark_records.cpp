@@ -133,13 +133,12 @@ std::optional<MarkQuestion> question_in(std::string_view bytes) {
   if (bytes.size() < sizeof(QuestionHead)) return std::nullopt;
   const auto head = take_record<QuestionHead>(bytes);
   const bool good =
-      head.tag == kQuestionTag &&
-      head.numbering <= static_cast<std::uint32_t>(Numbering::drivers) &&
+      head.tag == kQuestionTag && head.numbering <= static_cast<std::uint32_t>(PidSpace::drivers) &&
       head.leases <= MarkQuestion::kMostLeases && head.processes <= MarkQuestion::kMostProcesses &&
       bytes.size() == head.leases * sizeof(LeaseRecord) + head.processes * sizeof(ProcessRecord);
   if (!good) return std::nullopt;
   MarkQuestion question{
-      .number = head.number, .look = head.look, .numbering = Numbering{head.numbering}};
+      .number = head.number, .look = head.look, .numbering = PidSpace{head.numbering}};
   for (std::uint32_t i = 0; i < head.leases; ++i) {
     const auto record = take_record<LeaseRecord>(bytes);
     question.leases.emplace_back(record.begin(), std::ranges::find(record, '\0'));
@@ -197,10 +196,10 @@ std::string bytes_of(const ViewQuestion& question) {
 std::optional<ViewQuestion> view_question_in(std::string_view bytes) {
   if (bytes.size() != sizeof(ViewRecord)) return std::nullopt;
   const auto record = take_record<ViewRecord>(bytes);
-  if (record.tag != kViewTag || record.numbering > static_cast<std::uint32_t>(Numbering::drivers)) {
+  if (record.tag != kViewTag || record.numbering > static_cast<std::uint32_t>(PidSpace::drivers)) {
     return std::nullopt;
   }
-  return ViewQuestion{record.number, Numbering{record.numbering}, record.pid};
+  return ViewQuestion{record.number, PidSpace{record.numbering}, record.pid};
 }
 
 std::string answer_to(const ViewQuestion& question, const Result<ProcessView>& view) {

@@ -21,7 +21,7 @@ struct MarkQuestion {
   std::uint32_t number = 0;
   // Those of one look share the time in which processes are waited for.
   std::uint32_t look = 0;
-  Numbering numbering = Numbering::ours;
+  PidSpace numbering = PidSpace::ours;
   std::vector<Asked> processes = {};
   std::vector<std::string> leases = {};
 
@@ -42,7 +42,7 @@ std::uint64_t digest_of(std::string_view path);
 // Where /proc hides other users' processes (hidepid): asks for what it shows of one elsewhere.
 struct ViewQuestion {
   std::uint32_t number = 0;
-  Numbering numbering = Numbering::ours;
+  PidSpace numbering = PidSpace::ours;
   std::uint32_t pid = 0;
 
   friend bool operator==(const ViewQuestion&, const ViewQuestion&) = default;

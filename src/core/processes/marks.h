@@ -28,7 +28,7 @@ inline constexpr std::size_t kLongestLease = 64;  // bytes of a lease's id
 std::string mark_in(std::string_view environment);
 
 // Whose process numbers: those of this PID namespace, or those of the driver.
-enum class Numbering : std::uint32_t { ours, drivers };
+enum class PidSpace : std::uint32_t { ours, drivers };
 
 struct Asked {
   ProcessKey process;
@@ -84,7 +84,7 @@ class Marks {
   };
 
   // Without a client every mark is read directly.
-  Marks(std::string proc_root, Numbering numbering, std::shared_ptr<MarkClient> client)
+  Marks(std::string proc_root, PidSpace numbering, std::shared_ptr<MarkClient> client)
       : own_(std::move(proc_root)), numbering_(numbering), client_(std::move(client)) {}
 
   std::vector<Mark> read(const std::vector<Asked>&, const std::vector<std::string>& leases,
@@ -98,7 +98,7 @@ class Marks {
   };
 
   MarkReader own_;
-  Numbering numbering_;
+  PidSpace numbering_;
   std::shared_ptr<MarkClient> client_;
   std::map<std::uint32_t, Seen> seen_;  // what stays known while `gpuyard marks` does not answer
 };

@@ -96,7 +96,7 @@ TEST_F(MarksTest, ReaderRemembersUntilTheProgramChanges) {
 TEST(MarkRecords, QuestionSurvivesTheWay) {
   const MarkQuestion question{.number = 7,
                               .look = 3,
-                              .numbering = Numbering::drivers,
+                              .numbering = PidSpace::drivers,
                               .processes = {{key(10), 5, true}, {key(11), 6}},
                               .leases = {"a", std::string(kLongestLease, 'x'), ""}};
   EXPECT_EQ(question_in(bytes_of(question)), question);
@@ -150,7 +150,7 @@ TEST_F(MarksTest, FuzzedQuestionsAreAnsweredWithNumbersOfTheListAlone) {
       serve_marks(std::move(socket), {proc_.root(), proc_.root()});
     });
     for (int packet = 0; packet < 4; ++packet) {
-      MarkQuestion question{.number = any(9), .look = any(2), .numbering = Numbering{any(2)}};
+      MarkQuestion question{.number = any(9), .look = any(2), .numbering = PidSpace{any(2)}};
       for (std::uint32_t i = any(50); i > 0; --i) {
         question.processes.push_back({key(any(50)), any(3), any(2) == 0});
       }
@@ -190,11 +190,11 @@ TEST_F(MarksTest, ViewsOfHiddenProcessesAreThoseOfProc) {
   proc_.put({.pid = 11, .start_ticks = 1100, .state = 'D', .parent = 10});
   MarkClient client(helper());
   for (const std::uint32_t pid : {10U, 11U}) {
-    const auto view = client.view(Numbering::ours, pid);
+    const auto view = client.view(PidSpace::ours, pid);
     ASSERT_TRUE(view) << view.error().text();
     EXPECT_EQ(*view, *view_process(proc_.root(), pid));
   }
-  EXPECT_EQ(client.view(Numbering::ours, 12).error().code, Errc::not_found);
+  EXPECT_EQ(client.view(PidSpace::ours, 12).error().code, Errc::not_found);
   EXPECT_EQ(opened_, 1);
 }
 
@@ -288,7 +288,7 @@ TEST_F(MarksTest, ClientAsksForMoreThanOneQuestionHolds) {
   leases_.front() = "first";
   leases_.back() = "last";
   MarkClient client(helper());
-  const auto places = client.ask(Numbering::ours, asked, leases_);
+  const auto places = client.ask(PidSpace::ours, asked, leases_);
   ASSERT_TRUE(places);
   EXPECT_EQ(places->front(), 0);
   EXPECT_EQ(places->back(), static_cast<MarkPlace>(MarkQuestion::kMostLeases));
@@ -299,9 +299,9 @@ TEST_F(MarksTest, ClientReplacesAConnectionThatEnded) {
   put(10, "GPUYARD_LEASE=lease-a");
   MarkClient client(helper());
   const std::vector<Asked> asked = {{key(10)}};
-  EXPECT_THAT(*client.ask(Numbering::ours, asked, leases_), ElementsAre(0));
+  EXPECT_THAT(*client.ask(PidSpace::ours, asked, leases_), ElementsAre(0));
   ::shutdown(served_, SHUT_RDWR);
-  EXPECT_THAT(*client.ask(Numbering::ours, asked, leases_), ElementsAre(0));
+  EXPECT_THAT(*client.ask(PidSpace::ours, asked, leases_), ElementsAre(0));
   EXPECT_EQ(opened_, 2);
   EXPECT_EQ(client.trouble(), "");
 }
@@ -316,8 +316,8 @@ TEST_F(MarksTest, ClientWaitsForASilentHelperOnceAndThenPauses) {
   });
   const std::vector<Asked> asked = {{key(10)}};
   const TimePoint began = BootClock::now();
-  EXPECT_FALSE(client.ask(Numbering::ours, asked, leases_));
-  EXPECT_FALSE(client.ask(Numbering::ours, asked, leases_));
+  EXPECT_FALSE(client.ask(PidSpace::ours, asked, leases_));
+  EXPECT_FALSE(client.ask(PidSpace::ours, asked, leases_));
   EXPECT_LT(BootClock::now() - began, 2 * MarkClient::kFirstPatience);
   EXPECT_THAT(silent, SizeIs(1));
   EXPECT_THAT(client.trouble(), HasSubstr("does not answer in time"));
@@ -332,7 +332,7 @@ TEST_F(MarksTest, KnownMarkStaysWhileTheHelperIsGone) {
     if (!there) return Error{Errc::unavailable, "no such socket"};
     return open();
   });
-  Marks marks("/nowhere/proc", Numbering::ours, client);  // this process can read none itself
+  Marks marks("/nowhere/proc", PidSpace::ours, client);  // this process can read none itself
   EXPECT_EQ(marks.read({{key(10)}}, leases_, kLongAfter)[0].lease, "lease-a");
   there = false;
   ::shutdown(served_, SHUT_RDWR);
@@ -344,7 +344,7 @@ TEST_F(MarksTest, KnownMarkStaysWhileTheHelperIsGone) {
 }
 
 TEST_F(MarksTest, HiddenMarksAreNoneWithoutAHelper) {
-  Marks marks("/nowhere/proc", Numbering::ours, nullptr);
+  Marks marks("/nowhere/proc", PidSpace::ours, nullptr);
   EXPECT_TRUE(marks.read({{key(10)}}, leases_, kLongAfter)[0].known);
 }
 

@@ -106,7 +106,7 @@ std::vector<std::string> notes_of(const Context& context) {
   }
   if (const std::string why = context.marks_trouble(); !why.empty()) {
     notes.push_back(
-        fmt::format("gpuyard marks is not available ({}): the lease of another user's process is "
+        fmt::format("gpuyard-marks is not available ({}): the lease of another user's process is "
                     "found only by its parents; see `systemctl status gpuyard-marks.socket`",
                     why));
   }

@@ -37,13 +37,11 @@ Result<std::string> read_line(const std::string& path) {
 }
 
 Result<UniqueFd> open_counter(const std::string& path) {
-  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  auto file = open_to_read(path);
   if (file) return file;
-  Error error = system_error("opening " + path);
+  Error error = file.error();
   if (error.code == Errc::denied) {
-    error.message +=
-        "; the kernel shows CPU energy only to root: run the daemon as root or give it "
-        "CAP_DAC_READ_SEARCH";
+    error.cause = "only root may read the CPUs' energy, and gpuyard-marks did not open it";
   }
   return error;
 }

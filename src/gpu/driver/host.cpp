@@ -1,6 +1,7 @@
 #include "driver/host.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -150,7 +151,7 @@ void run_host_process(const MakeBackend& make_backend) {
     log::error("driver-host is started by `gpuyard serve` and must not be run by hand");
     ::_exit(2);
   }
-  keep_only_capabilities(sys_admin());
+  keep_only_capabilities(capability_bit(CAP_SYS_ADMIN));
   // Not at the price of no_new_privs: see spawn_host(). A daemon that has given up privileges has
   // said why there is no filter.
   static_cast<void>(deny_unused_calls(NewPrivileges::stay).ok());

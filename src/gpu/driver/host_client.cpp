@@ -1,5 +1,6 @@
 #include "driver/host_client.h"
 
+#include <linux/capability.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -194,11 +195,11 @@ Result<HostProcess> spawn_host(const std::vector<std::string>& arguments) {
   static_assert(kHostSocket == kFirstGivenFd);
   SpawnPlan plan{.arguments = {"driver-host"},
                  .given = {theirs.get()},  // stderr is its log
-                 .keeps_sys_admin = true};
+                 .capabilities = capability_bit(CAP_SYS_ADMIN)};
   plan.arguments.insert(plan.arguments.end(), arguments.begin(), arguments.end());
   // Without that capability NVIDIA's library may have to run nvidia-modprobe, which becomes root to
   // make missing device files. A process with no_new_privs, as the daemon is then, cannot start it.
-  const bool may_set = (effective_capabilities() & sys_admin()) != 0;
+  const bool may_set = (effective_capabilities() & capability_bit(CAP_SYS_ADMIN)) != 0;
   const auto child = may_set ? spawn(plan) : spawn_free(plan);
   if (!child) return Error(child.error()).in("the driver-host");
 
