@@ -37,7 +37,8 @@ class ControllingYard(Yard):
     def __init__(self, world, directory):
         Path(directory).mkdir(exist_ok=True)
         self.socket = f"{directory}/zeus.sock"
-        config = with_config(directory, f'{LIFTED}[control]\nenabled = true\n[zeus]\nsocket = "{self.socket}"\n')
+        control = "[control]\nenabled = true\ngpu_changes_a_minute = 1000000\n"
+        config = with_config(directory, f'{LIFTED}{control}[zeus]\nsocket = "{self.socket}"\n')
         super().__init__(world, directory, *config)
 
 

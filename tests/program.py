@@ -210,6 +210,13 @@ class Daemon:
                 return child
         return None
 
+    def setter(self):
+        """The pid of the setter that it has started, or None."""
+        for child in children(self.process.pid):
+            if command_line(child).split()[1:2] == ["setter"]:
+                return child
+        return None
+
     def keeper(self):
         for child in children(self.process.pid):
             if "sim-keeper" in command_line(child):

@@ -14,6 +14,7 @@
 #include "cli/screen/terminal.h"
 #include "client/hosts.h"
 #include "daemon/mark_link.h"
+#include "daemon/setter_link.h"
 #include "library/driver_source.h"
 #include "sim/demo.h"
 #include "sim/run_keeper.h"
@@ -39,6 +40,9 @@ int run(int argc, char** argv) {
   if (verb == "driver-host") library::run_driver_host(words, sim::simulated_nvml_path());
   if (verb == "command-host") run_command_host();
   if (verb == daemon::kMarksVerb) daemon::run_marks(words);
+  if (verb == "setter") {
+    daemon::run_setter(words, sim::simulated_nvml_path(), std::string(cli::kVersion));
+  }
   if (verb == "sim-keeper") return sim::keeper_main(words);
   if (verb == sim::kDemoVerb) return sim::demo_main(words);
   if (verb == client::kWithParent) return cli::run_with_parent(words);

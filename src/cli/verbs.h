@@ -190,6 +190,8 @@ struct AuditVerb {
   std::string socket;
   std::string gpus;  // empty: all
   std::int64_t limit = 50;
+  bool verify = false;
+  std::string log;  // of the setter; empty: found
   bool json = false;
   ColorWish color = ColorWish::automatic;
 };

@@ -49,13 +49,55 @@ Error reset_failed(const CommandOutcome& outcome) {
 
 ControlFeed::ControlFeed(Loop& loop, driver::HostClient& host,
                          const telemetry::Telemetry& telemetry, store::StateStore& state,
-                         const config::Config& config, std::string epoch)
+                         const config::Config& config, std::string epoch,
+                         driver::HostClient::Spawn setter, std::string version)
     : loop_(loop),
       host_(host),
       telemetry_(telemetry),
       config_(config.control),
       books_(loop, state),
-      control_(loop, *this, books_, policy_of(config), boot_id(), std::move(epoch)) {}
+      control_(loop, *this, books_, policy_of(config), boot_id(), std::move(epoch)) {
+  if (!config_.enabled) return;
+  setter_.emplace(
+      loop, std::move(setter), std::move(version),
+      SetterListener{[this](const CommandReply& reply) { control_.on_reply(reply); },
+                     [this] { control_.on_setter_back(); }, [this] { control_.on_setter_down(); }});
+}
+
+void ControlFeed::start() {
+  control_.start();
+  if (setter_) setter_->start();
+}
+
+// A command that only reads needs no right, and works where nothing may be set.
+bool ControlFeed::command(const CommandRequest& request) {
+  if (!is_change(request.command)) return host_.command(request);
+  return setter_ && setter_->command(request);
+}
+
+std::optional<Error> ControlFeed::obstacle() const {
+  return setter_ ? setter_->error() : std::nullopt;
+}
+
+std::vector<std::string> ControlFeed::notes() const {
+  std::vector<std::string> notes;
+  if (const auto why = obstacle()) notes.push_back("no GPU can be changed now: " + why->text());
+  for (const auto& [gpu, text] : bounds_) notes.push_back(text);
+  return notes;
+}
+
+// The setter ignores a bound that the driver's range does not contain.
+void ControlFeed::look_at_bounds(const DeviceInfo& gpu) {
+  const auto policy = setter_policy(config_);
+  if (!setter_ || gpu.fault || (!policy.lowest_mw && !policy.highest_mw)) return;
+  control_.look(gpu.id, SettingKind::power_limit,
+                [this, policy, id = gpu.id, index = gpu.index](const Result<SettingState>& seen) {
+                  if (!seen || !seen->allowed) return;
+                  const std::string text = driver::unusable_bounds(policy, *seen->allowed);
+                  bounds_.erase(id);
+                  if (!text.empty()) bounds_[id] = fmt::format("GPU {}: {}", index, text);
+                });
+}
 
 // Simulated GPUs are reset by their own command, unless the user configured another.
 std::vector<std::string> ControlFeed::reset_command() const {
@@ -90,11 +132,26 @@ Result<void> ControlFeed::may_reset(const DeviceInfo& gpu) {
 
 void ControlFeed::reset(const DeviceInfo& gpu, Done done) {
   log::warning("resetting GPU {}; all GPUs are unavailable until it is done", gpu.index);
-  host_.pause([this, gpu, done = std::move(done)](const Result<void>& ended) {
-    if (ended) return run_reset_command(gpu, done);
-    host_.resume();
-    done(Error(ended.error()).in("nothing was reset"));
+  close_driver([this, gpu, done = std::move(done)](const Result<void>& closed) {
+    if (closed) return run_reset_command(gpu, done);
+    open_driver();
+    done(Error(closed.error()).in("nothing was reset"));
   });
+}
+
+// No process of ours may have a GPU open that is reset.
+void ControlFeed::close_driver(std::function<void(Result<void>)> closed) {
+  closed_ = true;
+  host_.pause([this, closed = std::move(closed)](const Result<void>& ended) {
+    if (!ended || !setter_) return closed(ended);
+    setter_->pause(closed);
+  });
+}
+
+void ControlFeed::open_driver() {
+  closed_ = false;
+  host_.resume();
+  if (setter_) setter_->resume();
 }
 
 void ControlFeed::run_reset_command(const DeviceInfo& gpu, const Done& done) {
@@ -109,13 +166,23 @@ void ControlFeed::run_reset_command(const DeviceInfo& gpu, const Done& done) {
     // The caller may go on once the GPU is there again.
     reset_done_ = [done, result] { done(result); };
     back_deadline_ = loop_.call_after(driver::HostClient::kHelloDeadline, [this] { end_reset(); });
-    host_.resume();
+    open_driver();
   });
 }
 
 void ControlFeed::on_fleet(const Fleet& fleet) {
+  // What is put back now should not wait for the setter's next try.
+  if (setter_) setter_->hurry();
   control_.on_fleet(fleet);
+  for (const DeviceInfo& gpu : fleet.devices) look_at_bounds(gpu);
   end_reset();
+}
+
+// The driver that the driver-host has lost may be another one when it is back: the setter loads it
+// anew, too.
+void ControlFeed::on_host_down(const std::string& why) {
+  control_.on_host_down();
+  if (setter_ && !closed_) setter_->renew(why);
 }
 
 void ControlFeed::end_reset() {

@@ -135,6 +135,13 @@ Result<void> check_temperatures(const config::Config::Health& health) {
   return {};
 }
 
+Result<void> check_power_bounds(const config::Config& config) {
+  const auto& [lowest, highest] = std::pair(config.control.lowest_w, config.control.highest_w);
+  if (lowest == 0 || highest == 0 || lowest <= highest) return {};
+  return Error{Errc::invalid, fmt::format("{}: {} W is above control.highest_w, {} W",
+                                          config.place_of("control.lowest_w"), lowest, highest)};
+}
+
 // Checks the addresses of one section.
 Result<void> check_addresses(const config::Config& config, const std::string& section,
                              const std::vector<std::string>& listen) {
@@ -256,6 +263,7 @@ Result<void> check(const config::Config& config) {
   }
   if (auto library = check_library(config.driver.nvml); !library) return library;
   if (auto alerts = read_alerts(config); !alerts) return std::move(alerts).error();
+  if (auto bounds = check_power_bounds(config); !bounds) return bounds;
   return check_temperatures(config.health);
 }
 

@@ -23,6 +23,10 @@ struct ServeOptions {
   config::Config config;
   library::DriverChoice driver;
   std::string version;
+  // The socket of the setter; empty: the daemon starts one, with these arguments beside those of
+  // its driver.
+  std::string setter_address = {};
+  std::vector<std::string> setter_arguments = {};
   // Reads the configuration again; called on any thread. Null: the configuration stays.
   std::function<Result<config::Config>()> reread;
   // Renders the table of GPUs for `GET /`.

@@ -29,6 +29,13 @@ std::vector<std::string> host_arguments(const ServeOptions& options, rlim_t desc
   return arguments;
 }
 
+std::vector<std::string> setter_arguments(const ServeOptions& options, rlim_t descriptors) {
+  auto arguments = host_arguments(options, descriptors);
+  arguments.insert(arguments.end(), options.setter_arguments.begin(),
+                   options.setter_arguments.end());
+  return arguments;
+}
+
 HealthPolicy health_policy(const config::Config::Health& health) {
   const auto thresholds = [](const config::Config::Temperatures& own) {
     return HealthThresholds{own.degraded, own.unhealthy};
@@ -148,7 +155,9 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
       state_(store_, query_, options.config.state.directory + "/state.db", store::kStateLayout),
       memory_(loop, state_, telemetry_, boot_id()),
       energy_(loop, telemetry_, state_),
-      control_(loop, host_, telemetry_, state_, options.config, journal_.epoch()),
+      control_(loop, host_, telemetry_, state_, options.config, journal_.epoch(),
+               way_to_setter(options.setter_address, setter_arguments(options, driver_descriptors)),
+               options.version),
       marks_(connect_marks(options.config)),
       lease_looks_(loop, "lease"),
       leases_(loop, lease_looks_, telemetry_, control_.control(), journal_, state_, options.config,
@@ -329,7 +338,7 @@ void Yard::start() {
       telemetry_.acknowledge_errors(change.gpu);
     }
   });
-  control_.control().start();
+  control_.start();
   leases_.on_change([this](const lease::Lease& now, lease::State before) {
     use_.on_lease(now, before);
     news_.on_change(now);
@@ -425,7 +434,7 @@ void Yard::on_acknowledged(const andon::Alert& alert, const andon::Rule& rule) {
 void Yard::on_host_down(const std::string& why) {
   fleet_.reset();
   telemetry_.on_host_down(why);
-  control_.control().on_host_down();
+  control_.on_host_down(why);
 }
 
 void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {

@@ -151,6 +151,15 @@ def test_a_command_of_an_alert_is_no_administrator(machine, record_property):
     assert "status 4" in said and 'needs the scope "control"' in said, said
 
 
+def test_the_setter_waits_behind_a_socket_of_the_daemons_user(machine, record_property):
+    record_property("contract", "P2")
+    assert machine.shown("ActiveState", "gpuyard-setter.socket") == "active"
+    assert machine.must("stat", "-c", "%U %G %a", "/run/gpuyard-setter.sock").split() == ["_gpuyard", "_gpuyard", "660"]
+    text = machine.must("systemd-analyze", "security", "--no-pager", "--offline=true",
+                        "/lib/systemd/system/gpuyard-setter@.service")
+    assert float(text.rsplit("Overall exposure level", 1)[1].split(":")[1].split()[0]) <= 1.8
+
+
 def test_a_certificate_that_root_makes_is_the_daemons(machine):
     machine.must("gpuyard", "tls", "init", "--name", "yard", "--state", "/var/lib/gpuyard")
     owners = machine.must("sh", "-c", "stat -c %U /var/lib/gpuyard/tls/* 2>/dev/null || "

@@ -12,11 +12,14 @@ from program import PROGRAM, Daemon, runs, wait_until
 TABLES = ("control_holdings", "control_claims")  # of state.db
 
 
-def config_text(on_stop="keep", group="", reset_command=None, reset_timeout_s=30, shares=None):
+def config_text(on_stop="keep", group="", reset_command=None, reset_timeout_s=30, shares=None,
+                changes_a_minute=100_000, bounds=None):
     words = ", ".join(f'"{word}"' for word in reset_command or [])
     return ("[control]\nenabled = true\n"
             f'on_stop = "{on_stop}"\ngroup = "{group}"\n'
             f"reset_command = [{words}]\nreset_timeout_s = {reset_timeout_s}\n"
+            f"gpu_changes_a_minute = {changes_a_minute}\n"
+            + "".join(f"{name} = {watts}\n" for name, watts in (bounds or {}).items()) +
             "[shares]\n" + "".join(f"{name} = {most}\n" for name, most in (shares or {}).items()))
 
 
@@ -65,10 +68,10 @@ class ControlYard:
         return self.caller()
 
     def kill(self):
-        """SIGKILL, whatever it does; its driver-host goes by itself."""
-        host = self.daemon.driver_host()
+        """SIGKILL, whatever it does; its driver-host and its setter go by themselves."""
+        helpers = [pid for pid in (self.daemon.driver_host(), self.daemon.setter()) if pid is not None]
         self.daemon.kill()
-        wait_until(lambda: host is None or not runs(host), "the driver-host to end")
+        wait_until(lambda: not any(map(runs, helpers)), "the driver-host and the setter to end")
         for caller in self.callers.values():
             caller.close()
 
@@ -94,6 +97,9 @@ class ControlYard:
 
     def kill_host(self):
         os.kill(self.daemon.driver_host(), signal.SIGKILL)
+
+    def kill_setter(self):
+        os.kill(self.daemon.setter(), signal.SIGKILL)
 
     def stop(self):
         code = self.daemon.stop()

@@ -1,4 +1,4 @@
-"""What reaches the driver, to the last write and in order, when a daemon or its driver-host is killed: inside
+"""What reaches the driver, to the last write and in order, when a daemon or its setter is killed: inside
 each operation, at each write to its journal, at any time.
 """
 
@@ -158,7 +158,7 @@ def test_killed_before_it_is_known_what_there_was_nothing_is_written_and_nothing
 
 
 @pytest.mark.parametrize("point", ["writing", "written"])
-def test_a_driver_host_killed_inside_a_write_fails_it_and_takes_it_back(control, world, point):
+def test_a_setter_killed_inside_a_write_fails_it_and_takes_it_back(control, world, point):
     yard = control()
     accepted(yard.a.power(0, 300))
     journal = yard.quiet_journal()
@@ -169,7 +169,7 @@ def test_a_driver_host_killed_inside_a_write_fails_it_and_takes_it_back(control,
         yard.freeze()
         world.heal(0)
         yard.wait_for_writes(2)
-    yard.kill_host()
+    yard.kill_setter()
     world.heal(0)
     yard.thaw()
     answer = asked.result()

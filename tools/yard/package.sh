@@ -54,6 +54,9 @@ package_deb() {
   cp packaging/systemd/gpuyard.service "$place/gpuyard/debian"
   cp packaging/systemd/gpuyard-marks.socket "$place/gpuyard/debian/gpuyard.gpuyard-marks.socket"
   cp packaging/systemd/gpuyard-marks@.service "$place/gpuyard/debian"
+  # The names under which dh_installsystemd --name=gpuyard-setter looks for them.
+  cp packaging/systemd/gpuyard-setter.socket "$place/gpuyard/debian/gpuyard.gpuyard-setter.socket"
+  cp packaging/systemd/gpuyard-setter@.service "$place/gpuyard/debian/gpuyard@.gpuyard-setter.service"
   cp -a build/package/tree "$place/gpuyard/tree"
   rm "$place/gpuyard/tree/usr/share/doc/gpuyard/LICENSE" # Debian has it in one place for all
   # The library is for who builds against it, from the tarball.

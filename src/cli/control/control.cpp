@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,8 @@
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
 #include "client/daemon_client.h"
+#include "daemon/change_audit.h"
+#include "daemon/config/config.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::cli {
@@ -229,7 +232,16 @@ Options add_audit(Options program, AuditVerb& verb) {
       .metavar("N")
       .default_is("50")
       .range(1, kMostAuditLines);
-  return audit.example("gpuyard audit -n 100").example("gpuyard audit 0");
+  const Option verify = audit.flag(
+      "--verify", verb.verify, "Compare the audit log with the setter's own log of its changes");
+  audit.option("--log", verb.log, "Log of the setter")
+      .metavar("FILE")
+      .default_is("where the service or the daemon writes it")
+      .needs(verify);
+  return audit.example("gpuyard audit -n 100")
+      .example("gpuyard audit 0")
+      .example("sudo gpuyard audit --verify")
+      .exit_codes("Exit codes: 7 --verify found a difference");
 }
 
 Options add_operations(Options program, OperationsVerb& verb) {
@@ -240,9 +252,59 @@ Options add_operations(Options program, OperationsVerb& verb) {
   return operations.example("gpuyard operations").example("gpuyard operations 17 --json");
 }
 
+namespace {
+
+// Changes and entries of this long ago are complete on both sides.
+constexpr std::chrono::milliseconds kInProgress{500};
+
+Result<std::vector<protocol::AuditLine>> whole_audit(const http::Endpoint& daemon) {
+  std::vector<protocol::AuditLine> lines;
+  protocol::AuditQuery query;
+  query.limit = kMostAuditLines;
+  for (;;) {
+    const auto page = client::insist(daemon, protocol::kAudit, query);
+    if (!page) return page.error();
+    lines.insert(lines.begin(), page->entries.begin(), page->entries.end());
+    if (page->entries.size() < static_cast<std::size_t>(kMostAuditLines)) return lines;
+    query.before = page->entries.front().number;
+  }
+}
+
+int verify_audit(const AuditVerb& verb, const http::Endpoint& daemon) {
+  if (daemon.elsewhere() || verb.json || !verb.gpus.empty()) {
+    return complain(
+        {Errc::invalid, "--verify compares the whole audit of this machine, and prints no JSON"});
+  }
+  const auto config = config::load(Environment::of_process(), "");
+  if (!config) return complain(config.error());
+  const std::string until = to_rfc3339(wall_now());
+  std::this_thread::sleep_for(kInProgress);
+  const auto audit = whole_audit(daemon);
+  if (!audit) return complain_about_control(audit.error(), daemon);
+  const auto compared = daemon::compare_with_log(
+      verb.log.empty() ? daemon::change_log_of(config->state.directory) : verb.log, *audit, until);
+  if (!compared) return complain(compared.error());
+  for (const std::string& difference : compared->differences) {
+    print(formatted("{}\n", difference));
+  }
+  print(formatted("{} changes since {}: {}\n", compared->changes,
+                  compared->since.empty() ? "the first" : compared->since,
+                  compared->differences.empty()
+                      ? std::string("the audit and the log of the setter are the same")
+                      : fmt::format("{} differences", compared->differences.size())));
+  if (compared->excused > 0) {
+    print(formatted("{} restored settings have no change, because the log could not be written.\n",
+                    compared->excused));
+  }
+  return compared->differences.empty() ? 0 : exit_code_of(Errc::conflict);
+}
+
+}  // namespace
+
 int run(const AuditVerb& verb) {
   const auto daemon = control_daemon(verb.socket, "the audit log needs");
   if (!daemon) return complain_about_source(daemon.error());
+  if (verb.verify) return verify_audit(verb, *daemon);
   protocol::AuditQuery query;
   query.gpu = if_given(verb.gpus);
   query.limit = verb.limit;

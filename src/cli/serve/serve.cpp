@@ -22,6 +22,7 @@
 #include "daemon/config/config.h"
 #include "daemon/config/keys.h"
 #include "daemon/mark_link.h"
+#include "daemon/setter_link.h"
 #include "device/error.h"
 #include "library/driver_source.h"
 #include "sim/demo.h"
@@ -227,7 +228,15 @@ int run(const ServeVerb& verb) {
       library::choose_nvml(verb.simulate ? "" : config->driver.nvml, sim::simulated_nvml_path());
   driver.replay = *std::move(replay);
   daemon::ServeOptions options{
-      *std::move(config), std::move(driver), std::string(kVersion), {}, {}, {}};
+      *std::move(config), std::move(driver), std::string(kVersion), {}, {}, {}, {}, {}};
+  // A world of its own needs no right to be changed.
+  if (!verb.simulate && !options.driver.replay) {
+    options.setter_address = environment_variable(daemon::kSetterVariable);
+  }
+  options.setter_arguments = {"--state", options.config.state.directory};
+  if (!verb.config_file.empty()) {
+    options.setter_arguments.insert(options.setter_arguments.end(), {"--config", verb.config_file});
+  }
   options.reread = [&verb] { return configuration(verb); };
   options.device_table = [](const protocol::Snapshot& snapshot) {
     return device_table(snapshot, Screen{.utf8 = true});

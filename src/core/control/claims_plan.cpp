@@ -101,7 +101,7 @@ void ClaimsPlan::settle(const SettingState& seen) {
   switch (found.finding) {
     case Finding::nothing:
       context_.forget(kind_);
-      return is_settling() ? context_.over(std::nullopt) : tell(Outcome::restored);
+      return end_found(seen, Outcome::restored);
     case Finding::drifted:
       return on_drifted();
     case Finding::in_force:
@@ -109,12 +109,22 @@ void ClaimsPlan::settle(const SettingState& seen) {
       next_.replaced.reset();
       next_.standing = standing_of(kind_, seen);
       keep_or_forget();
-      return is_settling() ? context_.over(std::nullopt) : tell(Outcome::restored);
+      return end_found(seen, next_.claims.empty() ? Outcome::restored : outcome_of(next_.standing));
     case Finding::to_write:
       break;
   }
   if (seen.now) next_.written = setting_now(kind_, seen);
   write(*found.target, seen.now ? std::vector{*seen.now} : std::vector<SettingValue>());
+}
+
+// The setting needs no write. If a write was in progress when its end could no longer be told, it
+// has arrived, or was lost: that is told now.
+void ClaimsPlan::end_found(const SettingState& seen, Outcome outcome) {
+  if (!is_settling()) return tell(Outcome::restored);
+  if (!before_ || !before_->replaced) return context_.over(std::nullopt);
+  change_.before = before_->replaced;
+  change_.after = setting_now(kind_, seen);
+  tell(outcome);
 }
 
 void ClaimsPlan::go_on() {

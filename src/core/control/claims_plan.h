@@ -21,6 +21,7 @@ class ClaimsPlan final : public Plan {
   void on_look(const Heard&);
   void plan(const SettingState& seen);
   void settle(const SettingState& seen);
+  void end_found(const SettingState& seen, Outcome);
   void go_on();
   void write(const Setting& target, const std::vector<SettingValue>& expected);
   void on_written(const Heard&);

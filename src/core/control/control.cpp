@@ -72,7 +72,7 @@ void Control::adopt(Holding holding) {
   if (queue == queues_.end()) return homeless_[holding.gpu].push_back(std::move(holding));
   const SettingKind kind = holding.kind;
   queue->second->adopt(std::move(holding));
-  if (settled_.contains(queue->first)) queue->second->take_own(Settle{kind});
+  if (settled_.contains(queue->first) && policy_.enabled) queue->second->take_own(Settle{kind});
 }
 
 void Control::on_fleet(const Fleet& fleet) {
@@ -90,7 +90,7 @@ void Control::on_fleet(const Fleet& fleet) {
     }
     if (device.fault) {
       settled_.erase(device.id);
-    } else if (settled_.insert(device.id).second) {
+    } else if (settled_.insert(device.id).second && policy_.enabled) {
       queue->on_driver_back();
     }
   }
@@ -122,6 +122,14 @@ void Control::on_host_down() {
   for (const auto& [id, queue] : queues_) queue->on_host_down();
 }
 
+void Control::on_setter_down() {
+  for (const auto& [id, queue] : queues_) queue->on_setter_down();
+}
+
+void Control::on_setter_back() {
+  for (const auto& [id, queue] : queues_) queue->on_setter_back();
+}
+
 // A look that finds the same one under way shares its answer, so that looks cannot fill a GPU's
 // queue.
 void Control::look(const DeviceId& gpu, SettingKind kind, Seen seen) {
@@ -148,6 +156,10 @@ Result<void> Control::may_ask(const Request& request) {
   }
   if (auto checked = check_request(request); !checked) return checked;
   const bool puts_back = std::holds_alternative<Restore>(request.action);
+  const bool sets =
+      !puts_back && !request.dry_run && !std::holds_alternative<Reset>(request.action);
+  const auto obstacle = commander_.obstacle();
+  if (sets && obstacle && obstacle->code == Errc::denied) return *obstacle;
   const auto wait = request.asker.admin || puts_back
                         ? std::nullopt
                         : changes_of_.take(request.asker.counted(), loop_.now());
@@ -284,7 +296,9 @@ bool Control::quiet_but_for(const DeviceId& gpu) const {
   });
 }
 
+// Where control is off nothing can be set: what was set stays until it is on again.
 void Control::expire_in_time() {
+  if (!policy_.enabled) return;
   std::optional<TimePoint> first;
   for (const auto& [id, queue] : queues_) {
     for (const auto& [kind, holding] : queue->holdings()) {
@@ -316,7 +330,7 @@ void Control::stop(std::function<void()> done) {
   answer_early();
   resetting_.close();
   for (const auto& [id, queue] : queues_) {
-    if (policy_.restore_on_stop) queue->suspend();
+    if (policy_.enabled && policy_.restore_on_stop) queue->suspend();
     queue->close();
   }
   farewell_ = loop_.call_at(loop_.now() + (quiet_but_for("") ? Duration(0) : kFarewell), stopped_);
@@ -329,6 +343,7 @@ const Holding* Control::holding(const DeviceId& gpu, SettingKind kind) const {
 
 std::vector<std::string> Control::notes() const {
   auto notes = archive_.notes();
+  for (std::string& note : commander_.notes()) notes.push_back(std::move(note));
   if (unloaded_) notes.push_back("the stored settings cannot be read: " + unloaded_->text());
   return notes;
 }

@@ -97,6 +97,8 @@ class Control {
   void on_fleet(const Fleet&);
   void on_reply(const CommandReply&);
   void on_host_down();
+  void on_setter_down();
+  void on_setter_back();
 
   const Policy& policy() const { return policy_; }
   // False: the kept state is not read yet.

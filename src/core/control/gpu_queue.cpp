@@ -6,6 +6,16 @@
 
 namespace gpuyard::control {
 
+namespace {
+
+// A job that repeats or takes back what was accepted before.
+bool puts_back(const PendingChange& order) {
+  return order.asker.ours || std::holds_alternative<Restore>(order.job) ||
+         std::holds_alternative<Reinstate>(order.job);
+}
+
+}  // namespace
+
 Error terminated(const DeviceInfo& gpu) {
   return {Errc::unavailable, fmt::format("GPU management task for GPU {} terminated", gpu.index)};
 }
@@ -106,12 +116,16 @@ const Holding* GpuQueue::holding(SettingKind kind) const {
 }
 
 void GpuQueue::command(Command command, std::function<void(const Heard&)> then) {
-  asked_ = {++environment_.last_command, gpu_.id, std::move(command), pending_->asker.request_id,
-            pending_->asker.received};
+  asked_ = {++environment_.last_command, gpu_.id,
+            std::move(command),          pending_->asker.request_id,
+            pending_->asker.received,    puts_back(*pending_)};
   then_ = std::move(then);
   auto why = obstacle(asked_.command);
   sent_ = !why && environment_.commander.command(asked_);
   if (sent_) return;
+  if (!why) {
+    why = is_change(asked_.command) ? environment_.commander.obstacle() : std::nullopt;
+  }
   if (!why) {
     why = {Errc::unavailable, "the driver-host is unavailable; nothing was changed, try again"};
   }
@@ -136,8 +150,8 @@ void GpuQueue::on_reply(const CommandReply& reply) {
   if (then_ && reply.id == asked_.id) hear({reply});
 }
 
-void GpuQueue::on_host_down() {
-  if (!then_ || !sent_) return;
+void GpuQueue::lose(bool changes) {
+  if (!then_ || !sent_ || is_change(asked_.command) != changes) return;
   CommandReply lost;
   lost.id = asked_.id;
   lost.failure = CommandFailure{Errc::unavailable, terminated(gpu_).text()};
@@ -199,6 +213,11 @@ void GpuQueue::settle_later(SettingKind kind) {
   settle_timer_ = environment_.loop.call_after(kTryAgain, [this] {
     for (const SettingKind one : std::exchange(unsettled_, {})) take_own(Settle{one});
   });
+}
+
+void GpuQueue::on_setter_back() {
+  settle_timer_.reset();
+  for (const SettingKind one : std::exchange(unsettled_, {})) take_own(Settle{one});
 }
 
 void GpuQueue::on_driver_back() {

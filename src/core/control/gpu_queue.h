@@ -58,7 +58,10 @@ class GpuQueue final : private PlanContext {
   bool empty() const { return idle() && queue_.empty(); }
 
   void on_reply(const CommandReply&);
-  void on_host_down();
+  void on_host_down() { lose(false); }
+  void on_setter_down() { lose(true); }
+  // Tries the settings again that could not be written.
+  void on_setter_back();
   // The driver is back, and this GPU is open: checks every setting that is held.
   void on_driver_back();
   // Puts every baseline back, and keeps the claims for the next start.
@@ -83,6 +86,7 @@ class GpuQueue final : private PlanContext {
   void over(std::optional<Change>) override;
 
   std::optional<Error> obstacle(const Command&) const;
+  void lose(bool changes);
   void hear(const Heard&);
   void keep(SettingKind, When);
   void keep_later(SettingKind);
@@ -101,7 +105,7 @@ class GpuQueue final : private PlanContext {
   TimePoint began_;
   std::uint64_t plans_ = 0;
   CommandRequest asked_;  // under way while then_ is set
-  bool sent_ = false;     // to a driver-host
+  bool sent_ = false;     // to the driver-host or the setter
   std::function<void(const Heard&)> then_;
 
   std::set<SettingKind> unkept_;  // changed in memory, but not yet on the disk

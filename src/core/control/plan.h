@@ -4,6 +4,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/loop.h"
 #include "control/audit.h"
@@ -17,9 +19,14 @@ namespace gpuyard::control {
 class Commander {
  public:
   virtual ~Commander() = default;
-  // Returns false if there is no driver-host at present, or it is too busy. Else the answer goes to
-  // Control::on_reply(), or Control::on_host_down() is called because there will be none.
+  // Returns false if the process for such a command is not there, or is too busy: the driver-host
+  // for one that reads, the setter for a change. Else the answer goes to Control::on_reply(), or
+  // Control::on_host_down() or on_setter_down() is called because there will be none.
   virtual bool command(const CommandRequest&) = 0;
+  // Why no GPU can be changed at present, if that is known.
+  virtual std::optional<Error> obstacle() const { return std::nullopt; }
+  // Describes what is wrong with the changing of GPUs, for people.
+  virtual std::vector<std::string> notes() const { return {}; }
   // Errc::conflict: processes use the GPU.
   virtual Result<void> may_reset(const DeviceInfo&) = 0;
   // Ends the driver-host, resets the GPU, and starts a new driver-host, whose GPUs Control is told.
@@ -30,7 +37,8 @@ class Commander {
 // How a command ended.
 struct Heard {
   CommandReply reply;
-  // False: the driver-host went down meanwhile, and the value may have been written or not.
+  // False: the driver-host or the setter went down meanwhile, and the value may have been written
+  // or not.
   bool certain = true;
 
   std::optional<Error> error() const {

@@ -154,6 +154,7 @@ class Daemon final : private Commander, private ControlArchive {
     there_ = false;
     waiting_.clear();
     control_.on_host_down();
+    control_.on_setter_down();
     settle();
   }
 

@@ -97,6 +97,11 @@ struct Config {
     std::vector<std::string> reset_command = {"nvidia-smi", "--gpu-reset", "-i", "{uuid}"};
     std::int64_t reset_timeout_s = 60;
     static constexpr std::int64_t kLongestReset = 3600;  // seconds
+    // Bounds of the power limit of every GPU, in watts, within the range of the driver; 0: none.
+    std::int64_t lowest_w = 0;
+    std::int64_t highest_w = 0;
+    static constexpr std::int64_t kMostWatts = 100'000;
+    std::int64_t gpu_changes_a_minute = 240;  // of each GPU, whoever makes them
   } control;
   // How GPUs are leased.
   struct Lease {

@@ -366,6 +366,21 @@ constexpr std::array kKeys = {
         "control", "reset_timeout_s", "Seconds after which reset_command is killed, 1 to 3600.",
         &set_bounded<&Config::control, &Config::Control::reset_timeout_s, 1,
                      Config::Control::kLongestReset>),
+    member<&Config::control, &Config::Control::lowest_w>(
+        "control", "lowest_w",
+        "Lowest power limit that may be set, in watts, if the driver allows it. 0: the driver's "
+        "own.",
+        &set_bounded<&Config::control, &Config::Control::lowest_w, 0, Config::Control::kMostWatts>),
+    member<&Config::control, &Config::Control::highest_w>(
+        "control", "highest_w",
+        "Highest power limit that may be set, in watts, if the driver allows it. 0: the driver's "
+        "own.",
+        &set_bounded<&Config::control, &Config::Control::highest_w, 0,
+                     Config::Control::kMostWatts>),
+    member<&Config::control, &Config::Control::gpu_changes_a_minute>(
+        "control", "gpu_changes_a_minute",
+        "Maximum number of changes per GPU and minute. Restored settings wait instead.",
+        &set_bounded<&Config::control, &Config::Control::gpu_changes_a_minute, 1, kMostShare>),
     word<&Config::lease, &Config::Lease::mode, kMode>(
         "lease", "mode",
         "Who allocates the GPUs: \"grant\": gpuyard; \"observe\": Slurm; \"auto\": Slurm once one "

@@ -58,26 +58,21 @@ DriverChoice choice_of(const std::vector<std::string>& arguments,
   return choice;
 }
 
-namespace {
-
-// Restores the soft limit with which the daemon was started. The daemon raised it for its
-// connections, but a driver that closes or scans "every descriptor" must not meet a million.
-void lower_descriptor_limit(const std::string& text) {
-  rlimit limit{};
-  const auto soft = number_in<rlim_t>(text);
-  if (!soft || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || *soft >= limit.rlim_cur) return;
-  limit.rlim_cur = *soft;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
+void lower_descriptor_limit(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i + 1 < arguments.size(); i += 2) {
+    if (arguments[i] != "--nofile") continue;
+    rlimit limit{};
+    const auto soft = number_in<rlim_t>(arguments[i + 1]);
+    if (!soft || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || *soft >= limit.rlim_cur) continue;
+    limit.rlim_cur = *soft;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
 }
-
-}  // namespace
 
 void run_driver_host(const std::vector<std::string>& arguments,
                      const std::string& simulated_library) {
   ::prctl(PR_SET_NAME, "gpuyard-host");  // started as /proc/self/exe, it would be called "exe"
-  for (std::size_t i = 0; i + 1 < arguments.size(); i += 2) {
-    if (arguments[i] == "--nofile") lower_descriptor_limit(arguments[i + 1]);
-  }
+  lower_descriptor_limit(arguments);
   const auto choice = choice_of(arguments, simulated_library);
   driver::run_host_process([&] { return open_driver(choice); });
 }

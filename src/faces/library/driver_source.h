@@ -30,6 +30,11 @@ std::vector<std::string> arguments_of(const DriverChoice&);
 DriverChoice choice_of(const std::vector<std::string>& arguments,
                        const std::string& simulated_library);
 
+// Restores the soft limit of descriptors that "--nofile" names, if it does. The daemon raised it
+// for its connections, but a driver that closes or scans "every descriptor" must not meet a
+// million.
+void lower_descriptor_limit(const std::vector<std::string>& arguments);
+
 // Runs the hidden verb `driver-host`: the child process that loads NVML for the daemon.
 
 // `arguments`: the driver as arguments_of() writes it, and "--nofile" with the soft limit of

@@ -85,14 +85,22 @@ BOOST_DESCRIBE_STRUCT(ReadEnergy, (), ())
 
 using Command = std::variant<Look, Apply, ClearEcc, ReadEnergy>;
 
+// False: the command only reads.
+inline bool is_change(const Command& command) {
+  return std::holds_alternative<Apply>(command) || std::holds_alternative<ClearEcc>(command);
+}
+
 struct CommandRequest {
   std::uint64_t id = 0;  // chosen by the asker, given back with the answer
   DeviceId device;
   Command command;
   std::string request_id;  // names the original request in logs
   TimePoint received;      // when the original request came
+  // Restores an earlier value, or repeats one that was accepted: waits where a new change is
+  // refused.
+  bool puts_back = false;
 };
-BOOST_DESCRIBE_STRUCT(CommandRequest, (), (id, device, command, request_id, received))
+BOOST_DESCRIBE_STRUCT(CommandRequest, (), (id, device, command, request_id, received, puts_back))
 
 struct CommandFailure {
   Errc code = Errc::internal;

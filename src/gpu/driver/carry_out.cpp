@@ -36,16 +36,18 @@ Result<void> check_before(Backend& backend, const DeviceId& device, const Apply&
   return {};
 }
 
-Result<void> obey(Backend& backend, const DeviceId& device, const Look& look, CommandReply& reply) {
+Result<void> obey(Backend& backend, const DeviceId& device, const Look& look, const Admit&,
+                  CommandReply& reply) {
   auto seen = backend.look(device, look.kind);
   if (!seen) return std::move(seen).error();
   reply.before = *std::move(seen);
   return {};
 }
 
-Result<void> obey(Backend& backend, const DeviceId& device, const Apply& apply,
+Result<void> obey(Backend& backend, const DeviceId& device, const Apply& apply, const Admit& admit,
                   CommandReply& reply) {
   if (auto checked = check_before(backend, device, apply, reply); !checked) return checked;
+  if (auto admitted = admit ? admit(reply.before) : Result<void>(); !admitted) return admitted;
   reply.called = true;
   if (auto done = backend.apply(device, apply.setting); !done) return done;
   // The write is done even if the setting cannot be read back; its value is then unknown.
@@ -54,13 +56,14 @@ Result<void> obey(Backend& backend, const DeviceId& device, const Apply& apply,
 }
 
 Result<void> obey(Backend& backend, const DeviceId& device, const ClearEcc& clear,
-                  CommandReply& reply) {
+                  const Admit& admit, CommandReply& reply) {
   if (auto may = backend.may_control(); !may) return may;
+  if (auto admitted = admit ? admit(std::nullopt) : Result<void>(); !admitted) return admitted;
   reply.called = true;
   return backend.clear_ecc(device, clear.counter);
 }
 
-Result<void> obey(Backend& backend, const DeviceId& device, const ReadEnergy&,
+Result<void> obey(Backend& backend, const DeviceId& device, const ReadEnergy&, const Admit&,
                   CommandReply& reply) {
   reply.called = true;
   auto millijoules = backend.total_energy(device);
@@ -84,11 +87,11 @@ void finish(CommandReply& reply, const Result<void>& result) {
 
 }  // namespace
 
-CommandReply carry_out(Backend& backend, const CommandRequest& request) {
+CommandReply carry_out(Backend& backend, const CommandRequest& request, const Admit& admit) {
   CommandReply reply = begun(request);
-  const auto result =
-      std::visit([&](const auto& command) { return obey(backend, request.device, command, reply); },
-                 request.command);
+  const auto result = std::visit(
+      [&](const auto& command) { return obey(backend, request.device, command, admit, reply); },
+      request.command);
   finish(reply, result);
   return reply;
 }

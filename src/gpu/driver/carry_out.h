@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 
 #include "device/backend.h"
 #include "device/setting.h"
@@ -10,8 +12,11 @@
 namespace gpuyard::driver {
 
 // Call it on the GPU's commanding thread; it blocks as the driver does. A write is checked right
-// before the driver is asked: permission, support, range, and the expected present value.
-CommandReply carry_out(Backend&, const CommandRequest&);
+// before the driver is asked: permission, support, range, and the expected present value; last, by
+// `admit`, if there is one, which gets the state before (none: counters are cleared) and may
+// refuse.
+using Admit = std::function<Result<void>(const std::optional<SettingState>&)>;
+CommandReply carry_out(Backend&, const CommandRequest&, const Admit& admit = {});
 
 // Makes the answer to a command whose turn never came.
 CommandReply refusal(const CommandRequest&, const Error&);

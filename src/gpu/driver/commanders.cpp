@@ -15,6 +15,17 @@
 
 namespace gpuyard::driver {
 
+namespace {
+
+CommandReply carry_out_and_log(Backend& backend, std::uint32_t index,
+                               const CommandRequest& request) {
+  CommandReply reply = carry_out(backend, request);
+  log_command(index, request, reply);
+  return reply;
+}
+
+}  // namespace
+
 Error terminated(std::uint32_t index) {
   return {Errc::unavailable, fmt::format("GPU management task for GPU {} terminated", index)};
 }
@@ -22,8 +33,12 @@ Error terminated(std::uint32_t index) {
 // Shared between its thread and Commanders, so that a thread left behind still has its data.
 class Commanders::Worker {
  public:
-  Worker(std::shared_ptr<Backend> backend, std::uint32_t index, Answered answered)
-      : index_(index), answered_(std::move(answered)), backend_(std::move(backend)) {}
+  Worker(std::shared_ptr<Backend> backend, std::uint32_t index, Answered answered,
+         CarryOut carries_out)
+      : index_(index),
+        answered_(std::move(answered)),
+        carries_out_(std::move(carries_out)),
+        backend_(std::move(backend)) {}
 
   static void start(const std::shared_ptr<Worker>& self) {
     std::thread thread([self] { self->run(); });
@@ -99,8 +114,7 @@ class Commanders::Worker {
     queue_.pop_front();
     under_way_ = request;
     lock.unlock();
-    CommandReply reply = carry_out(*backend_, request);
-    log_command(index_, request, reply);
+    CommandReply reply = carries_out_(*backend_, index_, request);
     lock.lock();
     if (muted_) return false;  // already answered as terminated
     under_way_.reset();
@@ -115,6 +129,7 @@ class Commanders::Worker {
 
   const std::uint32_t index_;
   const Answered answered_;
+  const CarryOut carries_out_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -129,10 +144,11 @@ class Commanders::Worker {
 };
 
 Commanders::Commanders(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,
-                       const Answered& answered)
+                       const Answered& answered, const CarryOut& carries_out)
     : backend_(std::move(backend)) {
   for (std::uint32_t index = 0; index < gpu_count; ++index) {
-    workers_.push_back(std::make_shared<Worker>(backend_, index, answered));
+    workers_.push_back(std::make_shared<Worker>(
+        backend_, index, answered, carries_out ? carries_out : CarryOut(&carry_out_and_log)));
     Worker::start(workers_.back());
   }
 }

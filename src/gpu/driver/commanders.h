@@ -23,9 +23,14 @@ class Commanders {
   // Called once for each accepted command, on its GPU's own thread; for a terminated command, on
   // the thread that ends the Commanders. It may send more commands, and may end the Commanders.
   using Answered = std::function<void(CommandReply)>;
+  // Carries out one command, on its GPU's own thread.
+  using CarryOut =
+      std::function<CommandReply(Backend&, std::uint32_t index, const CommandRequest&)>;
 
-  // GPUs are named by their index.
-  Commanders(std::shared_ptr<Backend>, std::uint32_t gpu_count, const Answered&);
+  // GPUs are named by their index. By default, commands are carried out as carry_out() does, and
+  // logged.
+  Commanders(std::shared_ptr<Backend>, std::uint32_t gpu_count, const Answered&,
+             const CarryOut& carries_out = {});
   // Calls close().
   ~Commanders();
   Commanders(const Commanders&) = delete;

@@ -81,6 +81,9 @@ class Host {
   }
 
   void handle(const CommandRequest& request) {
+    if (is_change(request.command)) {
+      return answer(refusal(request, {Errc::denied, "the driver-host changes no settings"}));
+    }
     const auto index = readers_.index_of(request.device);
     if (!index) {
       const Error why{Errc::not_found, fmt::format("no GPU {} is open", request.device)};
@@ -140,7 +143,7 @@ void serve_host(UniqueFd socket, const MakeBackend& make_backend) {
   host.serve();
 }
 
-void run_host_process(const MakeBackend& make_backend) {
+UniqueFd begin_child_process(std::string_view verb, std::uint64_t capabilities) {
   // Ctrl-C in a terminal reaches the whole process group; only the daemon decides when the host
   // ends.
   ::signal(SIGINT, SIG_IGN);
@@ -148,14 +151,18 @@ void run_host_process(const MakeBackend& make_backend) {
   ::signal(SIGHUP, SIG_IGN);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::fcntl(kHostSocket, F_SETFD, FD_CLOEXEC) != 0) {
-    log::error("driver-host is started by `gpuyard serve` and must not be run by hand");
+    log::error("{} is started by `gpuyard serve` and must not be run by hand", verb);
     ::_exit(2);
   }
-  keep_only_capabilities(capability_bit(CAP_SYS_ADMIN));
   // Not at the price of no_new_privs: see spawn_host(). A daemon that has given up privileges has
-  // said why there is no filter.
+  // said why there is no filter. CAP_SYS_ADMIN, which the filter needs then, may go only afterwards.
   static_cast<void>(deny_unused_calls(NewPrivileges::stay).ok());
-  serve_host(UniqueFd(kHostSocket), make_backend);
+  keep_only_capabilities(capabilities);
+  return UniqueFd(kHostSocket);
+}
+
+void run_host_process(const MakeBackend& make_backend) {
+  serve_host(begin_child_process("driver-host", 0), make_backend);
   ::_exit(0);
 }
 

@@ -1,7 +1,9 @@
-// The driver-host: the child process that alone loads a driver. It holds no lock, no listening
-// socket and no file of the daemon, so it can be left behind with a driver call that never returns.
+// The driver-host: the child process that loads a driver in order to read. It changes nothing: that
+// is the setter's. It holds no lock, no listening socket and no file of the daemon, so it can be
+// left behind with a driver call that never returns.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -19,6 +21,11 @@ void serve_host(UniqueFd socket, const MakeBackend&);
 
 // The process around serve_host(): ends with its parent and does not wait for stuck threads.
 [[noreturn]] void run_host_process(const MakeBackend&);
+
+// Makes this process a child that only its daemon ends and that keeps these capabilities at most
+// (base/capabilities.h), and takes its socket. Ends the process if it has none, because a user has
+// started it.
+UniqueFd begin_child_process(std::string_view verb, std::uint64_t capabilities);
 
 // The descriptor that a driver-host process has its socket on.
 inline constexpr int kHostSocket = 3;

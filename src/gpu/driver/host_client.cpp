@@ -18,11 +18,12 @@
 #include "base/log.h"
 #include "base/spawn.h"
 #include "driver/host.h"
+#include "driver/setter_record.h"
 
 namespace gpuyard::driver {
 
-HostClient::HostClient(Loop& loop, Spawn spawn, HostListener& listener)
-    : loop_(loop), spawn_(std::move(spawn)), listener_(listener) {}
+HostClient::HostClient(Loop& loop, Spawn spawn, HostListener& listener, HostKind kind)
+    : loop_(loop), spawn_(std::move(spawn)), listener_(listener), kind_(std::move(kind)) {}
 
 HostClient::~HostClient() {
   end_process();
@@ -31,15 +32,16 @@ HostClient::~HostClient() {
 void HostClient::start() {
   if (paused_) return;
   if (departing_.size() >= kMaxDeparting) {
-    listener_.on_host_down(
-        "earlier driver-hosts are stuck inside the driver; another one starts when one of them "
-        "exits");
-    return start_later(kLongestDelay);
+    start_later(kLongestDelay);
+    return listener_.on_host_down(
+        fmt::format("earlier {}s are stuck inside the driver; another one starts when one of them "
+                    "exits",
+                    kind_.name));
   }
   auto process = spawn_();
   if (!process) {
-    listener_.on_host_down(process.error().text() + "; retrying");
-    return start_later(kLongestDelay);
+    start_later(kLongestDelay);
+    return listener_.on_host_down(process.error().text() + "; retrying");
   }
   process_ = *std::move(process);
   greeted_ = false;
@@ -59,7 +61,21 @@ bool HostClient::read(const ReadRequest& request) {
 }
 
 bool HostClient::command(const CommandRequest& request) {
-  return greeted_ && send_message(process_.socket.get(), request, Wait::no).ok();
+  if (!greeted_) return false;
+  if (!kind_.sets) return send_message(process_.socket.get(), request, Wait::no).ok();
+  const auto record = record_of(request);
+  return record && send_record(process_.socket.get(), *record, Wait::no).ok();
+}
+
+bool HostClient::is_coming() const {
+  if (process_.socket) return true;
+  return !paused_ && restart_timer_ && restart_at_ - loop_.now() <= kSoon;
+}
+
+void HostClient::hurry() {
+  if (paused_ || process_.socket || !restart_timer_) return;
+  restart_timer_.reset();
+  start();
 }
 
 void HostClient::handle(const CommandReply& reply) {
@@ -76,9 +92,19 @@ void HostClient::handle(const DeviceEvent& event) {
   if (greeted_) listener_.on_event(event);
 }
 
+void HostClient::handle(const Alive&) {
+  last_heard_ = loop_.now();
+  questions_ = 0;
+}
+
 void HostClient::check_silence() {
   if (questions_ > 0 && loop_.now() - last_heard_ >= kSilence) {
-    return give_up("driver-host has not responded for 30 s");
+    return give_up(kind_.name + " has not responded for 30 s");
+  }
+  if (kind_.sets && questions_ == 0) {
+    last_heard_ = loop_.now();
+    questions_ = 1;
+    static_cast<void>(send_record(process_.socket.get(), SetterRecord(), Wait::no).ok());
   }
   silence_timer_ = loop_.call_after(kSilence / 6, [this] { check_silence(); });
 }
@@ -87,13 +113,15 @@ void HostClient::on_readable() {
   // Reads a bounded batch, so that a child that floods us cannot block the loop.
   constexpr int kBatch = 64;
   for (int i = 0; i < kBatch && process_.socket; ++i) {
-    auto message = receive_from_host(process_.socket.get(), Wait::no);
+    UniqueFd own;
+    auto message = receive_from_host(process_.socket.get(), Wait::no, &own);
+    if (own && process_.pid <= 0 && !process_.pidfd) process_.pidfd = std::move(own);
     if (message) {
       std::visit([this](const auto& what) { handle(what); }, *message);
     } else if (message.error().code == Errc::busy) {
       return;
     } else {
-      return give_up(message.error().code == Errc::unavailable ? "driver-host exited"
+      return give_up(message.error().code == Errc::unavailable ? kind_.name + " exited"
                                                                : message.error().text());
     }
   }
@@ -101,6 +129,10 @@ void HostClient::on_readable() {
 
 void HostClient::handle(const Hello& hello) {
   hello_timer_.reset();
+  if (kind_.sets && hello.version != kind_.version) {
+    return give_up(fmt::format("the {} is of version {}, and this daemon is of version {}",
+                               kind_.name, hello.version, kind_.version));
+  }
   if (hello.fleet) {
     if (!std::exchange(greeted_, true)) check_silence();
     return listener_.on_fleet(*hello.fleet);
@@ -126,20 +158,23 @@ void HostClient::end_process() {
   readable_.reset();
   process_.socket.reset();
   greeted_ = false;
-  if (process_.pid <= 0) return;
-  ::kill(process_.pid, SIGKILL);
   // Reaped when the kernel releases it. A host stuck inside the driver stays behind; it holds
   // nothing of ours.
   const pid_t pid = std::exchange(process_.pid, -1);
   UniqueFd pidfd = std::move(process_.pidfd);
-  if (::waitpid(pid, nullptr, WNOHANG) != 0 || !pidfd) return;
+  if (pid > 0) {
+    ::kill(pid, SIGKILL);
+    if (::waitpid(pid, nullptr, WNOHANG) != 0) return;
+  }
+  if (!pidfd) return;
   const int fd = pidfd.get();
-  departing_.push_back({pid, std::move(pidfd), loop_.watch(fd, [this, pid] { reap(pid); })});
+  departing_.push_back(
+      {pid, std::move(pidfd), loop_.watch(fd, [this, pid, fd] { reap(pid, fd); })});
 }
 
-void HostClient::reap(pid_t pid) {
-  ::waitpid(pid, nullptr, WNOHANG);
-  departing_.remove_if([pid](const Departing& one) { return one.pid == pid; });
+void HostClient::reap(pid_t pid, int pidfd) {
+  if (pid > 0) ::waitpid(pid, nullptr, WNOHANG);
+  departing_.remove_if([pidfd](const Departing& one) { return one.pidfd.get() == pidfd; });
   if (ended_ && departing_.empty()) tell_ended({});
 }
 
@@ -180,33 +215,37 @@ void HostClient::tell_ended(Result<void> result) {
 }
 
 void HostClient::start_later(Duration delay) {
-  restart_timer_ = loop_.call_after(delay, [this] { start(); });
+  restart_at_ = loop_.now() + delay;
+  restart_timer_ = loop_.call_at(restart_at_, [this] {
+    restart_timer_.reset();
+    start();
+  });
 }
 
-// Starts the driver-host: our own program with one socket and nothing else.
+// Starts our own program with one socket and nothing else.
 
-Result<HostProcess> spawn_host(const std::vector<std::string>& arguments) {
+Result<HostProcess> spawn_host(const std::vector<std::string>& arguments, const std::string& verb) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return system_error("making the driver-host's socket");
+    return system_error("making a socket for the " + verb);
   }
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
   static_assert(kHostSocket == kFirstGivenFd);
-  SpawnPlan plan{.arguments = {"driver-host"},
+  SpawnPlan plan{.arguments = {verb},
                  .given = {theirs.get()},  // stderr is its log
                  .capabilities = capability_bit(CAP_SYS_ADMIN)};
   plan.arguments.insert(plan.arguments.end(), arguments.begin(), arguments.end());
-  // Without that capability NVIDIA's library may have to run nvidia-modprobe, which becomes root to
-  // make missing device files. A process with no_new_privs, as the daemon is then, cannot start it.
+  // NVIDIA's library may have to run nvidia-modprobe, which becomes root to make missing device files.
+  // A process with no_new_privs, as a daemon without CAP_SYS_ADMIN is, cannot start it.
   const bool may_set = (effective_capabilities() & capability_bit(CAP_SYS_ADMIN)) != 0;
   const auto child = may_set ? spawn(plan) : spawn_free(plan);
-  if (!child) return Error(child.error()).in("the driver-host");
+  if (!child) return Error(child.error()).in("the " + verb);
 
   // glibc has a wrapper for this system call only since 2.36.
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *child, 0)));
   if (!pidfd) {
-    auto error = system_error("watching the driver-host");
+    auto error = system_error("watching the " + verb);
     ::kill(*child, SIGKILL);
     ::waitpid(*child, nullptr, 0);  // it has no driver yet, so it ends at once
     return error;

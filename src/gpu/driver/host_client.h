@@ -1,5 +1,5 @@
-// The daemon's side of the driver-host: starts it, passes requests and answers, and starts another
-// one when it ends. Lives on the io thread; never blocks.
+// The daemon's side of the driver-host, and of the setter: starts it, passes requests and answers,
+// and starts another one when it ends. Lives on the io thread; never blocks.
 #pragma once
 
 #include <sys/types.h>
@@ -30,19 +30,27 @@ class HostListener {
 };
 
 struct HostProcess {
-  pid_t pid = -1;
-  UniqueFd pidfd;   // may be empty in tests
+  pid_t pid = -1;   // -1: it is not a child of ours, and cannot be killed
+  UniqueFd pidfd;   // may be empty in tests; one that is no child sends its own with Hello
   UniqueFd socket;  // SOCK_SEQPACKET
 };
 
-// Starts `gpuyard driver-host ARGUMENTS...`.
-Result<HostProcess> spawn_host(const std::vector<std::string>& arguments);
+// Starts `gpuyard VERB ARGUMENTS...`: the driver-host or the setter.
+Result<HostProcess> spawn_host(const std::vector<std::string>& arguments,
+                               const std::string& verb = "driver-host");
+
+// Which process it is. A setter takes changes as records, answers pings, and has to be of this
+// version of the program.
+struct HostKind {
+  std::string name = "driver-host";
+  bool sets = false;
+  std::string version = {};
+};
 
 class HostClient {
  public:
   using Spawn = std::function<Result<HostProcess>()>;
-
-  HostClient(Loop&, Spawn, HostListener&);
+  HostClient(Loop&, Spawn, HostListener&, HostKind kind = {});
   ~HostClient();
   HostClient(const HostClient&) = delete;
   HostClient& operator=(const HostClient&) = delete;
@@ -51,6 +59,11 @@ class HostClient {
   // Return false if there is no host now or it is too busy.
   bool read(const ReadRequest&);
   bool command(const CommandRequest&);
+  // True: there is a host, or one that will have greeted or failed soon. False: there is none, and
+  // the next one is started only after a while, or after resume().
+  bool is_coming() const;
+  // Starts the next host now if there is none and it would be started later.
+  void hurry();
 
   // Ends the host and starts none until resume(), because a GPU that is to be reset must not be
   // open. Calls `ended` once, later: with success when the process is gone; with Errc::timed_out if
@@ -70,6 +83,7 @@ class HostClient {
   // The most hosts that were killed but do not end, stuck inside the driver. No host is started
   // beyond it.
   static constexpr std::size_t kMaxDeparting = 2;
+  static constexpr Duration kSoon = std::chrono::seconds(1);
 
  private:
   // A killed host that still exists. Ends its watch before it closes its descriptor.
@@ -84,16 +98,18 @@ class HostClient {
   void handle(const ReadReply&);
   void handle(const DeviceEvent&);
   void handle(const CommandReply&);
+  void handle(const Alive&);
   void check_silence();
   void give_up(const std::string& why);
   void end_process();
-  void reap(pid_t);
+  void reap(pid_t pid, int pidfd);
   void start_later(Duration delay);
   void tell_ended(Result<void>);
 
   Loop& loop_;
   Spawn spawn_;
   HostListener& listener_;
+  const HostKind kind_;
   HostProcess process_;
   bool greeted_ = false;
   TimePoint started_;
@@ -107,6 +123,7 @@ class HostClient {
   Subscription hello_timer_;
   Subscription silence_timer_;
   Subscription restart_timer_;
+  TimePoint restart_at_;
   Subscription end_timer_;
 };
 

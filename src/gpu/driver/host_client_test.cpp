@@ -12,6 +12,7 @@
 
 #include "base/manual_loop_for_tests.h"
 #include "device/error.h"
+#include "driver/setter_record.h"
 
 namespace gpuyard::driver {
 namespace {
@@ -357,6 +358,91 @@ TEST_F(HostClientTest, AFloodIsTakenInBatches) {
   EXPECT_EQ(heard_.replies.size(), 64U);
   while (heard_.replies.size() < sent) loop_.make_readable(fd_);
   EXPECT_EQ(heard_.replies.back().id, sent - 1);
+}
+
+// The same with a setter at the other end.
+class SetterClientTest : public HostClientTest {
+ protected:
+  void greet(const std::string& version = "1.2.3") {
+    Hello hello = hello_with_gpus(1);
+    hello.version = version;
+    say(hello);
+  }
+  SetterRecord told() {
+    const auto record = receive_record(host_.get(), Wait::no);
+    EXPECT_TRUE(record.ok());
+    return record ? *record : SetterRecord();
+  }
+
+  HostClient setter_{loop_, [this] { return spawn(); }, heard_, {"setter", true, "1.2.3"}};
+};
+
+TEST_F(SetterClientTest, AChangeIsToldAsARecord) {
+  setter_.start();
+  greet();
+  EXPECT_EQ(told().what, SetterRecord::What::ping);
+  ASSERT_TRUE(setter_.command({7, "GPU-0", Apply{power_limit(250'000)}, "r1", {}}));
+  const auto request = request_of(told());
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ(request->id, 7U);
+  EXPECT_EQ(std::get<Apply>(request->command).setting, power_limit(250'000));
+  EXPECT_EQ(request->request_id, "") << "no text of a client is passed on";
+  EXPECT_FALSE(setter_.command({8, "GPU-0", Look{}, "", {}})) << "a setter does not read";
+}
+
+TEST_F(SetterClientTest, ASetterOfAnotherVersionIsNotUsed) {
+  setter_.start();
+  greet("1.2.4");
+  EXPECT_TRUE(heard_.fleets.empty());
+  ASSERT_EQ(heard_.downs.size(), 1U);
+  EXPECT_EQ(
+      heard_.downs[0],
+      "the setter is of version 1.2.4, and this daemon is of version 1.2.3; starting another");
+}
+
+TEST_F(SetterClientTest, ASetterThatAnswersNoPingIsAbandoned) {
+  setter_.start();
+  greet();
+  loop_.advance(HostClient::kSilence / 2);
+  say(Alive{});
+  loop_.advance(HostClient::kSilence / 2);
+  EXPECT_TRUE(heard_.downs.empty());
+  loop_.advance(HostClient::kSilence * 2);
+  ASSERT_FALSE(heard_.downs.empty());
+  EXPECT_EQ(heard_.downs[0], "setter has not responded for 30 s; starting another");
+}
+
+TEST_F(SetterClientTest, AForeignSetterHasEndedWhenItsOwnHandleSaysSo) {
+  setter_.start();
+  std::array<int, 2> handle{};  // readable as a handle is when its process ends
+  ASSERT_EQ(::pipe(handle.data()), 0);
+  const UniqueFd writes(handle[1]);
+  {
+    const UniqueFd reads(handle[0]);
+    Hello hello = hello_with_gpus(1);
+    hello.version = "1.2.3";
+    ASSERT_TRUE(send_message(host_.get(), FromHost(hello), reads.get(), Wait::yes).ok());
+  }
+  loop_.make_readable(fd_);
+  ASSERT_EQ(heard_.fleets.size(), 1U);
+  int ended = 0;
+  setter_.pause([&](const Result<void>& result) { ended += result.ok() ? 1 : 0; });
+  loop_.run_posted();
+  EXPECT_EQ(ended, 0);
+  for (int fd = 3; fd < 1024 && ended == 0; ++fd) loop_.make_readable(fd);
+  EXPECT_EQ(ended, 1);
+}
+
+TEST_F(SetterClientTest, AHostThatComesLaterCanBeHurried) {
+  refuse_to_spawn_ = true;
+  setter_.start();
+  EXPECT_FALSE(setter_.is_coming());
+  refuse_to_spawn_ = false;
+  setter_.hurry();
+  EXPECT_EQ(spawned_, 2);
+  EXPECT_TRUE(setter_.is_coming());
+  setter_.hurry();
+  EXPECT_EQ(spawned_, 2);
 }
 
 }  // namespace

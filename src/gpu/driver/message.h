@@ -1,4 +1,5 @@
-// The messages between the daemon and its driver-host: one per SOCK_SEQPACKET datagram.
+// The messages between the daemon and its driver-host: one per SOCK_SEQPACKET datagram. The setter
+// answers in the same form; setter_record.h has what it is told.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "base/record.h"
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "device/backend.h"
 #include "device/event.h"
 #include "device/reading.h"
@@ -26,11 +28,16 @@ struct Hello {
   std::optional<Fleet> fleet;
   Errc error_code = Errc::internal;  // set without a fleet
   std::string error;
+  std::string version = {};  // of the setter's program
 };
-BOOST_DESCRIBE_STRUCT(Hello, (), (fleet, error_code, error))
+BOOST_DESCRIBE_STRUCT(Hello, (), (fleet, error_code, error, version))
+
+// The setter's answer to a ping.
+struct Alive {};
+BOOST_DESCRIBE_STRUCT(Alive, (), ())
 
 using ToHost = std::variant<ReadRequest, CommandRequest>;
-using FromHost = std::variant<Hello, ReadReply, DeviceEvent, CommandReply>;
+using FromHost = std::variant<Hello, ReadReply, DeviceEvent, CommandReply, Alive>;
 
 // The largest message in bytes; 64 GPUs fit well. A longer datagram is refused, not cut.
 inline constexpr std::size_t kMaxMessage = std::size_t{64} * 1024;
@@ -40,11 +47,20 @@ inline constexpr std::size_t kMaxMessage = std::size_t{64} * 1024;
 enum class Wait { yes, no };
 Result<void> send_message(int socket, const ToHost&, Wait);
 Result<void> send_message(int socket, const FromHost&, Wait);
+// Sends a descriptor of ours with the message.
+Result<void> send_message(int socket, const FromHost&, int descriptor, Wait);
 
 // Receives a message. Errc::unavailable: the peer is gone. Errc::busy: there is none (Wait::no).
 // Errc::invalid: the datagram is not one of our messages.
 Result<ToHost> receive_to_host(int socket, Wait);
-Result<FromHost> receive_from_host(int socket, Wait);
+// `descriptor`: where a descriptor goes that came with the message.
+Result<FromHost> receive_from_host(int socket, Wait, UniqueFd* descriptor = nullptr);
+
+// The datagrams themselves, with the errors above. `descriptor`: -1 for none.
+Result<void> send_bytes(int socket, std::string_view bytes, int descriptor, Wait);
+// Returns the length of the datagram, which may be longer than the room for it.
+Result<std::size_t> receive_bytes(int socket, char* bytes, std::size_t room, UniqueFd* descriptor,
+                                  Wait);
 
 // Converts records to bytes and back, for the socket between the daemon and its driver-host. Both
 // ends are the same binary on the same machine, so there is no version and no byte order. Decoding

@@ -1,0 +1,267 @@
+#include "daemon/change_audit.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/record.h"
+#include "base/shares.h"
+#include "base/text.h"
+#include "device/setting.h"
+
+namespace gpuyard::daemon {
+namespace {
+
+using driver::ChangeLine;
+using driver::ChangeStep;
+using protocol::AuditLine;
+
+// A GPU, and the name of a setting; "" for its ECC counters.
+using Subject = std::pair<DeviceId, std::string>;
+
+// Of the same change: an entry is written after the answer of the setter, at most as long after it
+// as a client waits and the disk takes.
+constexpr std::int64_t kLongestMs = 60'000;
+constexpr std::int64_t kClockStepMs = 2000;
+// Entries are written with others: control::ControlArchive::kSoon, and what the disk takes.
+constexpr std::int64_t kUnwrittenMs = 1000;
+
+std::int64_t to_ms(std::string_view time) {
+  const auto seconds = from_rfc3339(time);
+  constexpr std::size_t kFraction = 20;  // behind "2026-01-31T12:00:00."
+  const auto fraction = time.size() > kFraction + 3
+                            ? number_in<std::int64_t>(time.substr(kFraction, 3)).value_or(0)
+                            : 0;
+  return seconds ? to_unix_ms(*seconds) / 1000 * 1000 + fraction : 0;
+}
+
+struct Made {
+  const ChangeLine* line;
+  std::string text;      // the value that was set
+  std::string read;      // the value that was read back
+  bool certain = false;  // the driver did it
+  bool last = false;     // of its setter
+  bool matched = false;
+};
+
+struct Entry {
+  const AuditLine* line;
+  bool needs_change = false;
+  bool settles = false;  // gpuyard found what became of a change when a daemon had ended
+  bool matched = false;
+};
+
+struct Books {
+  std::vector<Made> made;
+  std::vector<Entry> entries;
+};
+
+std::string text_of_value(SettingKind kind, const std::optional<SettingValue>& value) {
+  return text_of({kind, value});
+}
+
+// Returns the setting of an action such as "set power_limit to 300 W"; nothing if it changes none.
+std::optional<std::string> setting_in(std::string_view action) {
+  if (action.starts_with("clear ") && action.ends_with(" ECC counters")) return "";
+  while (!action.empty()) {
+    const std::string_view word = take_until(' ', action);
+    if (enum_from_name<SettingKind>(word)) return std::string(word);
+  }
+  return std::nullopt;
+}
+
+bool says_changed(const AuditLine& line) {
+  constexpr std::array<std::string_view, 6> kChanged = {"applied", "assumed",  "pending_reboot",
+                                                        "held",    "restored", "cleared"};
+  return std::ranges::find(kChanged, line.outcome) != kChanged.end();
+}
+
+std::map<Subject, Books> books_of(const driver::LoggedChanges& changes,
+                                  const std::vector<AuditLine>& audit) {
+  std::map<Subject, Books> books;
+  std::map<std::uint64_t, std::pair<Subject, std::size_t>> open;
+  const auto end_of_setter = [&] {
+    for (auto& [subject, book] : books) {
+      if (!book.made.empty()) book.made.back().last = true;
+    }
+  };
+  for (const ChangeLine& line : changes.lines) {
+    if (line.step == ChangeStep::start) end_of_setter();
+    if (line.step == ChangeStep::change) {
+      const Subject subject{line.gpu, line.setting ? std::string(enum_name(*line.setting)) : ""};
+      auto& made = books[subject].made;
+      open[line.number] = {subject, made.size()};
+      made.push_back({&line, line.setting ? text_of_value(*line.setting, line.value) : "", ""});
+    }
+    if (line.step != ChangeStep::done && line.step != ChangeStep::failed) continue;
+    const auto found = open.extract(line.of);
+    if (!found) continue;
+    const auto& [subject, place] = found.mapped();
+    Made& made = books[subject].made.at(place);
+    made.certain = line.step == ChangeStep::done;
+    // What the driver refused needs no entry, and an entry of it needs no change.
+    if (!made.certain) made.matched = true;
+    if (made.line->setting && line.value)
+      made.read = text_of_value(*made.line->setting, line.value);
+  }
+  end_of_setter();
+  for (const AuditLine& line : audit) {
+    const auto setting = setting_in(line.action);
+    if (!line.uuid || !setting || !says_changed(line)) continue;
+    books[{*line.uuid, *setting}].entries.push_back(
+        {&line, line.outcome == "cleared" || line.before != line.after,
+         line.by == "gpuyard" && line.action.starts_with("reconcile")});
+  }
+  return books;
+}
+
+bool same_value(const Made& made, const Entry& entry) {
+  if (!made.line->setting) return entry.line->outcome == "cleared";
+  return entry.line->after && (*entry.line->after == made.text || *entry.line->after == made.read);
+}
+
+// Both lists are in the order in which the changes were made.
+void match(Books& book) {
+  std::size_t from = 0;
+  for (Made& made : book.made) {
+    if (made.matched) continue;
+    const std::int64_t at = to_ms(made.line->at);
+    for (std::size_t i = from; i < book.entries.size(); ++i) {
+      Entry& entry = book.entries[i];
+      const std::int64_t entered = to_ms(entry.line->at);
+      const auto took = static_cast<std::int64_t>(entry.line->seconds * 1000);
+      if (entered > at + kLongestMs + took) break;
+      if (entered < at - kClockStepMs || !same_value(made, entry)) continue;
+      made.matched = entry.matched = true;
+      from = i + 1;
+      break;
+    }
+  }
+}
+
+// The daemon was killed before it could write the entries of its last moment: the next one has
+// found the last value, and said so, as the value before or after its own change.
+void match_settled(Books& book) {
+  for (std::size_t i = 0; i < book.made.size(); ++i) {
+    Made& made = book.made[i];
+    if (made.matched || !made.last) continue;
+    const auto next = std::ranges::find_if(
+        book.entries, [&](const Entry& entry) { return entry.line->at >= made.line->at; });
+    if (next == book.entries.end() || !next->settles) continue;
+    const bool before = next->line->before &&
+                        (*next->line->before == made.text || *next->line->before == made.read);
+    if (!before && !same_value(made, *next)) continue;
+    if (!before) next->matched = true;
+    for (std::size_t j = i + 1; j-- > 0;) {
+      Made& earlier = book.made[j];
+      if ((j < i && earlier.last) ||
+          to_ms(earlier.line->at) < to_ms(made.line->at) - kUnwrittenMs) {
+        break;
+      }
+      earlier.matched = true;
+    }
+  }
+}
+
+// The times in which the log could not be written, and what a power cut may have taken of it.
+std::vector<std::pair<std::string, std::string>> gaps_of(const driver::LoggedChanges& changes) {
+  std::vector<std::pair<std::string, std::string>> gaps;
+  std::string boot;
+  std::string last;
+  for (const ChangeLine& line : changes.lines) {
+    if (line.step == ChangeStep::missed) gaps.emplace_back(line.missed_since, line.at);
+    if (line.step == ChangeStep::start) {
+      constexpr std::chrono::seconds kUnsynced{1};
+      if (!boot.empty() && boot != line.boot) {
+        const auto end = from_rfc3339(last);
+        gaps.emplace_back(last, end ? to_rfc3339(*end + 2 * kUnsynced) : last);
+      }
+      boot = line.boot;
+    }
+    last = line.at;
+  }
+  return gaps;
+}
+
+// The number of entries of the audit is limited by kind and user: beyond the smallest limit, older
+// ones may have been removed. Returns the time from which on none was.
+std::string whole_since(const std::vector<AuditLine>& audit) {
+  constexpr auto kSmallest = static_cast<std::size_t>(shares::kLeaseLines);
+  if (audit.size() < kSmallest) return "";
+  std::set<std::string> persons;
+  for (const AuditLine& line : audit) persons.insert(line.by);
+  return audit[audit.size() - std::max<std::size_t>(kSmallest / persons.size(), 1)].at;
+}
+
+std::string name_of(const Subject& subject) {
+  return subject.second.empty() ? "the ECC counters" : subject.second;
+}
+
+}  // namespace
+
+ChangeComparison compare_changes(const driver::LoggedChanges& changes,
+                                 const std::vector<AuditLine>& audit, const std::string& until) {
+  ChangeComparison result;
+  result.differences = changes.faults;
+  if (changes.lines.empty()) return result;
+  const std::string log_since = changes.lines.front().at;
+  const std::string audit_since = whole_since(audit);
+  result.since = std::max(log_since, audit_since);
+  const auto gaps = gaps_of(changes);
+  std::vector<std::pair<std::string, std::string>> found;  // by time
+  for (auto& [subject, book] : books_of(changes, audit)) {
+    match(book);
+    match_settled(book);
+    for (const Made& made : book.made) {
+      if (made.line->at < result.since || made.line->at >= until) continue;
+      ++result.changes;
+      if (made.matched || !made.certain) continue;
+      found.emplace_back(
+          made.line->at,
+          fmt::format("{}: GPU {}: {}{}{} (change {}), of which the audit has no entry",
+                      made.line->at, subject.first, name_of(subject),
+                      made.text.empty() ? " were cleared" : " was set to ", made.text,
+                      made.line->number));
+    }
+    for (const Entry& entry : book.entries) {
+      const AuditLine& line = *entry.line;
+      if (entry.matched || !entry.needs_change || line.at < log_since || line.at >= until) continue;
+      const bool in_gap = std::ranges::any_of(
+          gaps, [&](const auto& gap) { return line.at >= gap.first && line.at <= gap.second; });
+      if (in_gap && !line.action.starts_with("set ")) {
+        ++result.excused;
+        continue;
+      }
+      found.emplace_back(line.at,
+                         fmt::format("{}: GPU {}: audit entry {} ({} by {}), of which the "
+                                     "setter has no change",
+                                     line.at, subject.first, line.number, line.action, line.by));
+    }
+  }
+  std::ranges::sort(found);
+  for (auto& [at, text] : found) result.differences.push_back(std::move(text));
+  return result;
+}
+
+Result<ChangeComparison> compare_with_log(const std::string& path,
+                                          const std::vector<AuditLine>& audit,
+                                          const std::string& until) {
+  const auto changes = driver::read_change_log(path);
+  if (!changes) return changes.error();
+  return compare_changes(*changes, audit, until);
+}
+
+std::string change_log_of(const std::string& state_directory) {
+  const std::string of_service = "/var/lib/gpuyard-setter/changes.log";
+  return ::access(of_service.c_str(), F_OK) == 0 ? of_service : state_directory + "/changes.log";
+}
+
+}  // namespace gpuyard::daemon

@@ -1,0 +1,219 @@
+#include "daemon/setter_link.h"
+
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/capabilities.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "daemon/config/config.h"
+#include "driver/carry_out.h"
+#include "driver/setter.h"
+#include "library/driver_source.h"
+
+namespace gpuyard::daemon {
+
+SetterLink::SetterLink(Loop& loop, driver::HostClient::Spawn spawn, std::string version,
+                       SetterListener listener)
+    : listener_(std::move(listener)),
+      client_(loop, [this, spawn = std::move(spawn)] { return reach(spawn); }, *this,
+              {"setter", true, std::move(version)}) {}
+
+Result<driver::HostProcess> SetterLink::reach(const driver::HostClient::Spawn& spawn) {
+  auto process = spawn();
+  refusal_ = process ? std::nullopt : std::optional(process.error());
+  return process;
+}
+
+bool SetterLink::command(const CommandRequest& request) {
+  if (there_) return send(request);
+  if (error()) return false;
+  waiting_.push_back(request);
+  return true;
+}
+
+bool SetterLink::send(const CommandRequest& request) {
+  if (!client_.command(request)) return false;
+  sent_[request.id] = request;
+  return true;
+}
+
+std::optional<Error> SetterLink::error() const {
+  if (there_) return std::nullopt;
+  if (refusal_) return refusal_;
+  if (client_.is_coming()) return std::nullopt;
+  return Error{Errc::unavailable, "the setter is restarting; nothing was changed, try again"};
+}
+
+void SetterLink::refuse_waiting(const Error& why) {
+  for (const CommandRequest& request : std::exchange(waiting_, {})) {
+    listener_.answered(driver::refusal(request, why));
+  }
+}
+
+void SetterLink::on_fleet(const Fleet& fleet) {
+  indexes_.clear();
+  for (const DeviceInfo& device : fleet.devices) indexes_[device.id] = device.index;
+  said_.clear();
+  if (std::exchange(there_, true)) return;
+  const Error busy{Errc::busy, "the setter is too busy; nothing was changed, try again"};
+  for (const CommandRequest& request : std::exchange(waiting_, {})) {
+    if (!send(request)) listener_.answered(driver::refusal(request, busy));
+  }
+  listener_.came();
+}
+
+void SetterLink::on_no_driver(const Error& error) {
+  refusal_ = error;
+  if (std::exchange(said_, error.text()) != error.text()) {
+    log::warning("no GPU can be changed: {}", error.text());
+  }
+  refuse_waiting(error);
+}
+
+void SetterLink::on_command_reply(const CommandReply& reply) {
+  const auto found = sent_.extract(reply.id);
+  listener_.answered(reply);
+  if (!found) return;
+  const auto index = indexes_.find(reply.device);
+  driver::log_command(index == indexes_.end() ? 0 : index->second, found.mapped(), reply);
+}
+
+void SetterLink::on_host_down(const std::string& why) {
+  there_ = false;
+  sent_.clear();
+  if (std::exchange(said_, why) != why) log::warning("no GPU can be changed for now: {}", why);
+  refuse_waiting(refusal_.value_or(
+      Error{Errc::unavailable, "the setter is unavailable; nothing was changed, try again"}));
+  listener_.went();
+}
+
+namespace {
+
+Result<driver::HostProcess> connect_to_setter(const std::string& address) {
+  const auto unreachable = [&](Error why) {
+    why.code = Errc::denied;
+    why.cause = why.message;
+    why.message = "the setter, which changes GPUs, cannot be reached";
+    why.hint = "sudo systemctl start gpuyard-setter.socket";
+    return why;
+  };
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  if (address.empty() || address.size() >= sizeof(name.sun_path)) {
+    return unreachable({Errc::invalid, fmt::format("{} is no path of a socket", address)});
+  }
+  std::memcpy(name.sun_path, address.c_str(), address.size());
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket || ::connect(socket.get(), reinterpret_cast<sockaddr*>(&name), sizeof(name)) != 0) {
+    return unreachable(system_error("connecting to " + address));
+  }
+  return driver::HostProcess{-1, {}, std::move(socket)};
+}
+
+// The uid of the owner of the socket's file, which is the daemon's; nothing for a pair of sockets.
+std::optional<uid_t> owner_of_socket(int socket) {
+  sockaddr_un name{};
+  socklen_t length = sizeof(name);
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&name), &length) != 0) return std::nullopt;
+  const std::size_t start = offsetof(sockaddr_un, sun_path);
+  if (length <= start || name.sun_path[0] == '\0') return std::nullopt;
+  const std::string path(name.sun_path, ::strnlen(name.sun_path, length - start));
+  struct stat info{};
+  return ::lstat(path.c_str(), &info) == 0 ? std::optional(info.st_uid) : std::nullopt;
+}
+
+// Only root, this user, and the user whose socket it is may have GPUs changed.
+Result<void> check_daemon(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) {
+    return system_error("asking who the daemon is");
+  }
+  if (peer.uid == 0 || peer.uid == ::geteuid() || peer.uid == owner_of_socket(socket)) return {};
+  return Error{Errc::denied, fmt::format("uid {} is not the daemon's user", peer.uid)};
+}
+
+struct SetterArguments {
+  std::string config;
+  std::string state;
+};
+
+SetterArguments arguments_of(const std::vector<std::string>& words) {
+  SetterArguments arguments;
+  for (std::size_t i = 0; i + 1 < words.size(); i += 2) {
+    if (words[i] == "--config") arguments.config = words[i + 1];
+    if (words[i] == "--state") arguments.state = words[i + 1];
+  }
+  return arguments;
+}
+
+// A service manager names the directory of the setter's own user.
+std::string log_of(const SetterArguments& arguments, const config::Config& config) {
+  std::string directory = arguments.state;
+  if (const char* const own = std::getenv("STATE_DIRECTORY"); directory.empty() && own != nullptr) {
+    directory = own;
+  }
+  return (directory.empty() ? config.state.directory : directory) + "/changes.log";
+}
+
+void serve_daemon(UniqueFd socket, const std::vector<std::string>& words,
+                  const std::string& simulated_library, const std::string& version) {
+  const auto refuse = [&](const Error& why) { driver::refuse_to_set(socket.get(), why, version); };
+  if (auto known = check_daemon(socket.get()); !known) return refuse(known.error());
+  const SetterArguments arguments = arguments_of(words);
+  const auto config = config::load(Environment::of_process(), arguments.config);
+  if (!config) {
+    return refuse({Errc::denied, "the setter's configuration: " + config.error().text()});
+  }
+  log::set_level(config->log.level);
+  if (!config->control.enabled) {
+    return refuse({Errc::denied, "control.enabled is not true in the configuration of the setter"});
+  }
+  auto choice = library::choice_of(words, simulated_library);
+  if (choice.path.empty() && arguments.state.empty()) {
+    choice = library::choose_nvml(config->driver.nvml, simulated_library);
+  }
+  driver::serve_setter(std::move(socket), [&] { return library::open_driver(choice); },
+                       {setter_policy(config->control), log_of(arguments, *config), version});
+}
+
+}  // namespace
+
+driver::SetterPolicy setter_policy(const config::Config::Control& control) {
+  constexpr std::int64_t kMilli = 1000;
+  driver::SetterPolicy policy;
+  if (control.lowest_w > 0) policy.lowest_mw = control.lowest_w * kMilli;
+  if (control.highest_w > 0) policy.highest_mw = control.highest_w * kMilli;
+  policy.changes_a_minute = control.gpu_changes_a_minute;
+  return policy;
+}
+
+driver::HostClient::Spawn way_to_setter(std::string address, std::vector<std::string> arguments) {
+  if (!address.empty()) {
+    return [address = std::move(address)] { return connect_to_setter(address); };
+  }
+  return [arguments = std::move(arguments)] { return driver::spawn_host(arguments, "setter"); };
+}
+
+void run_setter(const std::vector<std::string>& arguments, const std::string& simulated_library,
+                const std::string& version) {
+  ::prctl(PR_SET_NAME, "gpuyard-setter");  // started as /proc/self/exe, it would be called "exe"
+  UniqueFd socket = driver::begin_child_process("setter", capability_bit(CAP_SYS_ADMIN));
+  library::lower_descriptor_limit(arguments);
+  serve_daemon(std::move(socket), arguments, simulated_library, version);
+  ::_exit(0);
+}
+
+}  // namespace gpuyard::daemon

@@ -1,0 +1,77 @@
+// The daemon's way to the setter, the process that changes GPUs. A change that comes while the
+// setter starts waits for it. Lives on the io thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/config/config.h"
+#include "driver/host_client.h"
+#include "driver/setter.h"
+
+namespace gpuyard::daemon {
+
+struct SetterListener {
+  std::function<void(const CommandReply&)> answered;
+  std::function<void()> came;  // it can change GPUs, after it could not
+  std::function<void()> went;  // answers that were not given are lost
+};
+
+class SetterLink final : private driver::HostListener {
+ public:
+  SetterLink(Loop&, driver::HostClient::Spawn, std::string version, SetterListener);
+
+  void start() { client_.start(); }
+  // Returns false if the setter is not there, or is too busy: error() says why.
+  bool command(const CommandRequest&);
+  // Why the setter takes no changes, if it takes none. Errc::denied: it cannot be reached, or may
+  // not set.
+  std::optional<Error> error() const;
+
+  // See HostClient.
+  void pause(std::function<void(Result<void>)> ended) { client_.pause(std::move(ended)); }
+  void resume() { client_.resume(); }
+  void renew(const std::string& why) { client_.renew(why); }
+  void hurry() { client_.hurry(); }
+
+ private:
+  Result<driver::HostProcess> reach(const driver::HostClient::Spawn&);
+  bool send(const CommandRequest&);
+  void refuse_waiting(const Error&);
+  void on_fleet(const Fleet&) override;
+  void on_no_driver(const Error&) override;
+  void on_reply(const ReadReply&) override {}
+  void on_event(const DeviceEvent&) override {}
+  void on_command_reply(const CommandReply&) override;
+  void on_host_down(const std::string& why) override;
+
+  const SetterListener listener_;
+  bool there_ = false;
+  std::optional<Error> refusal_;         // it cannot be reached, or it said that it cannot set
+  std::string said_;                     // in the log
+  std::vector<CommandRequest> waiting_;  // for the setter's first word; one of each GPU at most
+  std::map<std::uint64_t, CommandRequest> sent_;
+  std::map<DeviceId, std::uint32_t> indexes_;
+  driver::HostClient client_;
+};
+
+// Returns how to get a setter: over the socket at `address`, or, without one, by starting a child
+// with these arguments.
+driver::HostClient::Spawn way_to_setter(std::string address, std::vector<std::string> arguments);
+
+// Returns what a setter with this configuration refuses.
+driver::SetterPolicy setter_policy(const config::Config::Control&);
+
+// The environment variable with that address: a service manager holds the socket.
+inline constexpr const char* kSetterVariable = "GPUYARD_SETTER";
+
+// Runs the hidden verb `setter`. It reads the library and the bounds in the configuration itself.
+// `arguments`: "--config FILE", "--state DIR" and a driver as library::arguments_of() writes it,
+// where the daemon has started it.
+[[noreturn]] void run_setter(const std::vector<std::string>& arguments,
+                             const std::string& simulated_library, const std::string& version);
+
+}  // namespace gpuyard::daemon

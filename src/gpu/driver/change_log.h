@@ -1,0 +1,137 @@
+// The setter's own log of the changes that it makes, in a file that only its user may write: what
+// the daemon's audit is compared with. A line is written before the driver is asked, and one with
+// the result after it. Each line carries a SHA-256 hash over the hash before it and itself.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "device/device.h"
+#include "device/setting.h"
+
+namespace gpuyard::driver {
+
+enum class ChangeStep : std::uint8_t {
+  start,   // a file or a setter begins
+  change,  // the driver is about to be asked
+  done,    // it did what `of` says
+  failed,  // it did not
+  missed,  // changes that the log had no room for
+};
+BOOST_DESCRIBE_ENUM(ChangeStep, start, change, done, failed, missed)
+
+struct ChangeLine {
+  std::uint64_t number = 0;  // counts up
+  std::string at;            // RFC 3339
+  std::int64_t since_boot_ms = 0;
+  ChangeStep step = ChangeStep::start;
+  DeviceId gpu;
+  std::optional<SettingKind> setting;  // empty: the ECC counters are cleared
+  std::optional<SettingValue> before;  // `change`: as the driver reported it
+  std::optional<SettingValue> value;   // `change`: to be set; `done`: as it was read back
+  bool puts_back = false;
+  std::uint64_t of = 0;      // `done`, `failed`: the number of the change. `missed`: how many
+  std::string boot;          // `start`: the id of this boot
+  std::string previous;      // `start`: the hash of the line before; "": there is none
+  std::string missed_since;  // `missed`: RFC 3339
+};
+BOOST_DESCRIBE_STRUCT(ChangeLine, (),
+                      (number, at, since_boot_ms, step, gpu, setting, before, value, puts_back, of,
+                       boot, previous, missed_since))
+
+// Any thread may call anything. Setters that run at the same time share the file: one that hangs in
+// the driver has a successor.
+class ChangeLog {
+ public:
+  // The size at which the file becomes PATH.1, in place of the one before.
+  static constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
+
+  // Reads what the file has. A file that cannot be opened is tried again at each change.
+  explicit ChangeLog(std::string path, std::size_t most_bytes = kMostBytes);
+  ~ChangeLog();
+  ChangeLog(const ChangeLog&) = delete;
+  ChangeLog& operator=(const ChangeLog&) = delete;
+
+  struct Change {
+    DeviceId gpu;
+    std::optional<SettingKind> setting;
+    std::optional<SettingValue> before;
+    std::optional<SettingValue> value;
+    bool puts_back = false;
+  };
+  // Writes the line of a change that is about to be made, and returns its number. On an error there
+  // is no line.
+  Result<std::uint64_t> begin(const Change&);
+  void end(std::uint64_t number, const CommandReply&);
+  // Counts a change that is made though begin() failed.
+  void miss(const Change&);
+
+  // How long until the GPU may be changed again, if `a_minute` changes a minute are allowed.
+  std::optional<Duration> until_room(const DeviceId&, std::int64_t a_minute) const;
+  // Whether the GPU had this value before a setter changed it.
+  bool had_before(const DeviceId&, SettingKind, const std::optional<SettingValue>&) const;
+
+ private:
+  using Key = std::pair<DeviceId, SettingKind>;
+  struct Past {
+    std::optional<SettingValue> written;
+    std::deque<SettingValue> before;  // that no setter has written, newest last
+  };
+  static constexpr std::size_t kKeptBefore = 4;
+
+  Result<void> lock_and_catch_up();
+  void unlock();
+  Result<void> open();
+  void read_on();
+  void learn(const ChangeLine&);
+  void count(const DeviceId&, TimePoint);
+  Result<void> append(ChangeLine);
+  Result<void> write(const std::string& line);
+  Result<void> rotate();
+  void sync_soon();
+  void sync(const std::stop_token&);
+
+  const std::string path_;
+  const std::size_t most_bytes_;
+  const std::string boot_;
+
+  mutable std::mutex mutex_;
+  UniqueFd file_;
+  std::size_t read_ = 0;  // bytes of the file that are known
+  bool torn_ = false;     // the last line has no end
+  std::string hash_;      // of the last line
+  std::uint64_t number_ = 0;
+  bool started_ = false;  // this setter has written its first line
+  std::uint64_t missed_ = 0;
+  WallTime missed_since_{};
+  std::map<DeviceId, std::deque<TimePoint>> recent_;
+  std::map<Key, Past> past_;
+  std::string file_boot_;  // of the lines read last
+
+  bool dirty_ = false;
+  std::condition_variable_any written_;
+  std::jthread syncs_;  // last: uses the members above
+};
+
+// What a log has, for a comparison with the audit.
+struct LoggedChanges {
+  std::vector<ChangeLine> lines;    // oldest first
+  std::vector<std::string> faults;  // what does not fit together
+};
+// Reads PATH.1 and PATH. Errc::not_found: there is no log.
+Result<LoggedChanges> read_change_log(const std::string& path);
+
+}  // namespace gpuyard::driver

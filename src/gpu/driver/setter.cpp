@@ -1,0 +1,285 @@
+#include "driver/setter.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "driver/carry_out.h"
+#include "driver/commanders.h"
+#include "driver/message.h"
+#include "driver/readers.h"
+#include "driver/setter_record.h"
+
+namespace gpuyard::driver {
+namespace {
+
+constexpr Duration kLookForTurn = std::chrono::milliseconds(20);
+
+bool contains(const SettingValue& range, std::int64_t milliwatts) {
+  return milliwatts >= range.lowest && milliwatts <= range.highest;
+}
+
+// A bound that the driver's range does not contain would allow everything or nothing.
+std::optional<std::int64_t> usable(const std::optional<std::int64_t>& bound,
+                                   const std::optional<SettingValue>& range) {
+  return bound && (!range || contains(*range, *bound)) ? bound : std::nullopt;
+}
+
+ChangeLog::Change change_of(const CommandRequest& request,
+                            const std::optional<SettingState>& before) {
+  ChangeLog::Change change;
+  change.gpu = request.device;
+  change.puts_back = request.puts_back;
+  if (const auto* const apply = std::get_if<Apply>(&request.command)) {
+    change.setting = apply->setting.kind;
+    change.value = apply->setting.value;
+    if (before) change.before = before->now;
+  }
+  return change;
+}
+
+UniqueFd handle_of_this_process() {
+  // glibc has a wrapper for this system call only since 2.36.
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+}
+
+// Decides on each change, on its GPU's own thread. Shared with these threads, so that one that is
+// left behind in a driver call still has it.
+class Changer {
+ public:
+  Changer(int socket, const SetterOptions& options)
+      : socket_(socket), policy_(options.policy), log_(options.log) {}
+
+  CommandReply change(Backend& backend, std::uint32_t index, const CommandRequest& request) {
+    if (request.puts_back) wait_for_turn(request.device);
+    // Another setter may have taken over: what is still in the socket must not be set now.
+    if (is_over()) return refusal(request, terminated(index));
+    std::optional<std::uint64_t> line;
+    CommandReply reply =
+        carry_out(backend, request, [&](const std::optional<SettingState>& before) {
+          return admit(index, request, before, line);
+        });
+    if (line) log_.end(*line, reply);
+    return reply;
+  }
+
+  void end() { over_ = true; }
+
+ private:
+  void wait_for_turn(const DeviceId& gpu) {
+    while (!is_over()) {
+      const auto wait = log_.until_room(gpu, policy_.changes_a_minute);
+      if (!wait) return;
+      std::this_thread::sleep_for(std::min(*wait, kLookForTurn));
+    }
+  }
+
+  // True once the daemon has closed its end, though the main thread may not know it yet.
+  bool is_over() const {
+    if (over_) return true;
+    pollfd polled{socket_, POLLRDHUP, 0};
+    return ::poll(&polled, 1, 0) > 0 && (polled.revents & (POLLRDHUP | POLLHUP)) != 0;
+  }
+
+  Result<void> admit(std::uint32_t index, const CommandRequest& request,
+                     const std::optional<SettingState>& before,
+                     std::optional<std::uint64_t>& line) {
+    const auto* const apply = std::get_if<Apply>(&request.command);
+    const bool earlier =
+        request.puts_back && apply != nullptr && is_earlier(request.device, *apply, before);
+    if (apply != nullptr && !earlier) {
+      const auto range = before ? before->allowed : std::nullopt;
+      report_bounds(index, apply->setting.kind, range);
+      if (auto within = check_bounds(policy_, apply->setting, range); !within) return within;
+    }
+    if (const auto wait = log_.until_room(request.device, policy_.changes_a_minute)) {
+      if (!request.puts_back) return too_many(*wait);
+    }
+    const ChangeLog::Change change = change_of(request, before);
+    const auto begun = log_.begin(change);
+    if (begun) {
+      line = *begun;
+      return {};
+    }
+    if (!earlier) {
+      return Error{Errc::unavailable,
+                   "nothing was changed, because the change could not be recorded first: " +
+                       begun.error().text()};
+    }
+    log_.miss(change);
+    log::warning("GPU {}: {} restored without a line in the log of changes: {}", index,
+                 words_of(apply->setting.kind), begun.error().text());
+    return {};
+  }
+
+  Error too_many(Duration wait) const {
+    return {Errc::busy, fmt::format("the limit is {} changes per GPU and minute "
+                                    "(control.gpu_changes_a_minute); try again in {} s",
+                                    policy_.changes_a_minute,
+                                    std::chrono::ceil<std::chrono::seconds>(wait).count())};
+  }
+
+  // Whether the GPU had this value before it was changed: an unlocked clock, the driver's default,
+  // or a value that was there before a change of a setter.
+  bool is_earlier(const DeviceId& gpu, const Apply& apply,
+                  const std::optional<SettingState>& before) const {
+    const auto& value = apply.setting.value;
+    return !value || (before && before->by_default == value) ||
+           log_.had_before(gpu, apply.setting.kind, value);
+  }
+
+  void report_bounds(std::uint32_t index, SettingKind kind,
+                     const std::optional<SettingValue>& range) {
+    if (kind != SettingKind::power_limit || !range) return;
+    const std::string text = unusable_bounds(policy_, *range);
+    const std::lock_guard lock(reported_mutex_);
+    if (!text.empty() && reported_.insert(index).second) log::warning("GPU {}: {}", index, text);
+  }
+
+  const int socket_;
+  const SetterPolicy policy_;
+  std::atomic<bool> over_ = false;
+  std::mutex reported_mutex_;
+  std::set<std::uint32_t> reported_;  // GPUs whose bounds were reported
+  ChangeLog log_;
+};
+
+// Talks to one daemon at the other end of a socket, as the driver-host does.
+class Setter {
+ public:
+  Setter(int socket, DriverSession session, const std::shared_ptr<Backend>& backend,
+         const SetterOptions& options)
+      : socket_(socket),
+        driver_(std::move(session.driver)),
+        own_time_(session.own_time),
+        version_(options.version),
+        changer_(std::make_shared<Changer>(socket, options)),
+        readers_(backend, session.gpu_count, {[](const ReadReply&) {}, [this] { greet(); }}),
+        commanders_(
+            backend, session.gpu_count, [this](const CommandReply& reply) { answer(reply); },
+            [changer = changer_](Backend& driver, std::uint32_t index,
+                                 const CommandRequest& request) {
+              return changer->change(driver, index, request);
+            }) {}
+
+  void greet() {
+    const std::lock_guard one_at_a_time(greeting_);  // the last one sent must be the newest
+    const Duration patience = std::exchange(first_, false) ? Readers::kOpenPatience : Duration(0);
+    const FromHost hello =
+        Hello{Fleet{driver_, readers_.devices(patience), own_time_}, Errc::internal, "", version_};
+    const UniqueFd handle = handle_of_this_process();
+    static_cast<void>(send_message(socket_, hello, handle.get(), Wait::yes).ok());
+  }
+
+  // Serves until the daemon closes its end.
+  void serve() {
+    for (;;) {
+      auto record = receive_record(socket_, Wait::yes);
+      if (!record) {
+        if (record.error().code == Errc::invalid) refuse_to_set(socket_, record.error(), version_);
+        break;
+      }
+      if (record->what == SetterRecord::What::ping) {
+        static_cast<void>(say(Alive{}));
+        continue;
+      }
+      auto request = request_of(*record);
+      if (!request) {
+        log::error("a request from the daemon is not a change of a setting; ending");
+        break;
+      }
+      pass_on(*std::move(request));
+    }
+    changer_->end();
+    // Makes a thread inside send() return, so that the threads can be waited for.
+    ::shutdown(socket_, SHUT_RDWR);
+  }
+
+ private:
+  void pass_on(const CommandRequest& request) {
+    const auto index = readers_.index_of(request.device);
+    if (!index) {
+      const Error why{Errc::not_found, fmt::format("no GPU {} is open", request.device)};
+      return answer(refusal(request, why));
+    }
+    if (auto sent = commanders_.send(*index, request); !sent) {
+      answer(refusal(request, sent.error()));
+    }
+  }
+
+  void answer(const CommandReply& reply) {
+    if (!say(reply)) log::error("Failed to send response to caller");
+  }
+  bool say(const FromHost& message) { return send_message(socket_, message, Wait::yes).ok(); }
+
+  const int socket_;
+  const DriverInfo driver_;
+  const bool own_time_;
+  const std::string version_;
+  std::mutex greeting_;
+  bool first_ = true;
+  const std::shared_ptr<Changer> changer_;
+  Readers readers_;  // opens the GPUs; declared after the members that its threads use
+  Commanders commanders_;
+};
+
+}  // namespace
+
+Result<void> check_bounds(const SetterPolicy& policy, const Setting& setting,
+                          const std::optional<SettingValue>& range) {
+  if (setting.kind != SettingKind::power_limit || !setting.value) return {};
+  const auto lowest = usable(policy.lowest_mw, range);
+  const auto highest = usable(policy.highest_mw, range);
+  const auto refused = [&](std::string_view where, std::string_view key, std::int64_t bound) {
+    return Error{Errc::invalid,
+                 fmt::format("{} is {} the {} that the administrator allows ({})", text_of(setting),
+                             where, text_of(power_limit(bound)), key)};
+  };
+  if (lowest && setting.value->lowest < *lowest) {
+    return refused("below", "control.lowest_w", *lowest);
+  }
+  if (highest && setting.value->highest > *highest) {
+    return refused("above", "control.highest_w", *highest);
+  }
+  return {};
+}
+
+std::string unusable_bounds(const SetterPolicy& policy, const SettingValue& range) {
+  std::string text;
+  for (const auto& [key, bound] : {std::pair("control.lowest_w", policy.lowest_mw),
+                                   std::pair("control.highest_w", policy.highest_mw)}) {
+    if (!bound || contains(range, *bound)) continue;
+    text +=
+        fmt::format("{}{} ({})", text.empty() ? "" : " and ", key, text_of(power_limit(*bound)));
+  }
+  if (text.empty()) return text;
+  return fmt::format("{} without effect: the driver allows {}", text,
+                     range_text(SettingKind::power_limit, range));
+}
+
+void refuse_to_set(int socket, const Error& why, const std::string& version) {
+  const Hello nothing{std::nullopt, why.code, why.text(), version};
+  static_cast<void>(send_message(socket, nothing, Wait::yes).ok());
+}
+
+void serve_setter(UniqueFd socket, const MakeBackend& make_backend, const SetterOptions& options) {
+  auto made = make_backend();
+  auto session = made ? (*made)->start() : Result<DriverSession>(made.error());
+  if (!session) return refuse_to_set(socket.get(), session.error(), options.version);
+  Setter setter(socket.get(), *std::move(session), std::shared_ptr<Backend>(*std::move(made)),
+                options);
+  setter.greet();
+  setter.serve();
+}
+
+}  // namespace gpuyard::driver
