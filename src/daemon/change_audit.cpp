@@ -27,7 +27,7 @@ using protocol::AuditLine;
 // A GPU, and the name of a setting; "" for its ECC counters.
 using Subject = std::pair<DeviceId, std::string>;
 
-// Of the same change: an entry is written after the answer of the setter, at most as long after it
+// The entry of a change is written after the answer of the setter, at most as long after it
 // as a client waits and the disk takes.
 constexpr std::int64_t kLongestMs = 60'000;
 constexpr std::int64_t kClockStepMs = 2000;
@@ -223,7 +223,8 @@ ChangeComparison compare_changes(const driver::LoggedChanges& changes,
     for (const Made& made : book.made) {
       if (made.line->at < result.since || made.line->at >= until) continue;
       ++result.changes;
-      if (made.matched || !made.certain) continue;
+      // The last change of a setter that was killed inside it may not have been made.
+      if (made.matched || (!made.certain && made.last)) continue;
       found.emplace_back(
           made.line->at,
           fmt::format("{}: GPU {}: {}{}{} (change {}), of which the audit has no entry",

@@ -114,6 +114,16 @@ TEST_F(ChangeAuditTest, AChangeThatFailedNeedsNoEntry) {
   EXPECT_EQ(differences(), std::vector<std::string>());
 }
 
+TEST_F(ChangeAuditTest, OnlyTheLastChangeOfASetterMayHaveNoResult) {
+  log_.lines.pop_back();
+  start();
+  set(300);
+  log_.lines.pop_back();
+  EXPECT_EQ(differences(), std::vector<std::string>());
+  change(700, 310);
+  EXPECT_EQ(differences().size(), 1U);
+}
+
 TEST_F(ChangeAuditTest, WhatAKilledDaemonSetIsKnownByTheNext) {
   change(700, 300);
   set(250);

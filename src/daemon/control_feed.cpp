@@ -171,7 +171,7 @@ void ControlFeed::run_reset_command(const DeviceInfo& gpu, const Done& done) {
 }
 
 void ControlFeed::on_fleet(const Fleet& fleet) {
-  // What is put back now should not wait for the setter's next try.
+  // Settings that are put back now should not wait for the setter's next try.
   if (setter_) setter_->hurry();
   control_.on_fleet(fleet);
   for (const DeviceInfo& gpu : fleet.devices) look_at_bounds(gpu);

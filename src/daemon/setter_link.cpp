@@ -112,7 +112,7 @@ Result<driver::HostProcess> connect_to_setter(const std::string& address) {
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   if (address.empty() || address.size() >= sizeof(name.sun_path)) {
-    return unreachable({Errc::invalid, fmt::format("{} is no path of a socket", address)});
+    return unreachable({Errc::invalid, fmt::format("{} is not a path of a socket", address)});
   }
   std::memcpy(name.sun_path, address.c_str(), address.size());
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

@@ -105,7 +105,7 @@ def replaced(yard, before=None):
 
 # ---- who runs
 
-def test_a_daemon_that_may_not_control_has_no_setter(daemon):
+def test_without_control_there_is_no_setter(daemon):
     yard = daemon("--simulate", "1")
     wait_until(yard.driver_host, "the driver-host")
     assert yard.setter() is None
@@ -116,7 +116,7 @@ def test_a_setter_started_by_hand_says_so(run):
     assert done.returncode == 2 and "must not be run by hand" in done.stderr
 
 
-def test_a_setter_that_is_killed_is_replaced_and_settings_stay(control):
+def test_a_killed_setter_is_replaced(control):
     yard = control()
     accepted(yard.a.power(0, 300))
     before = yard.daemon.setter()
@@ -130,7 +130,7 @@ def test_a_setter_that_is_killed_is_replaced_and_settings_stay(control):
     verified(yard)
 
 
-def test_a_setter_killed_while_all_is_put_back_ends_it(control, world):
+def test_settings_are_restored_through_a_killed_setter(control, world):
     yard = control("--gpus", "64", "--load", "idle")
     set_all(yard, for_s=5)
     count = 64 * SETTINGS
@@ -142,7 +142,7 @@ def test_a_setter_killed_while_all_is_put_back_ends_it(control, world):
     verified(yard)
 
 
-def test_a_stopped_setter_is_replaced_and_its_late_change_is_not_made(control):
+def test_a_stopped_setter_is_replaced(control):
     yard = control()
     accepted(yard.a.power(0, 300))
     stopped = yard.daemon.setter()
@@ -170,7 +170,7 @@ def test_one_watt_beyond_a_bound_is_refused(control):
     assert yard.writes() == [limit(500), limit(250), limit(700)]
 
 
-def test_a_bound_outside_the_drivers_range_is_reported_and_has_no_effect(control):
+def test_an_unusable_bound_is_reported(control):
     yard = control(bounds={"highest_w": 5000})
     accepted(yard.root.power(0, 690))
     yard.daemon.wait_for_log("control.highest_w (5000 W) without effect: the driver allows")
@@ -185,7 +185,7 @@ def test_bounds_in_the_wrong_order_are_refused(tmp_path, run):
     assert done.returncode == 2 and "control.lowest_w: 500 W is above control.highest_w" in done.stderr
 
 
-def test_the_change_beyond_the_rate_of_a_gpu_is_refused(control):
+def test_a_change_beyond_the_rate_is_refused(control):
     yard = control(changes_a_minute=240)
     for change in range(240):
         accepted(yard.root.power(0, 300 + change % 2))
@@ -199,7 +199,7 @@ def test_the_change_beyond_the_rate_of_a_gpu_is_refused(control):
     assert "240 changes per GPU and minute" in refused.text, refused.text
 
 
-def test_what_is_switched_off_in_the_file_is_not_set(control):
+def test_a_setter_obeys_the_file(control):
     yard = control()
     accepted(yard.a.power(0, 300))
     yard.config.write_text(yard.config.read_text().replace("enabled = true", "enabled = false"))
@@ -208,7 +208,7 @@ def test_what_is_switched_off_in_the_file_is_not_set(control):
     assert yard.writes() == [limit(300)]
 
 
-def test_without_a_log_nothing_new_is_set_and_settings_are_restored(control):
+def test_without_a_log_settings_are_only_restored(control):
     yard = control()
     accepted(yard.a.power(0, 300))
     log = f"{yard.daemon.state}/changes.log"
@@ -226,7 +226,7 @@ def test_without_a_log_nothing_new_is_set_and_settings_are_restored(control):
 
 # ---- at a socket
 
-def test_a_setter_behind_a_socket_sets_and_is_replaced(activated):
+def test_a_setter_behind_a_socket_is_replaced(activated):
     yard, setters = activated()
     assert yard.daemon.setter() is None
     accepted(yard.a.power(0, 300))
@@ -238,7 +238,7 @@ def test_a_setter_behind_a_socket_sets_and_is_replaced(activated):
     wait_until(lambda: not setters.running(), "the setter to end with its daemon")
 
 
-def test_a_setter_behind_a_socket_lets_go_of_the_driver_for_a_reset(control, world, tmp_path):
+def test_a_setter_behind_a_socket_allows_a_reset(control, world, tmp_path):
     yard = control(start=False, reset_command=[PROGRAM, "sim", "reset", "--as-driver", "--gpu", "{uuid}"])
     (tmp_path / "state").mkdir()
     setters = Activator(tmp_path / "setter.sock", yard.config, tmp_path / "state", world)
@@ -272,7 +272,7 @@ def test_a_setter_refuses_a_stranger(control, world, tmp_path):
         setters.end()
 
 
-def test_without_a_setter_at_the_socket_the_command_that_mends_it_is_named(control, tmp_path):
+def test_a_missing_socket_names_the_command(control, tmp_path):
     yard = control(start=False)
     yard.start(GPUYARD_SETTER=str(tmp_path / "nowhere.sock"))
     done = subprocess.run([PROGRAM, "power", "0", "300", "--yes"], capture_output=True, text=True, timeout=60,
@@ -293,7 +293,7 @@ def test_the_log_is_the_setters_alone(control):
     assert info.st_mode & 0o7777 == 0o600 and info.st_uid == os.geteuid()
 
 
-def test_after_changes_restores_and_restarts_there_is_no_difference(control, world):
+def test_restores_and_restarts_make_no_difference(control, world):
     yard = control(on_stop="restore")
     set_all(yard)
     accepted(yard.a.ask("POST", "/api/gpu/manage/0/clear-ecc", {"counter": "volatile"}))
@@ -321,7 +321,7 @@ def test_after_changes_restores_and_restarts_there_is_no_difference(control, wor
 
 
 @pytest.mark.parametrize("point", ["writing", "written"])
-def test_after_a_daemon_killed_inside_a_change_there_is_no_difference(control, world, point):
+def test_a_killed_daemon_makes_no_difference(control, world, point):
     yard = control()
     accepted(yard.a.power(0, 300))
     journal = yard.quiet_journal()
@@ -339,7 +339,7 @@ def test_after_a_daemon_killed_inside_a_change_there_is_no_difference(control, w
     verified(yard)
 
 
-def test_an_audit_that_was_rewritten_differs_and_is_named(control):
+def test_a_rewritten_audit_is_named(control):
     yard = control()
     for watts in (300, 310, 320):
         accepted(yard.a.power(0, watts))
@@ -359,7 +359,7 @@ def test_an_audit_that_was_rewritten_differs_and_is_named(control):
     assert verify(yard, "--json").returncode == 2
 
 
-def test_a_log_that_was_rewritten_differs_and_is_named(control):
+def test_a_rewritten_log_is_named(control):
     yard = control()
     for watts in (300, 310):
         accepted(yard.a.power(0, watts))

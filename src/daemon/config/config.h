@@ -101,7 +101,7 @@ struct Config {
     std::int64_t lowest_w = 0;
     std::int64_t highest_w = 0;
     static constexpr std::int64_t kMostWatts = 100'000;
-    std::int64_t gpu_changes_a_minute = 240;  // of each GPU, whoever makes them
+    std::int64_t gpu_changes_a_minute = 240;  // of each GPU, by all users
   } control;
   // How GPUs are leased.
   struct Lease {

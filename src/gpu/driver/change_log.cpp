@@ -335,7 +335,7 @@ class ChainReader {
     // A power cut tears the last line of a boot.
     if (broken_ && starts && line.previous == hash_) broken_.reset();
     finish();
-    // What is before the oldest line was removed when the log became too long.
+    // Lines before the oldest one were removed when the log became too long.
     if (!hash_ && starts) hash_ = line.previous;
     const auto fault = [&](std::string_view what) {
       into_.faults.push_back(fmt::format("{}:{}: {}", file, place, what));
@@ -367,7 +367,7 @@ Result<LoggedChanges> read_change_log(const std::string& path) {
     any = true;
     reader.read(file, *text);
   }
-  if (!any) return Error{Errc::not_found, "there is no log of changes at " + path};
+  if (!any) return Error{Errc::not_found, "log of changes not found: " + path};
   reader.finish();
   return changes;
 }

@@ -155,7 +155,8 @@ UniqueFd begin_child_process(std::string_view verb, std::uint64_t capabilities) 
     ::_exit(2);
   }
   // Not at the price of no_new_privs: see spawn_host(). A daemon that has given up privileges has
-  // said why there is no filter. CAP_SYS_ADMIN, which the filter needs then, may go only afterwards.
+  // said why there is no filter. CAP_SYS_ADMIN, which the filter needs then, may go only
+  // afterwards.
   static_cast<void>(deny_unused_calls(NewPrivileges::stay).ok());
   keep_only_capabilities(capabilities);
   return UniqueFd(kHostSocket);

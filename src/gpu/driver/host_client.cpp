@@ -236,8 +236,8 @@ Result<HostProcess> spawn_host(const std::vector<std::string>& arguments, const 
                  .given = {theirs.get()},  // stderr is its log
                  .capabilities = capability_bit(CAP_SYS_ADMIN)};
   plan.arguments.insert(plan.arguments.end(), arguments.begin(), arguments.end());
-  // NVIDIA's library may have to run nvidia-modprobe, which becomes root to make missing device files.
-  // A process with no_new_privs, as a daemon without CAP_SYS_ADMIN is, cannot start it.
+  // NVIDIA's library may have to run nvidia-modprobe, which becomes root to make missing device
+  // files. A process with no_new_privs, as a daemon without CAP_SYS_ADMIN is, cannot start it.
   const bool may_set = (effective_capabilities() & capability_bit(CAP_SYS_ADMIN)) != 0;
   const auto child = may_set ? spawn(plan) : spawn_free(plan);
   if (!child) return Error(child.error()).in("the " + verb);

@@ -39,7 +39,7 @@ struct HostProcess {
 Result<HostProcess> spawn_host(const std::vector<std::string>& arguments,
                                const std::string& verb = "driver-host");
 
-// Which process it is. A setter takes changes as records, answers pings, and has to be of this
+// Names the process. A setter takes changes as records, answers pings, and has to be of this
 // version of the program.
 struct HostKind {
   std::string name = "driver-host";

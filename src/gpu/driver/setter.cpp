@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -64,13 +65,18 @@ class Changer {
     if (request.puts_back) wait_for_turn(request.device);
     // Another setter may have taken over: what is still in the socket must not be set now.
     if (is_over()) return refusal(request, terminated(index));
-    std::optional<std::uint64_t> line;
-    CommandReply reply =
-        carry_out(backend, request, [&](const std::optional<SettingState>& before) {
-          return admit(index, request, before, line);
-        });
-    if (line) log_.end(*line, reply);
-    return reply;
+    return carry_out(backend, request, [&](const std::optional<SettingState>& before) {
+      return admit(index, request, before);
+    });
+  }
+
+  // Writes the result of a change, after its answer, which must not wait for it. A change that was
+  // given up has none.
+  void finish(const CommandReply& reply) {
+    std::unique_lock lock(lines_mutex_);
+    const auto line = lines_.extract(reply.device);
+    lock.unlock();
+    if (line && (reply.called || !reply.failure)) log_.end(line.mapped(), reply);
   }
 
   void end() { over_ = true; }
@@ -92,8 +98,7 @@ class Changer {
   }
 
   Result<void> admit(std::uint32_t index, const CommandRequest& request,
-                     const std::optional<SettingState>& before,
-                     std::optional<std::uint64_t>& line) {
+                     const std::optional<SettingState>& before) {
     const auto* const apply = std::get_if<Apply>(&request.command);
     const bool earlier =
         request.puts_back && apply != nullptr && is_earlier(request.device, *apply, before);
@@ -108,7 +113,8 @@ class Changer {
     const ChangeLog::Change change = change_of(request, before);
     const auto begun = log_.begin(change);
     if (begun) {
-      line = *begun;
+      const std::lock_guard lock(lines_mutex_);
+      lines_[request.device] = *begun;
       return {};
     }
     if (!earlier) {
@@ -149,6 +155,8 @@ class Changer {
   const int socket_;
   const SetterPolicy policy_;
   std::atomic<bool> over_ = false;
+  std::mutex lines_mutex_;
+  std::map<DeviceId, std::uint64_t> lines_;  // of the log, of the changes in progress
   std::mutex reported_mutex_;
   std::set<std::uint32_t> reported_;  // GPUs whose bounds were reported
   ChangeLog log_;
@@ -166,7 +174,11 @@ class Setter {
         changer_(std::make_shared<Changer>(socket, options)),
         readers_(backend, session.gpu_count, {[](const ReadReply&) {}, [this] { greet(); }}),
         commanders_(
-            backend, session.gpu_count, [this](const CommandReply& reply) { answer(reply); },
+            backend, session.gpu_count,
+            [this](const CommandReply& reply) {
+              answer(reply);
+              changer_->finish(reply);
+            },
             [changer = changer_](Backend& driver, std::uint32_t index,
                                  const CommandRequest& request) {
               return changer->change(driver, index, request);

@@ -18,7 +18,8 @@
 namespace gpuyard::driver {
 
 struct SetterPolicy {
-  // Of the power limit, in milliwatts. One that the driver's range does not contain has no effect.
+  // Bounds of the power limit, in milliwatts. One that the driver's range does not contain has no
+  // effect.
   std::optional<std::int64_t> lowest_mw = {};
   std::optional<std::int64_t> highest_mw = {};
   std::int64_t changes_a_minute = kUsualChangesAMinute;  // of each GPU

@@ -95,6 +95,7 @@ TEST_F(SetterTest, AChangeIsMadeAnsweredAndLogged) {
   EXPECT_FALSE(reply.failure);
   EXPECT_EQ(reply.after->now, (SettingValue{250'000, 250'000}));
   EXPECT_EQ(fleet_.writes(), (std::vector<fakes::FakeWrite>{{1, power_limit(250'000)}}));
+  end();
   const auto changes = lines(ChangeStep::change);
   ASSERT_EQ(changes.size(), 1U);
   EXPECT_EQ(changes[0].gpu, id(1));
@@ -112,6 +113,7 @@ TEST_F(SetterTest, AChangeThatTheDriverRefusesIsLoggedAsFailed) {
   serve();
   receive<Hello>();
   EXPECT_EQ(change(power_limit(250'000)).failure->message, "no");
+  end();
   EXPECT_EQ(lines(ChangeStep::failed).size(), 1U);
 }
 
