@@ -3077,6 +3077,8 @@ class Readiness(Model):
     # Whether Xids are also read from the kernel's log; null from older daemons, and for callers
     # without read access.
     reads_kernel_log: Optional[bool]
+    # Restrictions that the daemon could not put on itself, and why, for callers with read access.
+    lacks: list[str]
 
     _shape: ClassVar[Shape] = (
         ("ready", "b", "1", False),
@@ -3087,4 +3089,5 @@ class Readiness(Model):
         ("notes", "s", "n", False),
         ("now", "s", "1", True),
         ("reads_kernel_log", "b", "1", True),
+        ("lacks", "s", "n", False),
     )

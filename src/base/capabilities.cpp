@@ -7,6 +7,8 @@
 
 #include <array>
 
+#include "base/files.h"
+
 namespace gpuyard {
 namespace {
 
@@ -35,7 +37,7 @@ CapabilitySets own_capabilities() {
           joined(words[0].inheritable, words[1].inheritable)};
 }
 
-void set_own_capabilities(const CapabilitySets& sets) {
+Result<void> set_own_capabilities(const CapabilitySets& sets) {
   auto header = capability_header();
   CapabilityWords words{};
   for (unsigned i = 0; i < words.size(); ++i) {
@@ -43,7 +45,8 @@ void set_own_capabilities(const CapabilitySets& sets) {
                 static_cast<std::uint32_t>(sets.permitted >> (32 * i)),
                 static_cast<std::uint32_t>(sets.inheritable >> (32 * i))};
   }
-  ::syscall(SYS_capset, &header, words.data());
+  if (::syscall(SYS_capset, &header, words.data()) == 0) return {};
+  return system_error("setting capabilities");
 }
 
 std::uint64_t ambient_capabilities() {
@@ -83,7 +86,19 @@ void keep_only_capabilities(std::uint64_t kept) {
     sets.permitted &= kept;
   }
   sets.inheritable = 0;
-  set_own_capabilities(sets);  // no capability is ambient that is not inheritable
+  // No capability is ambient that is not inheritable.
+  static_cast<void>(set_own_capabilities(sets).ok());
+}
+
+Result<void> keep_only_capabilities_for_good(std::uint64_t kept) {
+  const CapabilitySets before = own_capabilities();
+  const CapabilitySets after{before.permitted & kept, before.permitted & kept, 0};
+  // As under a unit that gives no others, whose filter of system calls refuses any change.
+  if (before.permitted == after.permitted) return {};
+  for (int each = 0; ::prctl(PR_CAPBSET_READ, each, 0, 0, 0) >= 0; ++each) {
+    ::prctl(PR_CAPBSET_DROP, each, 0, 0, 0);
+  }
+  return set_own_capabilities(after);
 }
 
 ChildCapabilities::ChildCapabilities(std::uint64_t kept) : ambient_(ambient_capabilities()) {
@@ -91,14 +106,14 @@ ChildCapabilities::ChildCapabilities(std::uint64_t kept) : ambient_(ambient_capa
   // Without CAP_SETPCAP nothing else could be restored.
   inheritable_ = sets.inheritable & sets.permitted;
   sets.inheritable = kept & sets.permitted;
-  set_own_capabilities(sets);
+  static_cast<void>(set_own_capabilities(sets).ok());
   set_ambient_capabilities(kept & sets.permitted);
 }
 
 ChildCapabilities::~ChildCapabilities() {
   CapabilitySets sets = own_capabilities();
   sets.inheritable = inheritable_;
-  set_own_capabilities(sets);
+  static_cast<void>(set_own_capabilities(sets).ok());
   set_ambient_capabilities(ambient_);
 }
 

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "base/result.h"
+
 namespace gpuyard {
 
 // `capability`: a constant of <linux/capability.h>.
@@ -20,6 +22,9 @@ bool has_privileges();
 // Gives up every capability that is not in `kept`, and leaves none for programs that this process
 // starts. Root keeps all of its own: each program that it starts would have them again.
 void keep_only_capabilities(std::uint64_t kept);
+
+// The same for a process that starts no program: root's gives them up too, and none can come back.
+Result<void> keep_only_capabilities_for_good(std::uint64_t kept);
 
 // While this object lives, children of this thread inherit the capabilities in `kept` that it has,
 // and no others. A service manager that starts us without root gives our capabilities as ambient

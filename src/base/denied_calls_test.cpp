@@ -4,31 +4,21 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <functional>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "base/own_process_for_tests.h"
 
 namespace gpuyard {
 namespace {
 
 constexpr int kNotDenied = 100;  // exit code
 constexpr int kNoFilter = 101;
-constexpr int kDied = 102;
-
-// A filter is for good, so each test has a process of its own. Returns its exit code.
-int in_a_process(const std::function<int()>& run) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(run());
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : kDied;
-}
 
 struct DeniedCall {
   const char* name;
@@ -65,14 +55,14 @@ const std::vector<DeniedCall>& denied_calls() {
 
 TEST(DeniedCalls, FailWithAnErrorAndOthersAreMade) {
   for (const DeniedCall& call : denied_calls()) {
-    EXPECT_EQ(in_a_process([&] {
+    EXPECT_EQ(in_own_process([&] {
                 if (!deny_unused_calls(NewPrivileges::may_go)) return kNoFilter;
                 return call.make() == -1 ? errno : kNotDenied;
               }),
               EPERM)
         << call.name;
   }
-  EXPECT_EQ(in_a_process([] {
+  EXPECT_EQ(in_own_process([] {
               if (!deny_unused_calls(NewPrivileges::may_go)) return kNoFilter;
               return made(SYS_ioctl, -1, TIOCGWINSZ) == -1 ? errno : kNotDenied;
             }),
@@ -80,7 +70,7 @@ TEST(DeniedCalls, FailWithAnErrorAndOthersAreMade) {
 }
 
 TEST(DeniedCalls, AreDeniedToThreadsThatRanBefore) {
-  EXPECT_EQ(in_a_process([] {
+  EXPECT_EQ(in_own_process([] {
               int went = -1;
               int result = kNotDenied;
               int pipe[2];
@@ -107,8 +97,8 @@ int ioctl_of_i386() {
 }
 
 TEST(DeniedCalls, AreDeniedToThe32BitAbi) {
-  if (in_a_process(ioctl_of_i386) != EBADF) GTEST_SKIP() << "this kernel has no 32-bit calls";
-  EXPECT_EQ(in_a_process([] {
+  if (in_own_process(ioctl_of_i386) != EBADF) GTEST_SKIP() << "this kernel has no 32-bit calls";
+  EXPECT_EQ(in_own_process([] {
               if (!deny_unused_calls(NewPrivileges::may_go)) return kNoFilter;
               return ioctl_of_i386();
             }),
@@ -118,7 +108,7 @@ TEST(DeniedCalls, AreDeniedToThe32BitAbi) {
 
 TEST(DeniedCalls, CostNoNewPrivsOnlyWithoutCapability) {
   const auto no_new_privs = [](NewPrivileges privileges) {
-    return in_a_process([privileges] {
+    return in_own_process([privileges] {
       const bool done = deny_unused_calls(privileges).ok();
       return done ? ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) : kNoFilter;
     });
@@ -126,14 +116,14 @@ TEST(DeniedCalls, CostNoNewPrivsOnlyWithoutCapability) {
   const int before = ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
   if (::geteuid() == 0) {
     EXPECT_EQ(no_new_privs(NewPrivileges::may_go), before);
-    EXPECT_EQ(in_a_process([] {
-                if (::setresuid(65534, 65534, 65534) != 0) return kDied;
+    EXPECT_EQ(in_own_process([] {
+                if (::setresuid(65534, 65534, 65534) != 0) return kDiedInTest;
                 const auto done = deny_unused_calls(NewPrivileges::stay);
                 return done ? kNotDenied : ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
               }),
               before == 0 ? 0 : kNotDenied);
-    EXPECT_EQ(in_a_process([] {
-                if (::setresuid(65534, 65534, 65534) != 0) return kDied;
+    EXPECT_EQ(in_own_process([] {
+                if (::setresuid(65534, 65534, 65534) != 0) return kDiedInTest;
                 const auto done = deny_unused_calls(NewPrivileges::may_go);
                 return done ? ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) : kNoFilter;
               }),

@@ -86,7 +86,7 @@ std::vector<std::string> ControlFeed::notes() const {
   return notes;
 }
 
-// The setter ignores a bound that the driver's range does not contain.
+// A bound that the driver's range does not contain is shown as long as it is configured.
 void ControlFeed::look_at_bounds(const DeviceInfo& gpu) {
   const auto policy = setter_policy(config_);
   if (!setter_ || gpu.fault || (!policy.lowest_mw && !policy.highest_mw)) return;

@@ -17,6 +17,7 @@
 
 #include "base/capabilities.h"
 #include "base/clock.h"
+#include "base/command_host.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/spawn.h"
@@ -35,6 +36,8 @@ bool may_read_environments() {
   return (effective_capabilities() & kReadsEnvironments) == kReadsEnvironments;
 }
 
+// Starts it with the capabilities of this process that it needs; without any, where it was started
+// free of the daemon's restrictions: under Landlock it could not read even its own user's.
 Result<processes::MarkLink> start_marks(const std::string& proc_root) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
@@ -42,9 +45,10 @@ Result<processes::MarkLink> start_marks(const std::string& proc_root) {
   }
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
-  const auto child = spawn({.arguments = {std::string(kMarksVerb), proc_root},
-                            .given = {theirs.get()},  // stderr is its log
-                            .capabilities = kReadsEnvironments});
+  const SpawnPlan plan{.arguments = {std::string(kMarksVerb), proc_root},
+                       .given = {theirs.get()},  // stderr is its log
+                       .capabilities = kReadsEnvironments};
+  const auto child = may_read_environments() ? spawn(plan) : spawn_free(plan);
   if (!child) return Error(child.error()).in("gpuyard-marks");
   return processes::MarkLink{std::move(ours), *child};
 }
@@ -134,12 +138,14 @@ std::vector<std::string> files_of_root(const Environment& environment) {
 }
 
 std::shared_ptr<processes::MarkClient> connect_marks(const config::Config& config) {
-  processes::MarkClient::Open open;
-  if (may_read_environments()) {
-    open = [root = config.processes.proc_root] { return start_marks(root); };
-  } else {
-    open = [path = config.processes.marks_socket] { return connect_to_marks(path); };
-  }
+  processes::MarkClient::Open open = [root = config.processes.proc_root,
+                                      path = config.processes.marks_socket,
+                                      service = Environment::of_process().system_service] {
+    if (may_read_environments()) return start_marks(root);
+    auto link = connect_to_marks(path);
+    // The daemon of a user can do without the service: its leases are of this user.
+    return link || service ? std::move(link) : start_marks(root);
+  };
   auto marks = std::make_shared<processes::MarkClient>(std::move(open));
   marks->connect();
   return marks;

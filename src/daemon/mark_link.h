@@ -1,6 +1,7 @@
 // How the daemon and `gpuyard marks` find each other. A daemon that may read every environment
-// itself, as root's may, starts a child for it before it listens; every other one connects to the
-// socket of the service gpuyard-marks.
+// itself, as root's may, starts a child for it before it listens. Every other one connects to the
+// socket of the service gpuyard-marks; without that, a user's daemon starts a child for the
+// processes of this user.
 #pragma once
 
 #include <memory>

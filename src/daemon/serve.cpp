@@ -11,11 +11,10 @@
 
 #include <fmt/format.h>
 
-#include "base/command_host.h"
-#include "base/denied_calls.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "daemon/confinement.h"
 #include "daemon/reload.h"
 #include "daemon/yard.h"
 #include "http/certificate.h"
@@ -267,22 +266,6 @@ Result<void> check(const config::Config& config) {
   return check_temperatures(config.health);
 }
 
-namespace {
-
-// From here on this process, and the driver-host that it starts, make no call that they do not
-// need.
-void give_up_privileges() {
-  if (auto started = start_command_host(); !started) {
-    log::warning("commands of alerts and resets have the daemon's own restrictions: {}",
-                 started.error().text());
-  }
-  if (auto denied = deny_unused_calls(NewPrivileges::may_go); !denied) {
-    log::warning("running without a seccomp filter of its own: {}", denied.error().text());
-  }
-}
-
-}  // namespace
-
 Result<void> serve(const ServeOptions& options) {
   if (auto valid = check(options.config); !valid) return valid;
   const rlim_t usual_descriptors = raise_descriptor_limit();
@@ -292,12 +275,13 @@ Result<void> serve(const ServeOptions& options) {
     ::signal(meaningless, SIG_IGN);
   }
 
-  give_up_privileges();
+  std::vector<std::string> lacking = confine(options.config, options.files);
 
   http::IoLoop loop;
   auto alerts = read_alerts(options.config);
   if (!alerts) return std::move(alerts).error();
   Yard yard(loop, options, *std::move(alerts), usual_descriptors);
+  yard.lacks(std::move(lacking));
   if (auto listening = yard.listen(); !listening) return listening;
   const bool had_terminal = has_terminal();
   bool stopping = false;

@@ -27,6 +27,8 @@ struct ServeOptions {
   // its driver.
   std::string setter_address = {};
   std::vector<std::string> setter_arguments = {};
+  // The files that the configuration was read from, whether they exist or not.
+  std::vector<std::string> files = {};
   // Reads the configuration again; called on any thread. Null: the configuration stays.
   std::function<Result<config::Config>()> reread;
   // Renders the table of GPUs for `GET /`.

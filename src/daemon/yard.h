@@ -53,6 +53,8 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   Yard(http::IoLoop&, const ServeOptions&, AlertsFile, rlim_t driver_descriptors);
 
   Result<void> listen();
+  // The restrictions that the daemon could not put on itself.
+  void lacks(std::vector<std::string> restrictions) { context_.lacks = std::move(restrictions); }
   void start();
   void stop(std::function<void()> done);
   // Reads the configuration again, and applies its live keys: all of them or nothing.

@@ -1,19 +1,27 @@
-// What a process that was taken over would try. Preloaded into each process of a daemon by
-// test_privileges.py. Once the file HOSTILE_GO exists, a thread that was there from the beginning
-// types into the terminal HOSTILE_TERMINAL, reads a byte of the process HOSTILE_VICTIM, and makes
-// an io_uring and a keyring of its own; then it writes the errno of each, or 0, into the directory
-// HOSTILE_RESULTS, in a file named by its pid.
+// What a process that was taken over would try. Preloaded into each process of a daemon. At signal
+// 62 it tries it all, and says for each attempt its name and errno, or 0: in a file of the
+// directory HOSTILE_RESULTS, named by its pid, or on stderr. The victims: the terminal
+// HOSTILE_TERMINAL, the process HOSTILE_VICTIM ("PID ADDRESS", a byte of it that is to be read),
+// the file HOSTILE_FILE, which all may read and write.
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/klog.h>
+#include <sys/mount.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
-#include <thread>
 
 namespace {
 
@@ -21,22 +29,63 @@ int failed(long result) {
   return result < 0 ? errno : 0;
 }
 
-int type_into_terminal() {
-  const int terminal = ::open(std::getenv("HOSTILE_TERMINAL"), O_RDONLY | O_NOCTTY | O_CLOEXEC);
-  if (terminal < 0) return errno;
-  char letter = 'x';
-  const int result = failed(::ioctl(terminal, TIOCSTI, &letter));
-  ::close(terminal);
+// The result of opening a file and doing something with it.
+template <class Use>
+int with_file(const std::string& path, int flags, const Use& use) {
+  const int file = ::open(path.c_str(), flags | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return errno;
+  const int result = use(file);
+  ::close(file);
   return result;
 }
 
-int read_memory() {
+int opening(const std::string& path, int flags = O_RDONLY) {
+  return with_file(path, flags, [](int) { return 0; });
+}
+
+// An empty environment, of a process that may not be traced, is no success.
+int reading(const std::string& path) {
+  return with_file(path, O_RDONLY, [](int file) {
+    char byte = 0;
+    const long got = ::read(file, &byte, 1);
+    return got == 0 ? ENODATA : failed(got);
+  });
+}
+
+struct Victim {
+  pid_t pid = 0;
+  unsigned long address = 0;
+  std::string proc() const { return "/proc/" + std::to_string(pid); }
+};
+
+Victim victim() {
   char* end = nullptr;
-  const pid_t victim = static_cast<pid_t>(std::strtol(std::getenv("HOSTILE_VICTIM"), &end, 10));
+  Victim found;
+  found.pid = static_cast<pid_t>(std::strtol(std::getenv("HOSTILE_VICTIM"), &end, 10));
+  found.address = std::strtoul(end, nullptr, 16);
+  return found;
+}
+
+int type_into_terminal() {
+  return with_file(std::getenv("HOSTILE_TERMINAL"), O_RDONLY, [](int terminal) {
+    char letter = 'x';
+    return failed(::ioctl(terminal, TIOCSTI, &letter));
+  });
+}
+
+int read_memory() {
   char byte = 0;
   iovec here{&byte, 1};
-  iovec there{reinterpret_cast<void*>(std::strtoul(end + 1, nullptr, 16)), 1};
-  return failed(::process_vm_readv(victim, &here, 1, &there, 1, 0));
+  iovec there{reinterpret_cast<void*>(victim().address), 1};
+  return failed(::process_vm_readv(victim().pid, &here, 1, &there, 1, 0));
+}
+
+int read_memory_file() {
+  return with_file(victim().proc() + "/mem", O_RDONLY, [](int file) {
+    char byte = 0;
+    if (::lseek(file, static_cast<off_t>(victim().address), SEEK_SET) < 0) return errno;
+    return failed(::read(file, &byte, 1));
+  });
 }
 
 int make_io_uring() {
@@ -52,20 +101,72 @@ int join_keyring() {
   return failed(::syscall(SYS_keyctl, kJoinSessionKeyring, nullptr));
 }
 
-void attack() {
-  while (::access(std::getenv("HOSTILE_GO"), F_OK) != 0) ::usleep(5'000);
-  const int results[] = {type_into_terminal(), read_memory(), make_io_uring(), join_keyring()};
-  const std::string path =
-      std::string(std::getenv("HOSTILE_RESULTS")) + "/" + std::to_string(::getpid());
+int make_socket(int family, int type, int protocol) {
+  const int made = ::socket(family, type, protocol);
+  const int result = failed(made);
+  if (made >= 0) ::close(made);
+  return result;
+}
+
+int trace() {
+  const int result = failed(::ptrace(PTRACE_SEIZE, victim().pid, nullptr, nullptr));
+  if (result != 0) return result;
+  ::ptrace(PTRACE_INTERRUPT, victim().pid, nullptr, nullptr);
+  ::waitpid(victim().pid, nullptr, __WALL);
+  ::ptrace(PTRACE_DETACH, victim().pid, nullptr, nullptr);
+  return result;
+}
+
+struct Attempt {
+  const char* name;
+  int (*make)();
+};
+
+constexpr Attempt kAttempts[] = {
+    {"terminal", type_into_terminal},
+    {"memory", read_memory},
+    {"io_uring", make_io_uring},
+    {"keyring", join_keyring},
+    {"mem_file", read_memory_file},
+    {"environ", [] { return reading(victim().proc() + "/environ"); }},
+    {"trace", trace},
+    {"kill", [] { return failed(::kill(victim().pid, 0)); }},
+    {"shadow", [] { return opening("/etc/shadow"); }},
+    {"root_link", [] { return opening("/proc/1/root/etc/shadow"); }},
+    {"key", [] { return opening("/etc/keys/key.pem"); }},
+    {"kernel_log", [] { return opening("/dev/kmsg"); }},
+    {"others_file", [] { return opening(std::getenv("HOSTILE_FILE")); }},
+    {"others_file_written", [] { return opening(std::getenv("HOSTILE_FILE"), O_WRONLY); }},
+    {"state", [] { return opening("/var/lib/gpuyard/state.db", O_RDWR); }},
+    {"change_log", [] { return opening("/var/lib/gpuyard-setter/changes.log", O_WRONLY); }},
+    // Where it is permitted, there is no such file system.
+    {"mount", [] { return failed(::mount("/", "/", "none-such", 0, nullptr)); }},
+    {"klogctl", [] { return failed(::klogctl(3, nullptr, 0)); }},
+    {"network", [] { return make_socket(AF_INET, SOCK_STREAM, 0); }},
+    {"raw_network", [] { return make_socket(AF_INET, SOCK_RAW, IPPROTO_ICMP); }},
+};
+
+void attack(int) {
+  std::string results;
+  for (const Attempt& attempt : kAttempts) {
+    results += std::string(attempt.name) + "=" + std::to_string(attempt.make()) + " ";
+  }
+  const char* const directory = std::getenv("HOSTILE_RESULTS");
+  if (directory == nullptr) {
+    const std::string line = "hostile: " + results + "\n";
+    static_cast<void>(::write(STDERR_FILENO, line.data(), line.size()) > 0);
+    return;
+  }
+  const std::string path = std::string(directory) + "/" + std::to_string(::getpid());
   std::FILE* const file = std::fopen((path + ".new").c_str(), "w");
   if (file == nullptr) return;
-  for (const int result : results) std::fprintf(file, "%d ", result);
+  std::fputs(results.c_str(), file);
   std::fclose(file);
   std::rename((path + ".new").c_str(), path.c_str());
 }
 
 [[gnu::constructor]] void begin() {
-  if (std::getenv("HOSTILE_GO") != nullptr) std::thread(attack).detach();
+  if (std::getenv("HOSTILE_VICTIM") != nullptr) ::signal(62, attack);
 }
 
 }  // namespace

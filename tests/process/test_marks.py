@@ -100,8 +100,8 @@ def hide_others():
         raise OSError(ctypes.get_errno(), "hiding processes")
 
 
-def start_daemon(place, program, open_place, opened, hidden=False):
-    """The daemon of an ordinary user, with two idle GPUs."""
+def start_daemon(place, program, open_place, opened, hidden=False, service=True):
+    """The daemon of an ordinary user, as the package's service or as that user starts it, with two idle GPUs."""
     def become():
         if hidden:
             hide_others()
@@ -109,7 +109,7 @@ def start_daemon(place, program, open_place, opened, hidden=False):
         os.setgid(SERVICE)
         os.setuid(SERVICE)
     one = Daemon(place, "--simulate", "2", "--load", "idle", "--config", str(open_place / "gpuyard.toml"),
-                 program=program, preexec_fn=become)
+                 program=program, preexec_fn=become, GPUYARD_SYSTEM_SERVICE="1" if service else "0")
     one.close = one.kill
     return opened(one).ready()
 
@@ -143,17 +143,23 @@ def orphan():
         child.communicate()
 
 
-@pytest.fixture
-def lease(yard, program, open_place):
+@contextlib.contextmanager
+def leased(yard, program, open_place, uid):
     """The lease of `gpuyard run`, whose command waits."""
     with subprocess.Popen(
             [program, "run", "--", "sh", "-c", "echo $GPUYARD_LEASE; exec sleep 600"],
-            env=clean_environment(open_place, GPUYARD_SOCKET=yard.socket), cwd="/", text=True, user=LESSEE,
-            group=LESSEE, extra_groups=[], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as running:
+            env=clean_environment(open_place, GPUYARD_SOCKET=yard.socket), cwd="/", text=True, user=uid,
+            group=uid, extra_groups=[], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as running:
         lease = {"id": running.stdout.readline().strip(), "run": running}
         lease["index"] = now(yard, lease)["gpus"][0]["index"]
         yield lease
         running.kill()
+
+
+@pytest.fixture
+def lease(yard, program, open_place):
+    with leased(yard, program, open_place, LESSEE) as one:
+        yield one
 
 
 def squatters(yard):
@@ -177,7 +183,7 @@ def test_the_service_finds_the_mark_of_another_users_process(yard, lease, orphan
     other = orphan(uid=STRANGER, lease=lease["id"])
     wait_until(helper.living, "the daemon to connect")
     lease["run"].terminate()
-    wait_until(lambda: now(yard, lease)["why"] == f"pid {pid} is still running",
+    wait_until(lambda: now(yard, lease)["why"] == f"PID {pid} is still running",
                lambda: f"the process to be found; it is {now(yard, lease)}")
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: now(yard, lease)["state"] == "ended", lambda: f"its end; it is {now(yard, lease)}")
@@ -193,7 +199,7 @@ def test_leases_work_where_proc_hides_others_processes(running_service, yard, le
     pid = orphan(lease=lease["id"])
     orphan(uid=STRANGER, lease=lease["id"])
     lease["run"].terminate()
-    wait_until(lambda: now(yard, lease)["why"] == f"pid {pid} is still running",
+    wait_until(lambda: now(yard, lease)["why"] == f"PID {pid} is still running",
                lambda: f"it to be found; it is {now(yard, lease)}")
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: now(yard, lease)["state"] == "ended", lambda: f"its end; it is {now(yard, lease)}")
@@ -303,6 +309,23 @@ def test_roots_daemon_has_a_child_without_other_rights(daemon):
     assert int(status(child, "CapBnd"), 16) == 0
     assert status(child, "NoNewPrivs") == "1"
     assert sorted(os.listdir(f"/proc/{child}/fd"), key=int) == ["0", "1", "2", "3"]
+
+
+def test_a_users_daemon_finds_the_marks_of_that_user(place, program, open_place, opened, orphan):
+    """Its child reads them: to the daemon itself the kernel shows no environment, because of Landlock."""
+    yard = start_daemon(place, program, open_place, opened, service=False)
+    child = wait_until(lambda: marks_child(yard), "the child")
+    assert int(status(child, "CapEff"), 16) == 0
+    assert not any("marks" in note for note in yard.get("/ready", unix=True).json()["notes"])
+    with leased(yard, program, open_place, SERVICE) as lease:
+        pid = orphan(uid=SERVICE, lease=lease["id"])
+        os.kill(child, signal.SIGKILL)
+        wait_until(lambda: marks_child(yard) not in (None, child), "another child")
+        lease["run"].terminate()
+        wait_until(lambda: now(yard, lease)["why"] == f"PID {pid} is still running",
+                   lambda: f"the process to be found; it is {now(yard, lease)}")
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: now(yard, lease)["state"] == "ended", lambda: f"its end; it is {now(yard, lease)}")
 
 
 def test_a_killed_child_of_roots_daemon_is_replaced(daemon):

@@ -10,6 +10,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 
 import pytest
 
@@ -23,6 +24,8 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv")
 SERVICE, STRANGER = 1500, 1001
 SYS_ADMIN, SYS_PTRACE, KILL = 1 << 21, 1 << 19, 1 << 5
 CAPABILITIES = ("sys_admin", "sys_ptrace", "kill")
+ATTACK = 62  # the signal
+DENIED = ("terminal", "memory", "io_uring", "keyring")
 
 
 def status_of(pid):
@@ -38,8 +41,12 @@ def sets_of(status):
     return {name: int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")}
 
 
+def child_with(daemon, word):
+    return next((child for child in children(daemon.process.pid) if word in command_line(child)), None)
+
+
 def command_host(daemon):
-    return next((child for child in children(daemon.process.pid) if "command-host" in command_line(child)), None)
+    return child_with(daemon, "command-host")
 
 
 class Place:
@@ -123,26 +130,44 @@ def place():
             one.end()
 
 
+def attempts_in(text):
+    return {name: int(number) for name, number in (word.split("=") for word in text.split())}
+
+
+VICTIM = """
+import ctypes, sys
+secret = ctypes.create_string_buffer(b"secret")
+print(f"{ctypes.addressof(secret):x}", flush=True)
+sys.stdin.read()
+"""
+
+
 class Attack:
-    """The library that tries what is denied, and its victims: a terminal, and the memory of this process."""
+    """The library that tries what is denied, and its victims: a terminal, a file, and a process."""
 
     def __init__(self, root):
         self.results = root / "results"
         self.results.mkdir()
         self.results.chmod(0o777)
-        self.go = root / "go"
+        self.file = root / "others"
+        self.file.touch()
+        self.file.chmod(0o666)
         self.master, self.slave = os.openpty()
-        self.secret = ctypes.create_string_buffer(b"secret")
+        self.victim = subprocess.Popen([sys.executable, "-c", VICTIM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       text=True)
         self.environment = {
-            "LD_PRELOAD": build_shim("hostile.cpp", root), "HOSTILE_GO": str(self.go),
+            "LD_PRELOAD": build_shim("hostile.cpp", root), "HOSTILE_FILE": str(self.file),
             "HOSTILE_RESULTS": str(self.results), "HOSTILE_TERMINAL": os.ttyname(self.slave),
-            "HOSTILE_VICTIM": f"{os.getpid()} {ctypes.addressof(self.secret):x}"}
+            "HOSTILE_VICTIM": f"{self.victim.pid} {self.victim.stdout.readline()}"}
 
-    def result(self, pid):
-        """The errno of each attempt of this process."""
-        path = self.results / str(pid)
+    def result(self, pid, results=None):
+        """The errno of each attempt of this process, by name."""
+        path = (results or self.results) / str(pid)
+        # A process that is just beginning would end.
+        wait_until(lambda: int(status_of(pid)["SigCgt"], 16) & 1 << ATTACK - 1, f"{command_line(pid)} to run")
+        os.kill(pid, ATTACK)
         wait_until(path.exists, f"the attempts of {command_line(pid)}")
-        return [int(word) for word in path.read_text(encoding="ascii").split()]
+        return attempts_in(path.read_text(encoding="ascii"))
 
     def unconfined(self):
         """The errno of each attempt where nothing is denied but by this machine."""
@@ -153,6 +178,8 @@ class Attack:
                 process.kill()
 
     def close(self):
+        self.victim.kill()
+        self.victim.communicate()
         os.close(self.master)
         os.close(self.slave)
 
@@ -164,22 +191,19 @@ def attack(opened):
 
 
 def test_daemon_and_driver_host_are_denied_what_commands_may_do(place, attack):
-    attack.go.touch()
     usual = attack.unconfined()
-    assert usual[:2] == [0, 0], "root types into the terminal and reads memory"
-    attack.go.unlink()
+    assert usual["terminal"] == usual["memory"] == 0, "root types into the terminal and reads memory"
     yard = place()
     yard.sink("/bin/sleep", "60")
     daemon = yard.start(**attack.environment)
     host = wait_until(daemon.driver_host, "the driver-host")
-    attack.go.touch()
     for pid in (daemon.process.pid, host):
-        assert attack.result(pid) == [errno.EPERM] * 4, command_line(pid)
+        tried = attack.result(pid)
+        assert [tried[name] for name in DENIED] == [errno.EPERM] * len(DENIED), command_line(pid)
     assert daemon.process.poll() is None and runs(host), "an error, not a signal"
-    known = {daemon.process.pid, host, daemon.keeper(), command_host(daemon)}
     with subprocess.Popen([PROGRAM, "alerts", "test"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                           env=clean_environment(yard.own, GPUYARD_SOCKET=daemon.socket)) as test:
-        command = wait_until(lambda: set(children(daemon.process.pid)) - known, "the sink's command").pop()
+        command = wait_until(lambda: child_with(daemon, "/bin/sleep"), "the sink's command")
         assert attack.result(command) == usual
         own, of_command = status_of("self"), status_of(command)
         for name in ("Seccomp", "Seccomp_filters", "NoNewPrivs"):
@@ -206,15 +230,17 @@ def test_a_daemon_of_an_ordinary_user_is_confined_but_not_its_children(place):
     wait_until(lambda: not runs(second), "the driver-host to end with the daemon")
 
 
-def test_the_driver_host_keeps_sys_admin_alone_and_commands_nothing(place):
+def test_the_setter_keeps_sys_admin_alone_and_others_nothing(place):
     yard = place(SERVICE)
     yard.sink_copies_its_status()
     daemon = yard.start(capabilities=CAPABILITIES)
     assert sets_of(status_of(daemon.process.pid))["CapEff"] == SYS_ADMIN | SYS_PTRACE | KILL
     host = wait_until(daemon.driver_host, "the driver-host")
-    assert sets_of(status_of(host)) == {"CapInh": 0, "CapPrm": SYS_ADMIN, "CapEff": SYS_ADMIN, "CapAmb": 0}
     assert status_of(host)["Seccomp"] == "2"
+    setter = wait_until(daemon.setter, "the setter")
+    assert sets_of(status_of(setter)) == {"CapInh": 0, "CapPrm": SYS_ADMIN, "CapEff": SYS_ADMIN, "CapAmb": 0}
     nothing = {"CapInh": 0, "CapPrm": 0, "CapEff": 0, "CapAmb": 0}
+    assert sets_of(status_of(host)) == nothing
     assert sets_of(yard.status_of_command(daemon)) == nothing
     assert sets_of(status_of(command_host(daemon))) == nothing
     assert sets_of(status_of(daemon.keeper())) == nothing
@@ -240,8 +266,17 @@ def test_the_process_that_starts_commands_ends_with_the_daemon(place, number):
 
 
 def without_seccomp():
-    """Makes the system call seccomp fail in this process and its children, as in a kernel that has none."""
-    number = {"x86_64": 317, "aarch64": 277}[platform.machine()]
+    """As in a kernel that has none."""
+    without_call({"x86_64": 317, "aarch64": 277}[platform.machine()])
+
+
+def without_landlock():
+    """As in a kernel that has none."""
+    without_call(444)
+
+
+def without_call(number):
+    """Makes this system call fail in this process and its children."""
     load, jump_if_equal, answer, allow, no_such_call = 0x20, 0x15, 0x06, 0x7FFF0000, 0x00050000 | errno.ENOSYS
     code = b"".join(struct.pack("=HBBI", *one) for one in (
         (load, 0, 0, 0), (jump_if_equal, 0, 1, number), (answer, 0, 0, no_such_call), (answer, 0, 0, allow)))
@@ -256,10 +291,30 @@ def test_a_daemon_without_seccomp_says_so_and_serves(place):
     yard = place()
     yard.sink_copies_its_status()
     daemon = yard.start(preexec_fn=without_seccomp)
-    daemon.wait_for_log("running without a seccomp filter of its own: installing a seccomp filter: "
+    daemon.wait_for_log("the daemon runs without a seccomp filter of its own: installing a seccomp filter: "
                         "Function not implemented")
     assert daemon.get("/api/gpu/devices").json()["count"] == 1
     assert yard.status_of_command(daemon)["PPid"] == str(daemon.process.pid)
+
+
+def test_a_daemon_without_landlock_says_so_and_serves(place):
+    yard = place(SERVICE)
+    daemon = yard.start(preexec_fn=without_landlock)
+    missing = "the daemon is not restricted to its own files by Landlock"
+    daemon.wait_for_log(missing)
+    assert any(missing in note for note in daemon.get("/ready").json()["lacks"])
+    assert daemon.get("/api/gpu/devices").json()["count"] == 1
+
+
+def test_a_daemon_without_privileges_has_its_own_files_alone(place, attack):
+    yard = place(SERVICE)
+    results = yard.own / "state"
+    daemon = yard.start(**attack.environment | {"HOSTILE_RESULTS": str(results)})
+    host = wait_until(daemon.driver_host, "the driver-host")
+    of_daemon, of_host = attack.result(daemon.process.pid, results), attack.result(host, results)
+    assert of_host["others_file"] == of_host["others_file_written"] == 0
+    assert of_daemon["others_file"] == of_daemon["others_file_written"] == errno.EACCES
+    assert daemon.get("/api/gpu/devices").json()["count"] == 1
 
 
 ASKS = """#!/bin/sh

@@ -97,7 +97,8 @@ def test_alive_and_ready(shared):
     answer = ready.json()
     assert re.fullmatch(r"20..-..-..T..:..:..\....Z", answer.pop("now"))
     assert answer == {"ready": True, "reason": "serving simulated GPUs",
-                            "cuda_available": True, "gpus": 4, "simulated": True, "notes": []}
+                            "cuda_available": True, "gpus": 4, "simulated": True, "notes": [],
+                            "reads_kernel_log": False, "lacks": []}
 
 
 def test_the_description_lists_every_route_with_its_schema(shared, record_property):

@@ -47,16 +47,16 @@ program_version() {
 
 # package_deb VERSION - dh wraps the tree: build/package/gpuyard_VERSION_ARCH.deb.
 package_deb() {
-  local version=$1 place=build/package/deb
+  local version=$1 place=build/package/deb unit
   rm -rf "$place"
   mkdir -p "$place/gpuyard"
   cp -a packaging/debian "$place/gpuyard/debian"
   cp packaging/systemd/gpuyard.service "$place/gpuyard/debian"
-  cp packaging/systemd/gpuyard-marks.socket "$place/gpuyard/debian/gpuyard.gpuyard-marks.socket"
-  cp packaging/systemd/gpuyard-marks@.service "$place/gpuyard/debian"
-  # The names under which dh_installsystemd --name=gpuyard-setter looks for them.
-  cp packaging/systemd/gpuyard-setter.socket "$place/gpuyard/debian/gpuyard.gpuyard-setter.socket"
-  cp packaging/systemd/gpuyard-setter@.service "$place/gpuyard/debian/gpuyard@.gpuyard-setter.service"
+  # The names under which dh_installsystemd --name looks for the sockets.
+  for unit in gpuyard-marks gpuyard-setter; do
+    cp "packaging/systemd/$unit.socket" "$place/gpuyard/debian/gpuyard.$unit.socket"
+    cp "packaging/systemd/$unit@.service" "$place/gpuyard/debian"
+  done
   cp -a build/package/tree "$place/gpuyard/tree"
   rm "$place/gpuyard/tree/usr/share/doc/gpuyard/LICENSE" # Debian has it in one place for all
   # The library is for who builds against it, from the tarball.

@@ -280,7 +280,9 @@ int verify_audit(const AuditVerb& verb, const http::Endpoint& daemon) {
   const std::string until = to_rfc3339(wall_now());
   std::this_thread::sleep_for(kInProgress);
   const auto audit = whole_audit(daemon);
-  if (!audit) return complain_about_control(audit.error(), daemon);
+  if (!audit) {
+    return complain_about_control(audit.error(), daemon.elsewhere(), "reading the audit log");
+  }
   const auto compared = daemon::compare_with_log(
       verb.log.empty() ? daemon::change_log_of(config->state.directory) : verb.log, *audit, until);
   if (!compared) return complain(compared.error());

@@ -118,8 +118,7 @@ BOOST_DESCRIBE_STRUCT(DaemonFinding, (),
                       (reachable, address, version, ready, message, user, lacks, reads_kernel_log))
 GPUYARD_ABOUT(DaemonFinding,
               {"user", "User it runs as, if it is on this machine and does not run as root."},
-              {"lacks",
-               "Each missing capability, or the missing seccomp filter, and what follows from it."},
+              {"lacks", "Restrictions that the daemon could not put on itself, and why."},
               {"reads_kernel_log",
                "Whether it also reads Xids from the kernel's log; null if it does not say."})
 

@@ -62,24 +62,19 @@ void ask_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
   const auto ready = client::call(daemon, protocol::kReady);
   answer.daemon.ready = ready.ok();
   answer.daemon.message = ready ? ready->reason : ready.error().text();
-  if (ready) answer.daemon.reads_kernel_log = ready->reads_kernel_log;
   if (!ready) return;
+  answer.daemon.reads_kernel_log = ready->reads_kernel_log;
+  answer.daemon.lacks = ready->lacks.value_or(answer.daemon.lacks);
   answer.advice.insert(answer.advice.end(), ready->notes.begin(), ready->notes.end());
   answer.simulated = answer.simulated || ready->simulated;
   answer.healthy = answer.healthy || ready->cuda_available;
 }
 
-void examine_rights(const http::Endpoint& daemon, DoctorAnswer& answer) {
-  if (daemon.kind != http::Endpoint::Kind::unix_socket) return;
-  auto rights = rights_at(daemon.path);
-  if (!rights) return;
-  answer.daemon.user = std::move(rights->user);
-  answer.daemon.lacks = std::move(rights->lacks);
-}
-
 void ask_local_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
   ask_daemon(daemon, answer);
-  if (answer.daemon.reachable) examine_rights(daemon, answer);
+  if (answer.daemon.reachable && daemon.kind == http::Endpoint::Kind::unix_socket) {
+    answer.daemon.user = user_at(daemon.path);
+  }
 }
 
 // Only its daemon knows the driver of another machine.
@@ -211,7 +206,7 @@ Printable text_of(const DoctorAnswer& answer, const Screen& screen, bool elsewhe
     out += line(screen, Verdict::good, "user", "the daemon runs without root as " + *daemon.user);
   }
   for (const std::string& lack : daemon.lacks) {
-    out += line(screen, Verdict::lacking, "", "missing " + lack);
+    out += line(screen, Verdict::lacking, "", lack);
   }
   for (const std::string& advice : answer.advice) out += formatted("\n  {}", advice);
   if (!answer.advice.empty()) out += "\n";

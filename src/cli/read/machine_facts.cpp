@@ -1,6 +1,5 @@
 #include "cli/read/machine_facts.h"
 
-#include <linux/capability.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -167,47 +166,17 @@ MachineFacts machine_facts(const std::string& root) {
           gpus_on_pci(root),         if_given(world)};
 }
 
-std::optional<DaemonRights> rights_in(std::string_view status) {
-  const auto word_after = [&](std::string_view name) {
-    const std::size_t at = status.find(name);
-    if (at == status.npos) return std::string_view();
-    const std::string_view rest = status.substr(at + name.size());
-    const std::size_t begin = std::min(rest.find_first_not_of(" \t"), rest.size());
-    return rest.substr(begin, rest.find_first_of(" \t\n", begin) - begin);
-  };
-  const auto uid = number_in<uid_t>(word_after("\nUid:"));
-  std::uint64_t has = 0;
-  const std::string_view bits = word_after("\nCapEff:");
-  const auto read = std::from_chars(bits.data(), bits.data() + bits.size(), has, 16);
-  if (!uid || read.ec != std::errc()) return std::nullopt;
-  DaemonRights rights;
-  constexpr std::string_view kFiltered = "2";  // a kernel without seccomp says nothing
-  if (word_after("\nSeccomp:") != kFiltered) {
-    rights.lacks.emplace_back(
-        "seccomp: the daemon is not prevented from system calls that it never needs");
-  }
-  if (*uid == 0) return rights;
-  const auto name = processes::look_up_user(*uid);
-  rights.user = name ? *name : std::to_string(*uid);
-  if ((has & std::uint64_t{1} << CAP_SYS_ADMIN) == 0) {
-    rights.lacks.emplace_back(
-        "CAP_SYS_ADMIN: cannot change power limits, clocks and other settings");
-  }
-  return rights;
-}
-
-std::optional<DaemonRights> rights_at(const std::string& socket) {
-  constexpr std::size_t kMost = std::size_t{64} * 1024;
+std::optional<std::string> user_at(const std::string& socket) {
   const auto address = http::to_socket_address(http::Endpoint::unix_socket(socket));
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   ucred peer{};
   socklen_t size = sizeof peer;
   if (!address || !fd || ::connect(fd.get(), address->get(), address->length) != 0 ||
-      ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+      ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid == 0) {
     return std::nullopt;
   }
-  const auto status = read_file(fmt::format("/proc/{}/status", peer.pid), kMost);
-  return status ? rights_in(*status) : std::nullopt;
+  const auto name = processes::look_up_user(peer.uid);
+  return name ? *name : std::to_string(peer.uid);
 }
 
 std::vector<std::string> advice_for(std::string_view reason, const MachineFacts& facts) {

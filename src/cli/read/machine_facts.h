@@ -26,16 +26,8 @@ std::vector<std::string> advice_for(std::string_view reason, const MachineFacts&
 // Advice for when NVML works and there is no GPU.
 std::vector<std::string> advice_without_gpus(const MachineFacts&);
 
-// What the kernel lets a daemon do.
-struct DaemonRights {
-  std::optional<std::string> user;  // empty: root
-  // In a sentence each, what a daemon without root cannot do for want of a capability, and that no
-  // system call is denied to it.
-  std::vector<std::string> lacks;
-};
-// Of the process that listens at a Unix socket; nothing if it is not known.
-std::optional<DaemonRights> rights_at(const std::string& socket);
-// The same, from the text of /proc/<pid>/status.
-std::optional<DaemonRights> rights_in(std::string_view status);
+// Returns the user of the process that listens at a Unix socket; nothing for root's, and if it is
+// not known.
+std::optional<std::string> user_at(const std::string& socket);
 
 }  // namespace gpuyard::cli

@@ -45,28 +45,6 @@ std::string first_advice(std::string_view reason, const MachineFacts& facts) {
   return advice_for(reason, facts).front();
 }
 
-TEST(DaemonRights, AreEachUseOfACapabilityThatIsNotThere) {
-  const auto lacks = [](std::string_view effective) {
-    const auto rights = rights_in(
-        fmt::format("Name:\tgpuyard\nUid:\t65533\t65533\nCapEff:\t{}\nSeccomp:\t2\n", effective));
-    return rights ? rights->lacks.size() : 99;
-  };
-  EXPECT_EQ(lacks("0000000000200000"), 0U) << "what the unit gives";
-  EXPECT_EQ(lacks("0000000000000000"), 1U);
-  const auto of_root = rights_in("Name:\tgpuyard\nUid:\t0\t0\nCapEff:\t0\nSeccomp:\t2\n");
-  ASSERT_TRUE(of_root);
-  EXPECT_EQ(of_root->user, std::nullopt);
-  EXPECT_TRUE(of_root->lacks.empty());
-  EXPECT_FALSE(rights_in(""));
-}
-
-TEST(DaemonRights, ShowAMissingSeccompFilterToRootToo) {
-  const auto rights = rights_in("Name:\tgpuyard\nUid:\t0\t0\nCapEff:\tff\nSeccomp:\t0\n");
-  ASSERT_TRUE(rights);
-  ASSERT_EQ(rights->lacks.size(), 1U);
-  EXPECT_TRUE(rights->lacks.front().starts_with("seccomp:")) << rights->lacks.front();
-}
-
 TEST(Advice, DoesNotSendAPodToDocker) {
   MachineFacts facts;
   facts.in_container = facts.in_pod = true;

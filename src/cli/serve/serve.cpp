@@ -228,7 +228,7 @@ int run(const ServeVerb& verb) {
       library::choose_nvml(verb.simulate ? "" : config->driver.nvml, sim::simulated_nvml_path());
   driver.replay = *std::move(replay);
   daemon::ServeOptions options{
-      *std::move(config), std::move(driver), std::string(kVersion), {}, {}, {}, {}, {}};
+      *std::move(config), std::move(driver), std::string(kVersion), {}, {}, {}, {}, {}, {}};
   // A world of its own needs no right to be changed.
   if (!verb.simulate && !options.driver.replay) {
     options.setter_address = environment_variable(daemon::kSetterVariable);
@@ -237,6 +237,7 @@ int run(const ServeVerb& verb) {
   if (!verb.config_file.empty()) {
     options.setter_arguments.insert(options.setter_arguments.end(), {"--config", verb.config_file});
   }
+  options.files = config::files_read(Environment::of_process(), verb.config_file);
   options.reread = [&verb] { return configuration(verb); };
   options.device_table = [](const protocol::Snapshot& snapshot) {
     return device_table(snapshot, Screen{.utf8 = true});

@@ -26,9 +26,7 @@ void Leases::release(const Caller& caller, const std::string& id, const Release&
   if (!owned) return refuse(owned.error(), answer);
   Lease lease = *std::move(owned);
   if (how.force && !caller.admin) {
-    return refuse(
-        {Errc::denied, "permission denied: only root and gpuyard's own user may force this"},
-        answer);
+    return refuse({Errc::denied, "permission denied: only administrators may force this"}, answer);
   }
   if (lease.wish.binding == Binding::job && !caller.admin) {
     return refuse({Errc::denied, "the lease is bound to its Slurm job; end the job with `scancel`"},
@@ -392,7 +390,7 @@ Result<Lease> Leases::own(const Caller& caller, const std::string& id,
     return Error{
         Errc::denied,
         fmt::format("permission denied: lease {} belongs to UID {}", lease->id, lease->uid),
-        "only that user, root and gpuyard's own user may change it"};
+        "only that user and administrators may change it"};
   }
   if (fence && *fence != lease->fence) {
     return Error{Errc::conflict, fmt::format("fence {} does not match the fence of this lease, {}",

@@ -107,6 +107,7 @@ bool MarkClient::open_link() {
   }
   link_ = *std::move(link);
   fresh_ = true;
+  if (link_.child > 0) answered_ = true;
   return true;
 }
 

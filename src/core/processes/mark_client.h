@@ -55,7 +55,7 @@ class MarkClient {
   Result<ProcessView> view(PidSpace, std::uint32_t pid);
   std::optional<ProcessTable> table();
 
-  // Whether it has ever answered.
+  // Whether it has ever answered, or was started as a child, which will answer.
   bool has_answered() const { return answered_; }
   // Why it does not answer now; "" if it does, or was not asked yet. Any thread may call it.
   std::string trouble() const;

@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -22,8 +20,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/capabilities.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/seccomp_program.h"
 #include "processes/mark_records.h"
 
 namespace gpuyard::processes {
@@ -132,125 +132,93 @@ bool may_ask(int socket) {
 
 namespace {
 
-// What reading an environment of another user takes: the kernel asks for both.
-constexpr std::array kNeeded = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH};
-
-void keep_capabilities(const std::vector<int>& needed) {
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  std::array<__user_cap_data_struct, 2> data{};
-  if (::syscall(SYS_capget, &header, data.data()) != 0) return;
-  std::array<__user_cap_data_struct, 2> kept{};
-  for (const int each : needed) {
-    auto& now = kept.at(CAP_TO_INDEX(each));
-    now.permitted |= data.at(CAP_TO_INDEX(each)).permitted & CAP_TO_MASK(each);
-    now.effective = now.permitted;
-  }
-  // As in the unit, whose filter of system calls would refuse the change.
-  const bool no_more =
-      data[0].permitted == kept[0].permitted && data[1].permitted == kept[1].permitted;
-  if (no_more) return;
-  ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-  for (int each = 0; ::prctl(PR_CAPBSET_READ, each, 0, 0, 0) >= 0; ++each) {
-    ::prctl(PR_CAPBSET_DROP, each, 0, 0, 0);
-  }
-  if (::syscall(SYS_capset, &header, kept.data()) != 0) {
-    log::warning("gpuyard-marks keeps the capabilities that it was started with: {}",
-                 std::strerror(errno));
-  }
-}
-
 #if defined(__x86_64__)
 constexpr std::uint32_t kMachine = AUDIT_ARCH_X86_64;
 #elif defined(__aarch64__)
 constexpr std::uint32_t kMachine = AUDIT_ARCH_AARCH64;
 #endif
 
-constexpr std::uint32_t kRefused = SECCOMP_RET_ERRNO | (EPERM & SECCOMP_RET_DATA);
-
-constexpr std::uint32_t place_of_argument(std::uint32_t number) {
-  // The low half, on machines with little-endian numbers.
-  return std::uint32_t{offsetof(seccomp_data, args)} +
-         number * std::uint32_t{sizeof(std::uint64_t)};
-}
-
-class Filter {
+// Refuses every system call but those that are named.
+class AllowedCalls {
  public:
-  Filter() {
-    load(offsetof(seccomp_data, arch));
-    unless_equal_refuse(kMachine);
-    load(offsetof(seccomp_data, nr));
-  }
+  AllowedCalls() { program_.load_number(); }
+
   void allow(long call) {
-    add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(call), 0, 1);
-    add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    program_.skip_unless(static_cast<std::uint32_t>(call), 1);
+    program_.allow();
   }
   // Allows the call if none of these bits is set in the argument.
-  void allow_without(long call, std::uint32_t argument, std::uint32_t bits) {
-    add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(call), 0, 4);
-    load(place_of_argument(argument));
-    add(BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0);
-    add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    add(BPF_RET | BPF_K, kRefused);
+  void allow_without(long call, std::size_t argument, std::uint32_t bits) {
+    begin_condition(call, argument);
+    program_.skip_if_any(bits, 1);
+    end_condition();
   }
   // Allows the call if the argument is this number.
-  void allow_with(long call, std::uint32_t argument, std::uint32_t number) {
-    add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(call), 0, 4);
-    load(place_of_argument(argument));
-    add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
-    add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    add(BPF_RET | BPF_K, kRefused);
+  void allow_with(long call, std::size_t argument, std::uint32_t number) {
+    begin_condition(call, argument);
+    program_.skip_unless(number, 1);
+    end_condition();
   }
-  bool install() {
-    add(BPF_RET | BPF_K, kRefused);
-    const sock_fprog program{static_cast<unsigned short>(code_.size()), code_.data()};
-    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+
+  Result<void> install() const {
+    SeccompProgram whole;
+    whole.load_architecture();
+    whole.skip_unless(kMachine, program_.size());
+    whole.append(program_);
+    whole.refuse();
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return system_error("setting no_new_privs");
+    return whole.install();
   }
 
  private:
-  void add(unsigned code, std::uint32_t k, unsigned char yes = 0, unsigned char no = 0) {
-    code_.push_back({static_cast<unsigned short>(code), yes, no, k});
+  static constexpr std::size_t kOfCondition = 4;  // instructions
+
+  void begin_condition(long call, std::size_t argument) {
+    program_.skip_unless(static_cast<std::uint32_t>(call), kOfCondition);
+    program_.load_argument(argument);
   }
-  void load(std::uint32_t place) { add(BPF_LD | BPF_W | BPF_ABS, place); }
-  void unless_equal_refuse(std::uint32_t number) {
-    add(BPF_JMP | BPF_JEQ | BPF_K, number, 1, 0);
-    add(BPF_RET | BPF_K, kRefused);
+  void end_condition() {
+    program_.allow();
+    program_.refuse();
   }
 
-  std::vector<sock_filter> code_;
+  SeccompProgram program_;
 };
 
 // Opens files to read them alone, writes to its log alone, and makes no memory executable. What is
 // missing here matters most: no socket, no other process, no program, no file is made or changed.
-bool allow_few_calls() {
-  Filter filter;
+Result<void> allow_few_calls() {
+  AllowedCalls calls;
   for (const long call :
        {SYS_recvfrom,        SYS_sendto,        SYS_sendmsg, SYS_read,         SYS_close,
         SYS_clock_nanosleep, SYS_clock_gettime, SYS_munmap,  SYS_brk,          SYS_mremap,
         SYS_futex,           SYS_getrandom,     SYS_ppoll,   SYS_newfstatat,   SYS_getdents64,
         SYS_lseek,           SYS_readlinkat,    SYS_fstat,   SYS_rt_sigreturn, SYS_restart_syscall,
         SYS_exit_group}) {
-    filter.allow(call);
+    calls.allow(call);
   }
 #if defined(__x86_64__)  // what aarch64 never had
-  for (const long call : {SYS_poll, SYS_readlink}) filter.allow(call);
+  for (const long call : {SYS_poll, SYS_readlink}) calls.allow(call);
 #endif
-  filter.allow_without(SYS_openat, 2, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND);
-  filter.allow_without(SYS_mmap, 2, PROT_EXEC);
-  filter.allow_without(SYS_mprotect, 2, PROT_EXEC);
-  filter.allow_with(SYS_write, 0, STDERR_FILENO);
-  return filter.install();
+  calls.allow_without(SYS_openat, 2, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND);
+  calls.allow_without(SYS_mmap, 2, PROT_EXEC);
+  calls.allow_without(SYS_mprotect, 2, PROT_EXEC);
+  calls.allow_with(SYS_write, 0, STDERR_FILENO);
+  return calls.install();
 }
 
 }  // namespace
 
 void confine_marks(bool reads_kernel_log) {
   ::prctl(PR_SET_DUMPABLE, 0);
-  std::vector<int> needed(kNeeded.begin(), kNeeded.end());
-  if (reads_kernel_log) needed.push_back(CAP_SYSLOG);
-  keep_capabilities(needed);
-  if (!allow_few_calls()) {
-    log::warning("gpuyard-marks runs without a filter of system calls: {}", std::strerror(errno));
+  std::uint64_t needed = capability_bit(CAP_SYS_PTRACE) | capability_bit(CAP_DAC_READ_SEARCH);
+  if (reads_kernel_log) needed |= capability_bit(CAP_SYSLOG);
+  if (auto kept = keep_only_capabilities_for_good(needed); !kept) {
+    log::warning("gpuyard-marks keeps the capabilities that it was started with: {}",
+                 kept.error().text());
+  }
+  if (auto done = allow_few_calls(); !done) {
+    log::warning("gpuyard-marks runs without a filter of system calls: {}", done.error().text());
   }
 }
 

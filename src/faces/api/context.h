@@ -101,6 +101,8 @@ struct Context {
   const std::map<std::string, std::string>* closed_doors = nullptr;
   // Returns why other users' environments cannot be read now; "" if they can.
   std::function<std::string()> marks_trouble = [] { return std::string(); };
+  // The restrictions that the daemon could not put on itself, and why.
+  std::vector<std::string> lacks = {};
   // The events that were dropped before the rules; null: they are not counted.
   const EventDrops* event_drops = nullptr;
   // Returns a user's name if it is known by now; never waits.

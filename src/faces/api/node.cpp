@@ -124,6 +124,7 @@ void get_ready(Context& context, const Asked& asked, const NoParams&,
   if (may_know_machine(asked.principal)) {
     readiness.notes = notes_of(context);
     readiness.reads_kernel_log = context.reads_kernel_log();
+    readiness.lacks = context.lacks;
   } else {
     readiness.reason =
         readiness.ready ? "ready" : "not ready; send a token of scope read to see why";

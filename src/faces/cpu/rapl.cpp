@@ -42,6 +42,7 @@ Result<UniqueFd> open_counter(const std::string& path) {
   Error error = file.error();
   if (error.code == Errc::denied) {
     error.cause = "only root may read the CPUs' energy, and gpuyard-marks did not open it";
+    error.hint = "systemctl status gpuyard-marks.socket";
   }
   return error;
 }

@@ -132,7 +132,7 @@ TEST_F(RaplFiles, ACounterOfRootsIsDeniedWithTheWayOut) {
     const auto energies = rapl_.read();
     const auto& energy = energies.packages.at(0).energy_uj;
     const bool denied = !energy && energy.error().code == Errc::denied;
-    ::_exit(denied && energy.error().message.find("root") != std::string::npos ? 0 : 1);
+    ::_exit(denied && energy.error().text().find("root") != std::string::npos ? 0 : 1);
   }
   int status = -1;
   ::waitpid(stranger, &status, 0);

@@ -196,14 +196,18 @@ struct Readiness {
   std::vector<std::string> notes;
   std::optional<std::string> now;
   std::optional<bool> reads_kernel_log;
+  std::optional<std::vector<std::string>> lacks;
 };
 BOOST_DESCRIBE_STRUCT(Readiness, (),
-                      (ready, reason, cuda_available, gpus, simulated, notes, now,
-                       reads_kernel_log))
+                      (ready, reason, cuda_available, gpus, simulated, notes, now, reads_kernel_log,
+                       lacks))
 GPUYARD_ABOUT(Readiness, {"now", "Clock of the machine, RFC 3339; null from older daemons."},
               {"reads_kernel_log",
                "Whether Xids are also read from the kernel's log; null from older daemons, and for "
                "callers without read access."},
+              {"lacks",
+               "Restrictions that the daemon could not put on itself, and why; null from older "
+               "daemons, and for callers without read access."},
               {"cuda_available", "NVML is initialised and there is at least one GPU."},
               {"reason",
                "Why it is or is not ready. Callers without read access get the state alone."},

@@ -211,7 +211,7 @@ TEST(Readiness, WithoutADriverIsNotReadyInTheDriversWords) {
   snapshot.driver.why = "Driver Not Loaded";
   EXPECT_EQ(json::to_json(readiness_of(snapshot)),
             R"({"ready":false,"reason":"Driver Not Loaded","cuda_available":false,"gpus":0,)"
-            R"("simulated":false,"notes":[],"now":null,"reads_kernel_log":null})");
+            R"("simulated":false,"notes":[],"now":null,"reads_kernel_log":null,"lacks":null})");
 }
 
 TEST(Readiness, CudaNeedsADriverAndAGpu) {

@@ -26,16 +26,6 @@ namespace {
 
 constexpr Duration kLookForTurn = std::chrono::milliseconds(20);
 
-bool contains(const SettingValue& range, std::int64_t milliwatts) {
-  return milliwatts >= range.lowest && milliwatts <= range.highest;
-}
-
-// A bound that the driver's range does not contain would allow everything or nothing.
-std::optional<std::int64_t> usable(const std::optional<std::int64_t>& bound,
-                                   const std::optional<SettingValue>& range) {
-  return bound && (!range || contains(*range, *bound)) ? bound : std::nullopt;
-}
-
 ChangeLog::Change change_of(const CommandRequest& request,
                             const std::optional<SettingState>& before) {
   ChangeLog::Change change;
@@ -105,7 +95,7 @@ class Changer {
     if (apply != nullptr && !earlier) {
       const auto range = before ? before->allowed : std::nullopt;
       report_bounds(index, apply->setting.kind, range);
-      if (auto within = check_bounds(policy_, apply->setting, range); !within) return within;
+      if (auto within = check_bounds(policy_, apply->setting); !within) return within;
     }
     if (const auto wait = log_.until_room(request.device, policy_.changes_a_minute)) {
       if (!request.puts_back) return too_many(*wait);
@@ -247,36 +237,38 @@ class Setter {
 
 }  // namespace
 
-Result<void> check_bounds(const SetterPolicy& policy, const Setting& setting,
-                          const std::optional<SettingValue>& range) {
+Result<void> check_bounds(const SetterPolicy& policy, const Setting& setting) {
   if (setting.kind != SettingKind::power_limit || !setting.value) return {};
-  const auto lowest = usable(policy.lowest_mw, range);
-  const auto highest = usable(policy.highest_mw, range);
   const auto refused = [&](std::string_view where, std::string_view key, std::int64_t bound) {
     return Error{Errc::invalid,
                  fmt::format("{} is {} the {} that the administrator allows ({})", text_of(setting),
                              where, text_of(power_limit(bound)), key)};
   };
-  if (lowest && setting.value->lowest < *lowest) {
-    return refused("below", "control.lowest_w", *lowest);
+  if (policy.lowest_mw && setting.value->lowest < *policy.lowest_mw) {
+    return refused("below", "control.lowest_w", *policy.lowest_mw);
   }
-  if (highest && setting.value->highest > *highest) {
-    return refused("above", "control.highest_w", *highest);
+  if (policy.highest_mw && setting.value->highest > *policy.highest_mw) {
+    return refused("above", "control.highest_w", *policy.highest_mw);
   }
   return {};
 }
 
 std::string unusable_bounds(const SetterPolicy& policy, const SettingValue& range) {
-  std::string text;
-  for (const auto& [key, bound] : {std::pair("control.lowest_w", policy.lowest_mw),
-                                   std::pair("control.highest_w", policy.highest_mw)}) {
-    if (!bound || contains(range, *bound)) continue;
-    text +=
-        fmt::format("{}{} ({})", text.empty() ? "" : " and ", key, text_of(power_limit(*bound)));
+  const auto& [lowest, highest] = std::pair(policy.lowest_mw, policy.highest_mw);
+  std::string too_narrow;
+  std::string too_wide;
+  const auto name = [](std::string& text, std::string_view key, std::int64_t bound) {
+    text += fmt::format("{}{} ({})", text.empty() ? "" : " and ", key, text_of(power_limit(bound)));
+  };
+  if (lowest && *lowest > range.highest) name(too_narrow, "control.lowest_w", *lowest);
+  if (highest && *highest < range.lowest) name(too_narrow, "control.highest_w", *highest);
+  if (lowest && *lowest < range.lowest) name(too_wide, "control.lowest_w", *lowest);
+  if (highest && *highest > range.highest) name(too_wide, "control.highest_w", *highest);
+  const std::string driver = "the driver allows " + range_text(SettingKind::power_limit, range);
+  if (!too_narrow.empty()) {
+    return fmt::format("no power limit can be set because of {}: {}", too_narrow, driver);
   }
-  if (text.empty()) return text;
-  return fmt::format("{} without effect: the driver allows {}", text,
-                     range_text(SettingKind::power_limit, range));
+  return too_wide.empty() ? "" : fmt::format("{} without effect: {}", too_wide, driver);
 }
 
 void refuse_to_set(int socket, const Error& why, const std::string& version) {

@@ -18,8 +18,7 @@
 namespace gpuyard::driver {
 
 struct SetterPolicy {
-  // Bounds of the power limit, in milliwatts. One that the driver's range does not contain has no
-  // effect.
+  // Bounds of the power limit, in milliwatts, within the driver's range.
   std::optional<std::int64_t> lowest_mw = {};
   std::optional<std::int64_t> highest_mw = {};
   std::int64_t changes_a_minute = kUsualChangesAMinute;  // of each GPU
@@ -40,10 +39,10 @@ void serve_setter(UniqueFd socket, const MakeBackend&, const SetterOptions&);
 // Says in a Hello why this process cannot be a setter.
 void refuse_to_set(int socket, const Error& why, const std::string& version);
 
-// Returns Errc::invalid for a power limit beyond the administrator's bounds. `range`: the driver's.
-Result<void> check_bounds(const SetterPolicy&, const Setting&,
-                          const std::optional<SettingValue>& range);
-// Describes the bounds that `range` does not contain; "" if there are none.
+// Returns Errc::invalid for a power limit beyond the administrator's bounds.
+Result<void> check_bounds(const SetterPolicy&, const Setting&);
+// Describes the bounds that `range`, the driver's, does not contain, and what follows: those beyond
+// it have no effect, and one that leaves nothing of it allows no power limit. "": all are within.
 std::string unusable_bounds(const SetterPolicy&, const SettingValue& range);
 
 }  // namespace gpuyard::driver

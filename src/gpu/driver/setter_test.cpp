@@ -135,7 +135,7 @@ TEST_F(SetterTest, OneWattBeyondABoundIsRefused) {
   EXPECT_EQ(fleet_.writes().size(), 2U);
 }
 
-TEST_F(SetterTest, ABoundOutsideTheDriversRangeHasNoEffectAndIsReported) {
+TEST_F(SetterTest, ABoundBeyondTheDriversRangeHasNoEffect) {
   const CapturedLog log;
   serve({.lowest_mw = 50'000, .highest_mw = 900'000});
   receive<Hello>();
@@ -145,6 +145,19 @@ TEST_F(SetterTest, ABoundOutsideTheDriversRangeHasNoEffectAndIsReported) {
   EXPECT_EQ(std::ranges::count(log.lines(),
                                "WARNING GPU 0: control.lowest_w (50 W) and control.highest_w (900 "
                                "W) without effect: the driver allows 100 W to 400 W"),
+            1);
+}
+
+TEST_F(SetterTest, ABoundBelowTheDriversRangeAllowsNoPowerLimit) {
+  const CapturedLog log;
+  serve({.highest_mw = 50'000});
+  receive<Hello>();
+  EXPECT_EQ(change(power_limit(100'000)).failure->code, Errc::invalid);
+  EXPECT_TRUE(fleet_.writes().empty());
+  end();
+  EXPECT_EQ(std::ranges::count(log.lines(),
+                               "WARNING GPU 0: no power limit can be set because of "
+                               "control.highest_w (50 W): the driver allows 100 W to 400 W"),
             1);
 }
 
