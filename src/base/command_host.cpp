@@ -25,6 +25,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/passed_fds.h"
 
 namespace gpuyard {
 namespace {
@@ -40,13 +41,6 @@ struct RequestHead {
 };
 
 constexpr std::size_t kStandardFds = 3;
-constexpr std::size_t kMostRequestFds = 16;
-
-union FdsOfRequest {
-  cmsghdr header;
-  std::array<char, CMSG_SPACE(sizeof(int) * kMostRequestFds)> bytes;
-};
-
 // The command host of this process, one for all threads.
 class HostInUse {
  public:
@@ -104,22 +98,6 @@ std::vector<int> descriptors_for(const SpawnPlan& plan, int null) {
   return fds;
 }
 
-bool send_request(int socket, std::string& bytes, const std::vector<int>& fds) {
-  iovec vector{bytes.data(), bytes.size()};
-  FdsOfRequest control{};
-  msghdr message{};
-  message.msg_iov = &vector;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes.data();
-  message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
-  std::memcpy(CMSG_DATA(header), fds.data(), sizeof(int) * fds.size());
-  return ::sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
-}
-
 // Returns nothing if the pipe was closed instead, or the time is over.
 std::optional<std::int32_t> number_from(int pipe, std::optional<Duration> patience) {
   const int timeout =
@@ -140,7 +118,7 @@ std::optional<Result<pid_t>> ask_host(const std::shared_ptr<const UniqueFd>& hos
                                       const SpawnPlan& plan) {
   const auto texts = exec_texts(plan);
   if (!texts) return texts.error();
-  std::string bytes = request_of(*texts, plan.own_session);
+  const std::string bytes = request_of(*texts, plan.own_session);
   if (bytes.size() > kMostOfCommand) {
     errno = E2BIG;
     return not_started(plan);
@@ -152,7 +130,7 @@ std::optional<Result<pid_t>> ask_host(const std::shared_ptr<const UniqueFd>& hos
   UniqueFd writes(ends[1]);
   std::vector<int> fds = descriptors_for(plan, null.get());
   fds.insert(fds.begin(), writes.get());
-  if (!send_request(host->get(), bytes, fds)) {
+  if (send_with_fds(host->get(), bytes, fds) != static_cast<ssize_t>(bytes.size())) {
     // A descriptor that is not open is a mistake of the plan.
     if (errno == EBADF || errno == EMFILE || errno == ETOOMANYREFS) return not_started(plan);
     return std::nullopt;
@@ -217,36 +195,16 @@ struct ReceivedRequest {
   std::vector<UniqueFd> fds;  // the report's first
 };
 
-std::vector<UniqueFd> fds_in(msghdr& message) {
-  std::vector<UniqueFd> fds;
-  for (cmsghdr* one = CMSG_FIRSTHDR(&message); one != nullptr; one = CMSG_NXTHDR(&message, one)) {
-    if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (one->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(one) + i * sizeof(int), sizeof fd);
-      fds.emplace_back(fd);
-    }
-  }
-  return fds;
-}
-
 // Returns nothing at the end, which `ended` tells, and for a datagram that is no request.
 std::optional<ReceivedRequest> receive_request(int socket, std::vector<char>& buffer, bool& ended) {
-  iovec vector{buffer.data(), buffer.size()};
-  FdsOfRequest control{};
-  msghdr message{};
-  message.msg_iov = &vector;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes.data();
-  message.msg_controllen = control.bytes.size();
-  const ssize_t got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  ended = got == 0 || (got < 0 && errno != EINTR && errno != ENOMEM && errno != ENOBUFS);
-  if (got <= 0) return std::nullopt;
-  ReceivedRequest request{{}, {}, fds_in(message)};
-  const auto size = static_cast<std::size_t>(got);
-  if (size <= sizeof request.head || buffer[size - 1] != '\0' || (message.msg_flags & MSG_TRUNC) ||
-      (message.msg_flags & MSG_CTRUNC) || request.fds.size() < 1 + kStandardFds) {
+  DatagramWithFds received = receive_with_fds(socket, buffer);
+  ended = received.size == 0 ||
+          (received.size < 0 && errno != EINTR && errno != ENOMEM && errno != ENOBUFS);
+  if (received.size <= 0 || received.cut) return std::nullopt;
+  ReceivedRequest request{{}, {}, std::move(received.fds)};
+  const auto size = static_cast<std::size_t>(received.size);
+  if (size <= sizeof request.head || buffer[size - 1] != '\0' ||
+      request.fds.size() < 1 + kStandardFds) {
     return std::nullopt;
   }
   std::memcpy(&request.head, buffer.data(), sizeof request.head);

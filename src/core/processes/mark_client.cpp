@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/passed_fds.h"
 
 namespace gpuyard::processes {
 namespace {
@@ -230,40 +230,18 @@ std::optional<ProcessTable> MarkClient::table() {
 
 namespace {
 
-// Returns the first descriptor beside a message; others are closed.
-UniqueFd descriptor_of(msghdr& message) {
-  UniqueFd first;
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
-       header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
-      UniqueFd one(fd);
-      if (!first) first = std::move(one);
-    }
-  }
-  return first;
-}
-
 Result<UniqueFd> receive_file(int socket, const FileQuestion& question) {
   std::array<char, 64> answer{};
-  iovec part{answer.data(), answer.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  const ssize_t got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (got < 0) return system_error("receiving");
-  UniqueFd file = descriptor_of(message);
-  const auto given =
-      answer_in(std::string_view(answer.data(), static_cast<std::size_t>(got)), question);
+  DatagramWithFds received = receive_with_fds(socket, answer, MSG_DONTWAIT);
+  if (received.size < 0) return system_error("receiving");
+  const auto given = answer_in(
+      received.cut ? "" : std::string_view(answer.data(), static_cast<std::size_t>(received.size)),
+      question);
   if (!given) return Error{Errc::invalid, "its answer is not understood"};
-  if (!*given || !file) return Error{Errc::denied, "it does not hand this file over"};
-  return file;
+  if (!*given || received.fds.empty()) {
+    return Error{Errc::denied, "it does not hand this file over"};
+  }
+  return std::move(received.fds.front());
 }
 
 }  // namespace

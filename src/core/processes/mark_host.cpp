@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -17,12 +16,14 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "base/capabilities.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/passed_fds.h"
 #include "base/seccomp_program.h"
 #include "processes/mark_records.h"
 
@@ -52,23 +53,9 @@ bool say(int socket, const std::string& answer) {
 }
 
 bool hand_over(int socket, const FileQuestion& question, const UniqueFd& file) {
-  std::string bytes = answer_to(question, static_cast<bool>(file));
-  iovec part{bytes.data(), bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (file) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    const int fd = file.get();
-    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  }
-  return ::sendmsg(socket, &message, MSG_NOSIGNAL) >= 0;
+  const int fd = file.get();
+  const std::span<const int> fds(&fd, file ? 1 : 0);
+  return send_with_fds(socket, answer_to(question, static_cast<bool>(file)), fds) >= 0;
 }
 
 }  // namespace

@@ -2,11 +2,11 @@
 
 #include <sys/socket.h>
 
-#include <array>
 #include <cerrno>
-#include <cstring>
+#include <span>
 
 #include "base/files.h"
+#include "base/passed_fds.h"
 
 namespace gpuyard::driver {
 namespace {
@@ -41,42 +41,12 @@ Result<Message> receive_any(int socket, UniqueFd* descriptor, Wait wait) {
   return message;
 }
 
-// Room for one descriptor, which may come beside a datagram.
-struct Attachment {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> bytes{};
-
-  void give(msghdr& message, int descriptor) {
-    message.msg_control = bytes.data();
-    message.msg_controllen = bytes.size();
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
-  }
-  static UniqueFd take(msghdr& message) {
-    const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
-        header->cmsg_len != CMSG_LEN(sizeof(int))) {
-      return {};
-    }
-    int descriptor = -1;
-    std::memcpy(&descriptor, CMSG_DATA(header), sizeof(int));
-    return UniqueFd(descriptor);
-  }
-};
-
 }  // namespace
 
 Result<void> send_bytes(int socket, std::string_view bytes, int descriptor, Wait wait) {
-  iovec part{const_cast<char*>(bytes.data()), bytes.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  Attachment attachment;
-  if (descriptor >= 0) attachment.give(message, descriptor);
+  const std::span<const int> fds(&descriptor, descriptor >= 0 ? 1 : 0);
   for (;;) {
-    if (::sendmsg(socket, &message, MSG_NOSIGNAL | flags_of(wait)) >= 0) return {};
+    if (send_with_fds(socket, bytes, fds, flags_of(wait)) >= 0) return {};
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return Error{Errc::busy, "driver-host is busy"};
     if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) return gone();
@@ -86,24 +56,19 @@ Result<void> send_bytes(int socket, std::string_view bytes, int descriptor, Wait
 
 Result<std::size_t> receive_bytes(int socket, char* bytes, std::size_t room, UniqueFd* descriptor,
                                   Wait wait) {
-  iovec part{bytes, room};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  Attachment attachment;
-  if (descriptor != nullptr) {
-    message.msg_control = attachment.bytes.data();
-    message.msg_controllen = attachment.bytes.size();
-  }
-  ssize_t got = 0;
+  DatagramWithFds received;
   do {
-    got = ::recvmsg(socket, &message, MSG_TRUNC | MSG_CMSG_CLOEXEC | flags_of(wait));
-  } while (got < 0 && errno == EINTR);
-  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Error{Errc::busy, "no message"};
-  if (got == 0 || (got < 0 && errno == ECONNRESET)) return gone();
-  if (got < 0) return system_error("reading the driver-host socket");
-  if (descriptor != nullptr) *descriptor = Attachment::take(message);
-  return static_cast<std::size_t>(got);
+    received = receive_with_fds(socket, {bytes, room}, flags_of(wait));
+  } while (received.size < 0 && errno == EINTR);
+  if (received.size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+    return Error{Errc::busy, "no message"};
+  }
+  if (received.size == 0 || (received.size < 0 && errno == ECONNRESET)) return gone();
+  if (received.size < 0) return system_error("reading the driver-host socket");
+  if (descriptor != nullptr && !received.fds.empty()) {
+    *descriptor = std::move(received.fds.front());
+  }
+  return static_cast<std::size_t>(received.size);
 }
 
 Result<void> send_message(int socket, const ToHost& message, Wait wait) {
