@@ -1987,6 +1987,8 @@ class Unsignalled(Model):
     """Processes that did not get the signal of the request; null: there are none, or no signal
     was requested."""
 
+    # ID of the lease that these processes name in their environment.
+    lease: str
     # Name of the signal, such as TERM.
     signal: str
     # Boot of the machine on which the processes run.
@@ -2003,6 +2005,7 @@ class Unsignalled(Model):
     why: str
 
     _shape: ClassVar[Shape] = (
+        ("lease", "s", "1", False),
         ("signal", "s", "1", False),
         ("boot_id", "s", "1", False),
         ("pid_namespace", "s", "1", False),
@@ -3077,8 +3080,9 @@ class Readiness(Model):
     # Whether Xids are also read from the kernel's log; null from older daemons, and for callers
     # without read access.
     reads_kernel_log: Optional[bool]
-    # Restrictions that the daemon could not put on itself, and why, for callers with read access.
-    lacks: list[str]
+    # Restrictions that the daemon could not put on itself, and why; null from older daemons, and
+    # for callers without read access.
+    lacks: Optional[list[str]]
 
     _shape: ClassVar[Shape] = (
         ("ready", "b", "1", False),
@@ -3089,5 +3093,5 @@ class Readiness(Model):
         ("notes", "s", "n", False),
         ("now", "s", "1", True),
         ("reads_kernel_log", "b", "1", True),
-        ("lacks", "s", "n", False),
+        ("lacks", "s", "n", True),
     )

@@ -20,6 +20,7 @@
 #include <mutex>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -61,7 +62,10 @@ class HostInUse {
         "the process that starts commands has ended or is not responding: commands of alerts and "
         "resets have the daemon's own restrictions until the daemon is restarted");
     ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
+    // One that is stuck in the kernel stays behind.
+    for (int tries = 0; tries < 100 && ::waitpid(pid_, nullptr, WNOHANG) == 0; ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     socket_ = nullptr;
   }
 
@@ -80,7 +84,9 @@ std::string request_of(const ExecTexts& texts, bool own_session) {
   const RequestHead head{static_cast<std::uint32_t>(texts.arguments.size()),
                          static_cast<std::uint32_t>(texts.variables.size()), own_session ? 1U : 0U};
   std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
-  const auto add = [&bytes](const std::string& text) { bytes.append(text.c_str()) += '\0'; };
+  const auto add = [&bytes](const std::string& text) {
+    bytes.append(text, 0, text.find('\0')) += '\0';
+  };
   add(texts.program);
   std::ranges::for_each(texts.arguments, add);
   std::ranges::for_each(texts.variables, add);

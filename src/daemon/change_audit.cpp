@@ -191,6 +191,10 @@ std::vector<std::pair<std::string, std::string>> gaps_of(const driver::LoggedCha
   return gaps;
 }
 
+// The newest changes that the audit has entries of, however many users it names: who forged it
+// could name so many that nothing would be compared.
+constexpr std::size_t kAlwaysCompared = 1000;
+
 // The number of entries of the audit is limited by kind and user: beyond the smallest limit, older
 // ones may have been removed. Returns the time from which on none was.
 std::string whole_since(const std::vector<AuditLine>& audit) {
@@ -199,6 +203,14 @@ std::string whole_since(const std::vector<AuditLine>& audit) {
   std::set<std::string> persons;
   for (const AuditLine& line : audit) persons.insert(line.by);
   return audit[audit.size() - std::max<std::size_t>(kSmallest / persons.size(), 1)].at;
+}
+
+std::string newest_since(const driver::LoggedChanges& changes) {
+  std::size_t count = 0;
+  for (auto line = changes.lines.rbegin(); line != changes.lines.rend(); ++line) {
+    if (line->step == ChangeStep::change && ++count == kAlwaysCompared) return line->at;
+  }
+  return "";
 }
 
 std::string name_of(const Subject& subject) {
@@ -214,13 +226,14 @@ ChangeComparison compare_changes(const driver::LoggedChanges& changes,
   if (changes.lines.empty()) return result;
   const std::string log_since = changes.lines.front().at;
   const std::string audit_since = whole_since(audit);
-  result.since = std::max(log_since, audit_since);
+  result.since = std::max(log_since, std::min(audit_since, newest_since(changes)));
   const auto gaps = gaps_of(changes);
   std::vector<std::pair<std::string, std::string>> found;  // by time
   for (auto& [subject, book] : books_of(changes, audit)) {
     match(book);
     match_settled(book);
     for (const Made& made : book.made) {
+      if (made.line->at < result.since) ++result.older;
       if (made.line->at < result.since || made.line->at >= until) continue;
       ++result.changes;
       // The last change of a setter that was killed inside it may not have been made.
@@ -260,9 +273,11 @@ Result<ChangeComparison> compare_with_log(const std::string& path,
   return compare_changes(*changes, audit, until);
 }
 
-std::string change_log_of(const std::string& state_directory) {
+std::string change_log_of(const std::string& state_directory, const std::string& socket) {
   const std::string of_service = "/var/lib/gpuyard-setter/changes.log";
-  return ::access(of_service.c_str(), F_OK) == 0 ? of_service : state_directory + "/changes.log";
+  const bool service =
+      socket == "/run/gpuyard/gpuyard.sock" && ::access(of_service.c_str(), F_OK) == 0;
+  return service ? of_service : state_directory + "/changes.log";
 }
 
 }  // namespace gpuyard::daemon

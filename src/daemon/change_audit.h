@@ -14,6 +14,7 @@ namespace gpuyard::daemon {
 
 struct ChangeComparison {
   std::size_t changes = 0;               // that were compared
+  std::size_t older = 0;                 // of the log; the audit has no entries of that time
   std::string since;                     // RFC 3339; older ones were not compared
   std::vector<std::string> differences;  // oldest first
   // Entries that may lack a change, because the log could not be written when it was made.
@@ -30,8 +31,8 @@ Result<ChangeComparison> compare_with_log(const std::string& path,
                                           const std::vector<protocol::AuditLine>& audit,
                                           const std::string& until);
 
-// Returns where the log of a setter is: that of the package's service if there is one, else beside
-// the daemon's state.
-std::string change_log_of(const std::string& state_directory);
+// Returns where the log of a setter is: that of the package's service if the daemon at this socket
+// is it, else beside the daemon's state.
+std::string change_log_of(const std::string& state_directory, const std::string& socket);
 
 }  // namespace gpuyard::daemon

@@ -75,6 +75,17 @@ TEST_F(ChangeAuditTest, EqualBooksHaveNoDifference) {
   EXPECT_EQ(result.changes, 3U);
 }
 
+// With so many users the audit would be allowed to have one entry of each.
+TEST_F(ChangeAuditTest, ForgedUsersHideNoRecentChange) {
+  for (int i = 0; i < 10; ++i) change(700, 300 + i);
+  audit_.clear();
+  second_ = 3000;
+  for (int i = 0; i < 10'000; ++i) enter(1, 1, "note", fmt::format("uid {}", 5000 + i), "done");
+  const auto result = compare_changes(log_, audit_, kLater);
+  EXPECT_EQ(result.changes, 10U);
+  EXPECT_EQ(result.differences.size(), 10U);
+}
+
 TEST_F(ChangeAuditTest, AnEntryThatWasRemovedIsNamed) {
   change(700, 300);
   change(300, 250);

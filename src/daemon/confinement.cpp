@@ -76,6 +76,7 @@ AllowedFiles files_of_daemon(const config::Config& config, const std::vector<std
   allowed.readable.push_back(config.events.kernel_log);
   for (const std::string& file : files) add_file(allowed.readable, file);
   add_file(allowed.readable, config.alerts.file);
+  add_file(allowed.readable, config.driver.nvml);
   for (const std::string& file : secrets_of_sinks(config.alerts.file)) {
     add_file(allowed.readable, file);
   }

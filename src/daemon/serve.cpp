@@ -238,16 +238,12 @@ Result<void> check_zeus(const config::Config& config) {
 
 }  // namespace
 
-namespace {
-
 // A name without a slash is the system's library, which the loader finds.
 Result<void> check_library(const std::string& path) {
   if (path.find('/') == path.npos) return {};
-  auto trusted = check_trusted_by_root(path, "its code runs with the daemon's privileges");
+  auto trusted = check_trusted_by_root(path, "its code runs with the rights of the process");
   return trusted ? trusted : std::move(trusted).error().in("driver.nvml");
 }
-
-}  // namespace
 
 Result<void> check(const config::Config& config) {
   const config::Config::Server& server = config.server;

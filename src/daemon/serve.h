@@ -57,6 +57,10 @@ Result<std::string> listen_at(http::Server&, const std::string& address);
 Result<std::string> listen_on_socket(http::Server&, const std::string& socket,
                                      std::string_view directory);
 
+// Checks that only root can change the library, if its path is given: its code runs with what
+// rights this process has.
+Result<void> check_library(const std::string& path);
+
 // Checks everything of a configuration that can be checked without starting: addresses, prefix,
 // socket path.
 Result<void> check(const config::Config&);

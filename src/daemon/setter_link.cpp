@@ -18,6 +18,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "daemon/config/config.h"
+#include "daemon/serve.h"
 #include "driver/carry_out.h"
 #include "driver/setter.h"
 #include "library/driver_source.h"
@@ -178,6 +179,9 @@ void serve_daemon(UniqueFd socket, const std::vector<std::string>& words,
     return refuse({Errc::denied, "the setter's configuration: " + config.error().text()});
   }
   log::set_level(config->log.level);
+  if (auto library = check_library(config->driver.nvml); !library) {
+    return refuse({Errc::denied, library.error().text()});
+  }
   if (!config->control.enabled) {
     return refuse({Errc::denied, "control.enabled is not true in the configuration of the setter"});
   }

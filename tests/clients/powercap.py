@@ -53,6 +53,7 @@ class Powercap:
 
     def _put(self, zone, joules):
         energy = (self.start_uj + int(joules * 1e6)) % RANGE_UJ
-        fresh = zone / "fresh"
-        fresh.write_text(f"{energy}\n")
-        os.replace(fresh, zone / "energy_uj")  # nobody reads half of it
+        # In place, as in sysfs, for readers that keep the file open; always as long, so none reads half of it.
+        file = os.open(zone / "energy_uj", os.O_WRONLY | os.O_CREAT, 0o644)
+        os.pwrite(file, f"{energy:012d}\n".encode(), 0)
+        os.close(file)

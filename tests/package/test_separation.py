@@ -153,7 +153,7 @@ def test_settings_go_through_the_units(yard, record_property):
     yard.must("gpuyard", "power", "0", "300", "--yes", user="bob")
     assert yard.must("stat", "-c", "%U %a", "/var/lib/gpuyard-setter/changes.log").split() == ["_gpuyard-setter", "600"]
     time.sleep(1)
-    assert "are the same" in yard.must("gpuyard", "audit", "--verify")
+    assert "matches the setter's log" in yard.must("gpuyard", "audit", "--verify")
 
 
 def test_a_killed_helper_of_a_unit_is_replaced(yard):

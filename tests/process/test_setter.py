@@ -221,7 +221,7 @@ def test_without_a_log_settings_are_only_restored(control):
     os.rename(log + ".aside", log)
     accepted(yard.a.power(0, 320))
     assert yard.writes() == [limit(300), limit(700), limit(320)]
-    assert "1 restored settings have no change" in verified(yard)
+    assert "1 restored settings are not in the setter's log" in verified(yard)
 
 
 # ---- at a socket
@@ -272,6 +272,23 @@ def test_a_setter_refuses_a_stranger(control, world, tmp_path):
         setters.end()
 
 
+def test_a_setter_loads_no_library_of_others(control, world, tmp_path):
+    library = tmp_path / "libnvidia-ml.so.1"
+    library.write_bytes(b"")
+    os.chown(library, 1234, 1234)
+    yard = control(start=False)
+    yard.config.write_text(f'{yard.config.read_text()}[driver]\nnvml = "{library}"\n')
+    (tmp_path / "state").mkdir()
+    setters = Activator(tmp_path / "setter.sock", yard.config, tmp_path / "state", world)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.settimeout(30)
+            connection.connect(setters.path)
+            assert b"belongs to UID 1234" in connection.recv(65536)
+    finally:
+        setters.end()
+
+
 def test_a_missing_socket_names_the_command(control, tmp_path):
     yard = control(start=False)
     yard.start(GPUYARD_SETTER=str(tmp_path / "nowhere.sock"))
@@ -317,7 +334,7 @@ def test_restores_and_restarts_make_no_difference(control, world):
     yard.start()
     yard.settled()
     accepted(yard.root.restore_all("all", force=True))
-    assert "are the same" in verified(yard)
+    assert "matches the setter's log" in verified(yard)
 
 
 @pytest.mark.parametrize("point", ["writing", "written"])

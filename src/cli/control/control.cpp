@@ -257,7 +257,9 @@ namespace {
 // Changes and entries of this long ago are complete on both sides.
 constexpr std::chrono::milliseconds kInProgress{500};
 
+// The daemon is not trusted here: it may send lines without end.
 Result<std::vector<protocol::AuditLine>> whole_audit(const http::Endpoint& daemon) {
+  constexpr std::size_t kMost = 200'000;
   std::vector<protocol::AuditLine> lines;
   protocol::AuditQuery query;
   query.limit = kMostAuditLines;
@@ -266,7 +268,11 @@ Result<std::vector<protocol::AuditLine>> whole_audit(const http::Endpoint& daemo
     if (!page) return page.error();
     lines.insert(lines.begin(), page->entries.begin(), page->entries.end());
     if (page->entries.size() < static_cast<std::size_t>(kMostAuditLines)) return lines;
-    query.before = page->entries.front().number;
+    const auto first = page->entries.front().number;
+    if ((query.before && first >= *query.before) || lines.size() > kMost) {
+      return Error{Errc::conflict, "the daemon sent more audit entries than it can have"};
+    }
+    query.before = first;
   }
 }
 
@@ -283,8 +289,9 @@ int verify_audit(const AuditVerb& verb, const http::Endpoint& daemon) {
   if (!audit) {
     return complain_about_control(audit.error(), daemon.elsewhere(), "reading the audit log");
   }
-  const auto compared = daemon::compare_with_log(
-      verb.log.empty() ? daemon::change_log_of(config->state.directory) : verb.log, *audit, until);
+  const std::string log =
+      verb.log.empty() ? daemon::change_log_of(config->state.directory, daemon.path) : verb.log;
+  const auto compared = daemon::compare_with_log(log, *audit, until);
   if (!compared) return complain(compared.error());
   for (const std::string& difference : compared->differences) {
     print(formatted("{}\n", difference));
@@ -292,11 +299,18 @@ int verify_audit(const AuditVerb& verb, const http::Endpoint& daemon) {
   print(formatted("{} changes since {}: {}\n", compared->changes,
                   compared->since.empty() ? "the first" : compared->since,
                   compared->differences.empty()
-                      ? std::string("the audit and the log of the setter are the same")
+                      ? std::string("the audit log matches the setter's log")
                       : fmt::format("{} differences", compared->differences.size())));
+  if (compared->older > 0) {
+    print(
+        formatted("{} older changes in {} were not compared: the audit log no longer has entries "
+                  "of that time\n",
+                  compared->older, log));
+  }
   if (compared->excused > 0) {
-    print(formatted("{} restored settings have no change, because the log could not be written.\n",
-                    compared->excused));
+    print(formatted(
+        "{} restored settings are not in the setter's log, which could not be written then.\n",
+        compared->excused));
   }
   return compared->differences.empty() ? 0 : exit_code_of(Errc::conflict);
 }

@@ -16,6 +16,7 @@
 #include "cli/screen/terminal.h"
 #include "http/carrier.h"
 #include "processes/identify.h"
+#include "processes/marks.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -47,6 +48,21 @@ Result<void> check_numbering(const Unsignalled& left) {
                    : "the processes run on another machine"};
 }
 
+// The daemon may have been taken over: only a process that names the lease is signalled, in the
+// name of whoever runs this program. No other is, whatever the daemon says of it.
+Result<void> check_mark(const UnsignalledProcess& process, const std::string& lease) {
+  const auto environment =
+      read_file(fmt::format("/proc/{}/environ", process.pid), processes::kMostEnvironmentBytes);
+  if (!environment && environment.error().code == Errc::denied) {
+    return Error{Errc::denied, fmt::format("process {} runs as another user", process.pid)};
+  }
+  if (!environment && environment.error().code == Errc::not_found) return {};  // it has ended
+  if (!environment) return environment.error();
+  if (!lease.empty() && processes::mark_in(*environment) == lease) return {};
+  return Error{Errc::denied,
+               fmt::format("process {} does not name the lease in its environment", process.pid)};
+}
+
 Result<Processes> send_signals_there(const http::Carrier& carrier, const Unsignalled& left) {
   const auto line = carrier.open({"--send-signals"});
   if (!line) return line.error();
@@ -71,7 +87,8 @@ Result<Processes> send_signals(const Unsignalled& left) {
   Processes rest;
   for (const UnsignalledProcess& process : left.processes) {
     const auto key = key_of(process);
-    const auto sent = key ? processes::send_signal(*key, *number) : Result<void>();
+    auto sent = key ? check_mark(process, left.lease) : Result<void>();
+    if (key && sent) sent = processes::send_signal(*key, *number);
     if (sent || sent.error().code == Errc::not_found) continue;
     rest.push_back({process.pid, process.started_after_boot_ms, sent.error().text()});
   }
@@ -91,6 +108,11 @@ Result<void> send_remaining_signals(const http::Endpoint& daemon, const Unsignal
     return error;
   }
   const bool carried = daemon.kind == http::Endpoint::Kind::carried;
+  if (!carried && daemon.kind != http::Endpoint::Kind::unix_socket) {
+    error.cause = "the daemon was asked over the network";
+    error.hint = fmt::format("gpuyard {}  # on the daemon's machine", verb);
+    return error;
+  }
   const auto rest = carried ? send_signals_there(*daemon.carrier, left) : send_signals(left);
   if (!rest) {
     error.code = rest.error().code;

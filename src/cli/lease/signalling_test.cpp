@@ -6,9 +6,11 @@
 
 #include <cstdint>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "processes/identify.h"
 
 namespace gpuyard::cli {
@@ -21,9 +23,13 @@ using ::testing::IsEmpty;
 class SendingSignals : public ::testing::Test {
  protected:
   SendingSignals() : child_(::fork()) {
-    while (child_ == 0) ::pause();
+    if (child_ == 0) {
+      ::execl("/usr/bin/env", "env", "-i", "GPUYARD_LEASE=3f2a", "sleep", "600", nullptr);
+      ::_exit(127);
+    }
+    while (!has_begun()) ::usleep(1000);
     const auto numbering = processes::own_numbering();
-    left_ = {"TERM", numbering.boot_id, numbering.pid_namespace, {}, 0, ""};
+    left_ = {"3f2a", "TERM", numbering.boot_id, numbering.pid_namespace, {}, 0, ""};
     const auto who = processes::identify(static_cast<std::uint32_t>(child_));
     EXPECT_TRUE(who);
     left_.processes.push_back(
@@ -34,6 +40,10 @@ class SendingSignals : public ::testing::Test {
     ::waitpid(child_, nullptr, 0);
   }
 
+  bool has_begun() const {
+    const auto environment = read_file(fmt::format("/proc/{}/environ", child_), 4096);
+    return environment && environment->starts_with("GPUYARD_LEASE=3f2a");
+  }
   bool lives() const {
     siginfo_t info{};
     return ::waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
@@ -89,6 +99,21 @@ TEST_F(SendingSignals, SparesAProcessOfAnotherPidNamespace) {
   EXPECT_TRUE(lives());
 }
 
+TEST_F(SendingSignals, SparesAProcessThatNamesAnotherLease) {
+  left_.lease = "4711";
+  EXPECT_THAT(error_over(kSocket).cause, HasSubstr("does not name the lease"));
+  left_.lease = "";
+  EXPECT_THAT(error_over(kSocket).cause, HasSubstr("does not name the lease"));
+  EXPECT_TRUE(lives());
+}
+
+TEST_F(SendingSignals, OverTheNetworkSparesProcessesOfThisMachine) {
+  const Error error = error_over(http::Endpoint::tcp("127.0.0.1", 9410));
+  EXPECT_EQ(error.code, Errc::denied);
+  EXPECT_THAT(error.cause, HasSubstr("over the network"));
+  EXPECT_TRUE(lives());
+}
+
 TEST_F(SendingSignals, UnknownSignalIsInvalid) {
   left_.signal = "STOP";
   EXPECT_EQ(send_signals(left_).error().code, Errc::invalid);
@@ -119,7 +144,7 @@ TEST_F(SendingSignals, KernelsRefusalNamesTheProcess) {
     const auto sent = send_remaining_signals(kSocket, left_, "3f2a");
     const bool good = !sent && sent.error().code == Errc::denied &&
                       sent.error().message.starts_with("1 of 1 processes of lease 3f2a") &&
-                      sent.error().cause.ends_with("Operation not permitted") &&
+                      sent.error().cause.ends_with("runs as another user") &&
                       sent.error().hint == "sudo gpuyard lease release 3f2a --signal TERM";
     ::_exit(good ? 0 : 1);
   }

@@ -24,13 +24,13 @@ namespace gpuyard::processes {
 namespace {
 
 Error silent() {
-  return {Errc::timed_out, "it does not answer in time"};
+  return {Errc::timed_out, "it did not respond in time"};
 }
 
 template <class Answer>
 Answer no_answer() {
   if constexpr (std::is_same_v<Answer, Result<ProcessView>>) {
-    return Error{Errc::unavailable, "gpuyard-marks does not answer"};
+    return Error{Errc::unavailable, "gpuyard-marks is not responding"};
   } else {
     return std::nullopt;
   }
@@ -97,7 +97,7 @@ void MarkClient::succeed() {
 bool MarkClient::open_link() {
   reap();
   if (departing_.size() >= kMostDeparting) {
-    fail("earlier processes of it were killed but do not end");
+    fail("killed gpuyard-marks processes have not exited");
     return false;
   }
   auto link = open_();
@@ -239,7 +239,7 @@ Result<UniqueFd> receive_file(int socket, const FileQuestion& question) {
       question);
   if (!given) return Error{Errc::invalid, "its answer is not understood"};
   if (!*given || received.fds.empty()) {
-    return Error{Errc::denied, "it does not hand this file over"};
+    return Error{Errc::denied, "gpuyard-marks refused to open this file"};
   }
   return std::move(received.fds.front());
 }

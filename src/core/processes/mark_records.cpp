@@ -98,7 +98,7 @@ void append_record(std::string& bytes, const Record& record) {
 template <class Record>
 Record take_record(std::string_view& bytes) {
   Record record{};
-  std::memcpy(&record, bytes.data(), sizeof record);
+  std::ranges::copy(bytes.substr(0, sizeof record), reinterpret_cast<char*>(&record));
   bytes.remove_prefix(sizeof record);
   return record;
 }

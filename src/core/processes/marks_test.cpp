@@ -320,7 +320,7 @@ TEST_F(MarksTest, ClientWaitsForASilentHelperOnceAndThenPauses) {
   EXPECT_FALSE(client.ask(PidSpace::ours, asked, leases_));
   EXPECT_LT(BootClock::now() - began, 2 * MarkClient::kFirstPatience);
   EXPECT_THAT(silent, SizeIs(1));
-  EXPECT_THAT(client.trouble(), HasSubstr("does not answer in time"));
+  EXPECT_THAT(client.trouble(), HasSubstr("did not respond in time"));
   EXPECT_FALSE(client.has_answered());
 }
 

@@ -175,8 +175,13 @@ void get_lease(Context& context, const Asked& asked, const protocol::LeaseName& 
 protocol::Unsignalled unsignalled_of(const Asked& asked, const std::string& signal,
                                      const lease::Signalled& done) {
   auto numbering = processes::own_numbering();
-  protocol::Unsignalled left{
-      signal, std::move(numbering.boot_id), std::move(numbering.pid_namespace), {}, 0, ""};
+  protocol::Unsignalled left{done.lease.id,
+                             signal,
+                             std::move(numbering.boot_id),
+                             std::move(numbering.pid_namespace),
+                             {},
+                             0,
+                             ""};
   if (!done.checked) {
     left.why = "the processes could not be checked in time";
   } else if (asked.principal.by_credential()) {

@@ -242,6 +242,7 @@ GPUYARD_ABOUT(UnsignalledProcess,
 // The part of a signal that is left to the caller: the daemon may not signal the processes of
 // another user without CAP_KILL.
 struct Unsignalled {
+  std::string lease;
   std::string signal;
   std::string boot_id;
   std::string pid_namespace;
@@ -249,8 +250,11 @@ struct Unsignalled {
   std::uint64_t left_out = 0;
   std::string why;  // of all of them
 };
-BOOST_DESCRIBE_STRUCT(Unsignalled, (), (signal, boot_id, pid_namespace, processes, left_out, why))
-GPUYARD_ABOUT(Unsignalled, {"signal", "Name of the signal, such as TERM."},
+BOOST_DESCRIBE_STRUCT(Unsignalled, (),
+                      (lease, signal, boot_id, pid_namespace, processes, left_out, why))
+GPUYARD_ABOUT(Unsignalled,
+              {"lease", "ID of the lease that these processes name in their environment."},
+              {"signal", "Name of the signal, such as TERM."},
               {"boot_id", "Boot of the machine on which the processes run."},
               {"pid_namespace",
                "PID namespace of these PIDs, as in /proc/self/ns/pid; in another namespace they "

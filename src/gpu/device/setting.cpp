@@ -51,6 +51,7 @@ Result<void> check_form(const Setting& setting) {
     return is_clocks(setting.kind) ? Result<void>() : refuse("need a value");
   }
   const auto [lowest, highest] = *setting.value;
+  if (lowest != highest && !is_clocks(setting.kind)) return refuse("must be one value");
   switch (setting.kind) {
     case SettingKind::power_limit:
       return lowest > 0 ? Result<void>() : refuse("must be above 0 W");

@@ -64,6 +64,8 @@ ChangeLog::ChangeLog(std::string path, std::size_t most_bytes)
       const auto parts = split(line);
       const auto read = parts ? json::from_json<ChangeLine>(parts->text)
                               : Result<ChangeLine>(Error{Errc::invalid, ""});
+      // The next file goes on from here, also if the setter that began it was killed at once.
+      if (parts) hash_ = parts->hash;
       if (read) learn(*read);
     });
   }
@@ -213,9 +215,14 @@ Result<void> ChangeLog::write(const std::string& line) {
   return error;
 }
 
-Result<std::uint64_t> ChangeLog::begin(const Change& change) {
+Result<std::uint64_t> ChangeLog::begin(const Change& change, std::int64_t a_minute) {
   const std::lock_guard lock(mutex_);
   if (auto locked = lock_and_catch_up(); !locked) return std::move(locked).error();
+  // Counted here, with the changes of other setters.
+  if (wait_for_room(change.gpu, a_minute)) {
+    unlock();
+    return Error{Errc::busy, "too many changes"};
+  }
   Result<void> done;
   if (missed_ > 0) {
     ChangeLine missed;
@@ -261,6 +268,10 @@ void ChangeLog::miss(const Change& change) {
 
 std::optional<Duration> ChangeLog::until_room(const DeviceId& gpu, std::int64_t a_minute) const {
   const std::lock_guard lock(mutex_);
+  return wait_for_room(gpu, a_minute);
+}
+
+std::optional<Duration> ChangeLog::wait_for_room(const DeviceId& gpu, std::int64_t a_minute) const {
   const auto found = recent_.find(gpu);
   if (found == recent_.end()) return std::nullopt;
   const auto& times = found->second;

@@ -73,8 +73,8 @@ class ChangeLog {
     bool puts_back = false;
   };
   // Writes the line of a change that is about to be made, and returns its number. On an error there
-  // is no line.
-  Result<std::uint64_t> begin(const Change&);
+  // is no line. Errc::busy: it would be more than `a_minute` changes of the GPU in a minute.
+  Result<std::uint64_t> begin(const Change&, std::int64_t a_minute);
   void end(std::uint64_t number, const CommandReply&);
   // Counts a change that is made though begin() failed.
   void miss(const Change&);
@@ -97,6 +97,7 @@ class ChangeLog {
   Result<void> open();
   void read_on();
   void learn(const ChangeLine&);
+  std::optional<Duration> wait_for_room(const DeviceId&, std::int64_t a_minute) const;
   void count(const DeviceId&, TimePoint);
   Result<void> append(ChangeLine);
   Result<void> write(const std::string& line);

@@ -90,24 +90,29 @@ class Changer {
   Result<void> admit(std::uint32_t index, const CommandRequest& request,
                      const std::optional<SettingState>& before) {
     const auto* const apply = std::get_if<Apply>(&request.command);
-    const bool earlier =
-        request.puts_back && apply != nullptr && is_earlier(request.device, *apply, before);
+    const bool earlier = request.puts_back && apply != nullptr && is_earlier(request, *apply);
     if (apply != nullptr && !earlier) {
-      const auto range = before ? before->allowed : std::nullopt;
-      report_bounds(index, apply->setting.kind, range);
+      if (before && before->allowed) report_bounds(index, apply->setting.kind, *before->allowed);
       if (auto within = check_bounds(policy_, apply->setting); !within) return within;
     }
-    if (const auto wait = log_.until_room(request.device, policy_.changes_a_minute)) {
-      if (!request.puts_back) return too_many(*wait);
-    }
     const ChangeLog::Change change = change_of(request, before);
-    const auto begun = log_.begin(change);
+    auto begun = log_.begin(change, policy_.changes_a_minute);
+    while (!begun && begun.error().code == Errc::busy) {
+      const Duration wait =
+          log_.until_room(request.device, policy_.changes_a_minute).value_or(kLookForTurn);
+      if (!request.puts_back) return too_many(wait);
+      if (is_over()) return terminated(index);
+      std::this_thread::sleep_for(std::min(wait, kLookForTurn));
+      begun = log_.begin(change, policy_.changes_a_minute);
+    }
     if (begun) {
       const std::lock_guard lock(lines_mutex_);
       lines_[request.device] = *begun;
       return {};
     }
-    if (!earlier) {
+    const bool by_default = request.puts_back && apply != nullptr && before &&
+                            before->by_default == apply->setting.value;
+    if (!earlier && !by_default) {
       return Error{Errc::unavailable,
                    "nothing was changed, because the change could not be recorded first: " +
                        begun.error().text()};
@@ -125,19 +130,15 @@ class Changer {
                                     std::chrono::ceil<std::chrono::seconds>(wait).count())};
   }
 
-  // Whether the GPU had this value before it was changed: an unlocked clock, the driver's default,
-  // or a value that was there before a change of a setter.
-  bool is_earlier(const DeviceId& gpu, const Apply& apply,
-                  const std::optional<SettingState>& before) const {
+  // Whether the GPU had this value before a setter changed it, or a clock is unlocked.
+  bool is_earlier(const CommandRequest& request, const Apply& apply) const {
     const auto& value = apply.setting.value;
-    return !value || (before && before->by_default == value) ||
-           log_.had_before(gpu, apply.setting.kind, value);
+    return !value || log_.had_before(request.device, apply.setting.kind, value);
   }
 
-  void report_bounds(std::uint32_t index, SettingKind kind,
-                     const std::optional<SettingValue>& range) {
-    if (kind != SettingKind::power_limit || !range) return;
-    const std::string text = unusable_bounds(policy_, *range);
+  void report_bounds(std::uint32_t index, SettingKind kind, const SettingValue& range) {
+    if (kind != SettingKind::power_limit) return;
+    const std::string text = unusable_bounds(policy_, range);
     const std::lock_guard lock(reported_mutex_);
     if (!text.empty() && reported_.insert(index).second) log::warning("GPU {}: {}", index, text);
   }
@@ -197,7 +198,7 @@ class Setter {
       }
       auto request = request_of(*record);
       if (!request) {
-        log::error("a request from the daemon is not a change of a setting; ending");
+        log::error("invalid request from the daemon; exiting");
         break;
       }
       pass_on(*std::move(request));

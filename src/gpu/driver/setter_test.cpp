@@ -135,6 +135,24 @@ TEST_F(SetterTest, OneWattBeyondABoundIsRefused) {
   EXPECT_EQ(fleet_.writes().size(), 2U);
 }
 
+TEST_F(SetterTest, UnequalPairOfAPowerLimitIsRefused) {
+  serve({.highest_mw = 250'000});
+  receive<Hello>();
+  Setting pair = power_limit(400'000);
+  pair.value->highest = 200'000;
+  EXPECT_EQ(change(pair).failure->code, Errc::invalid);
+  EXPECT_EQ(change(pair, true).failure->code, Errc::invalid);
+  EXPECT_TRUE(fleet_.writes().empty());
+}
+
+TEST_F(SetterTest, DriversDefaultBeyondABoundIsRestoredOnlyIfSeenBefore) {
+  serve({.highest_mw = 250'000});
+  receive<Hello>();
+  EXPECT_EQ(change(power_limit(300'000), true).failure->code, Errc::invalid) << "not in the log";
+  EXPECT_FALSE(change(power_limit(200'000)).failure);
+  EXPECT_FALSE(change(power_limit(300'000), true).failure);
+}
+
 TEST_F(SetterTest, ABoundBeyondTheDriversRangeHasNoEffect) {
   const CapturedLog log;
   serve({.lowest_mw = 50'000, .highest_mw = 900'000});
