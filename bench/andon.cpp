@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "andon/engine.h"
-#include "andon/facts.h"
-#include "andon/rule_reader.h"
+#include "core/andon/facts.h"
+#include "core/andon/rule_engine.h"
+#include "core/andon/rule_reader.h"
 
 namespace gpuyard::andon {
 namespace {

@@ -24,9 +24,9 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "http/loop.h"
-#include "http/server.h"
-#include "nvml/api.h"
+#include "gpu/nvml/api.h"
+#include "io/http/loop.h"
+#include "io/http/server.h"
 #include "round_trips.h"
 
 namespace gpuyard {

@@ -25,7 +25,7 @@
 
 #include <fmt/format.h>
 
-#include "http/endpoint.h"
+#include "io/http/endpoint.h"
 #include "round_trips.h"
 
 namespace gpuyard::bench {

@@ -7,11 +7,11 @@
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
-#include "energy/ledger.h"
-#include "energy/snapshots_for_tests.h"
-#include "store/energy_db.h"
-#include "store/state_db.h"
-#include "store/state_layout.h"
+#include "core/energy/ledger.h"
+#include "core/energy/snapshots_for_tests.h"
+#include "io/store/energy_db.h"
+#include "io/store/migrations.h"
+#include "io/store/state_db.h"
 
 namespace gpuyard {
 namespace {

@@ -12,10 +12,10 @@
 
 #include <fmt/format.h>
 
-#include "api/event_hub.h"
-#include "http/event_stream.h"
-#include "http/loop.h"
-#include "http/server.h"
+#include "faces/api/event_hub.h"
+#include "io/http/event_stream.h"
+#include "io/http/loop.h"
+#include "io/http/server.h"
 
 namespace gpuyard {
 namespace {

@@ -13,12 +13,12 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "device/catalog.h"
-#include "history/question.h"
-#include "history/rings.h"
-#include "history/timeline.h"
-#include "nvml/nvml_backend.h"
-#include "store/history_db.h"
+#include "core/history/query.h"
+#include "core/history/rings.h"
+#include "core/history/timeline.h"
+#include "gpu/device/catalog.h"
+#include "gpu/nvml/nvml_backend.h"
+#include "io/store/history_db.h"
 
 namespace gpuyard {
 namespace {

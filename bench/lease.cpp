@@ -7,8 +7,8 @@
 
 #include <benchmark/benchmark.h>
 
+#include "core/lease/scheduler.h"
 #include "gpuyard/pool.h"
-#include "lease/core.h"
 
 namespace gpuyard {
 namespace {

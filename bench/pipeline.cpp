@@ -6,10 +6,10 @@
 #include <benchmark/benchmark.h>
 
 #include "base/json_writer.h"
-#include "device/catalog.h"
-#include "metrics/prometheus.h"
-#include "nvml/nvml_backend.h"
-#include "protocol/resources.h"
+#include "faces/metrics/prometheus.h"
+#include "faces/protocol/resources.h"
+#include "gpu/device/catalog.h"
+#include "gpu/nvml/nvml_backend.h"
 
 namespace gpuyard {
 namespace {

@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "http/endpoint.h"
+#include "io/http/endpoint.h"
 
 namespace gpuyard::bench {
 

@@ -1,8 +1,5 @@
-# An include names the room, wherever its wing stands: "lease/leases.h".
+# An include names wing and room: "core/lease/lease_manager.h".
 set(gpuyard_includes ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-foreach(wing IN ITEMS gpu core io faces)
-  list(APPEND gpuyard_includes ${PROJECT_SOURCE_DIR}/src/${wing})
-endforeach()
 
 # A room is one folder of a wing, or a wing that is one room: its sources make a static library `gpuyard_<room>`, its
 # `*_test.cpp` files one test program `<room>_test` or a part of a shared one. Both are listed by name, never globbed.

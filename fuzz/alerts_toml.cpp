@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
-#include "andon/rule_reader.h"
-#include "notify/sink_config.h"
+#include "core/andon/rule_reader.h"
+#include "io/notify/sink_config.h"
 #include "require.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "driver/message.h"
+#include "gpu/driver/message.h"
 #include "require.h"
 
 namespace gpuyard::driver {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "http/carrier.h"
+#include "io/http/tunnel.h"
 #include "require.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

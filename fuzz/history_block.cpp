@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "history/block.h"
+#include "core/history/block.h"
 #include "require.h"
 
 namespace gpuyard::history {

@@ -15,11 +15,11 @@
 
 #include "base/log.h"
 #include "base/manual_loop_for_tests.h"
-#include "http/event_stream.h"
-#include "http/feed_for_tests.h"
-#include "http/memory_pipe_for_tests.h"
-#include "http/session.h"
-#include "http/target.h"
+#include "io/http/event_stream.h"
+#include "io/http/memory_pipe_for_tests.h"
+#include "io/http/response_stream_for_tests.h"
+#include "io/http/session.h"
+#include "io/http/target.h"
 #include "require.h"
 #include "response_stream.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"
-#include "protocol/resources.h"
+#include "faces/protocol/resources.h"
 #include "require.h"
 
 namespace gpuyard {

@@ -5,7 +5,7 @@
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"
-#include "protocol/leases.h"
+#include "faces/protocol/leases.h"
 #include "require.h"
 
 namespace gpuyard {

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "http/tls_client_for_tests.h"
+#include "io/http/tls_client_for_tests.h"
 #include "require.h"
 
 namespace gpuyard::http {

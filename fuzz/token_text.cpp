@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "access/token.h"
+#include "core/auth/token.h"
 #include "require.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

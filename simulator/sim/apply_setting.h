@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "nvml/abi.h"
+#include "gpu/nvml/abi.h"
 #include "sim/setting.h"
 #include "sim/world.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/gpu_changes.h"
+#include "sim/world_commands.h"
 
 namespace gpuyard::sim {
 namespace {

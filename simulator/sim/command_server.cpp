@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "base/files.h"
-#include "nvml/abi.h"
+#include "gpu/nvml/abi.h"
 
 namespace gpuyard::sim {
 namespace {

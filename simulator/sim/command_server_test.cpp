@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "sim/keeper_for_tests.h"
+#include "sim/world_client_for_tests.h"
 
 namespace gpuyard::sim {
 namespace {

@@ -15,7 +15,7 @@
 #include "base/files.h"
 #include "base/spawn.h"
 #include "base/text.h"
-#include "sim/gpu_changes.h"
+#include "sim/world_commands.h"
 
 namespace gpuyard::sim {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "sim/workload.h"
 #include "sim/world.h"
-#include "sim/world_keeper.h"
+#include "sim/world_server.h"
 
 namespace gpuyard::sim {
 

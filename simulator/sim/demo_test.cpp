@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/gpu_changes.h"
 #include "sim/physics.h"
-#include "sim/run_keeper.h"
-#include "sim/world_keeper_for_tests.h"
+#include "sim/world_commands.h"
+#include "sim/world_server_for_tests.h"
+#include "sim/world_server_main.h"
 
 namespace gpuyard::sim {
 namespace {

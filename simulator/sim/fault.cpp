@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/record.h"
-#include "nvml/abi.h"
+#include "gpu/nvml/abi.h"
 #include "sim/model.h"
 
 namespace gpuyard::sim {

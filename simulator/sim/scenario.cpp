@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
-#include "sim/gpu_changes.h"
 #include "sim/scenario_table.h"
 #include "sim/world.h"
+#include "sim/world_commands.h"
 
 namespace gpuyard::sim {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "sim/command.h"
-#include "sim/keeper.h"
+#include "sim/world_client.h"
 
 namespace gpuyard::sim {
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/gpu_changes.h"
+#include "sim/world_commands.h"
 
 namespace gpuyard::sim {
 namespace {

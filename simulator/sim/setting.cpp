@@ -10,7 +10,7 @@
 
 #include "base/record.h"
 #include "base/unique_fd.h"
-#include "nvml/abi.h"
+#include "gpu/nvml/abi.h"
 #include "sim/command.h"
 
 namespace gpuyard::sim {

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/scratch_directory_for_tests.h"
-#include "sim/keeper.h"
+#include "sim/world_client.h"
 #include "sim/world_status.h"
 
 namespace gpuyard::sim {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "nvml/abi.h"
+#include "gpu/nvml/abi.h"
 #include "sim/physics.h"
 #include "sim/world_for_tests.h"
 #include "sim/world_writer.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "nvml/abi.h"
+#include "gpu/nvml/abi.h"
 #include "sim/world_record.h"
 #include "sim_nvml/session.h"
 

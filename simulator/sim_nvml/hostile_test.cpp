@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "nvml/abi.h"
+#include "gpu/nvml/abi.h"
 #include "sim/physics.h"
 #include "sim/world_for_tests.h"
 #include "sim/world_writer.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "nvml/abi.h"
+#include "gpu/nvml/abi.h"
 #include "sim/world_reader.h"
 
 namespace gpuyard::sim_nvml {

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "base/worker.h"
-#include "nvml/abi.h"
+#include "gpu/nvml/abi.h"
 #include "sim_nvml/opened_driver.h"
 
 namespace gpuyard::sim_nvml {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/loop.h"
-#include "base/shares.h"
 
 namespace gpuyard {
 

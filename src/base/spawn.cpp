@@ -18,7 +18,7 @@
 
 #include "base/capabilities.h"
 #include "base/files.h"
-#include "base/places.h"
+#include "base/paths.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
 

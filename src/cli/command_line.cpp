@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "cli/help.h"
 #include "cli/options.h"
-#include "cli/read/answers.h"
+#include "cli/read/json_output.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"

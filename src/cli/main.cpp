@@ -12,13 +12,13 @@
 #include "base/command_host.h"
 #include "cli/command_line.h"
 #include "cli/screen/terminal.h"
-#include "client/hosts.h"
 #include "daemon/mark_link.h"
 #include "daemon/setter_link.h"
-#include "library/driver_source.h"
+#include "faces/client/daemon_address.h"
+#include "faces/library/driver_source.h"
 #include "sim/demo.h"
-#include "sim/run_keeper.h"
 #include "sim/world_file.h"
+#include "sim/world_server_main.h"
 
 namespace {
 

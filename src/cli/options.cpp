@@ -12,7 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/files.h"
-#include "base/places.h"
+#include "base/paths.h"
 #include "base/result.h"
 #include "base/text.h"
 #include "cli/help.h"

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <thread>
 
-#include "client/daemon_client.h"
-#include "client/local.h"
-#include "library/energy_window.h"
-#include "library/monitor.h"
-#include "processes/owners.h"
-#include "protocol/routes.h"
+#include "core/processes/process_cache.h"
+#include "faces/client/daemon_client.h"
+#include "faces/client/local.h"
+#include "faces/library/energy_window.h"
+#include "faces/library/monitor.h"
+#include "faces/protocol/routes.h"
 
 namespace gpuyard::cli {
 namespace {

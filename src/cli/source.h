@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/result.h"
-#include "client/hosts.h"
-#include "device/metric.h"
-#include "http/endpoint.h"
-#include "library/driver_source.h"
-#include "protocol/energy.h"
-#include "protocol/resources.h"
+#include "faces/client/daemon_address.h"
+#include "faces/library/driver_source.h"
+#include "faces/protocol/energy.h"
+#include "faces/protocol/resources.h"
+#include "gpu/device/metric.h"
+#include "io/http/endpoint.h"
 
 namespace gpuyard::cli {
 

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "client/daemon_client.h"
-#include "protocol/routes.h"
+#include "faces/client/daemon_client.h"
+#include "faces/protocol/routes.h"
 
 namespace gpuyard::cli {
 namespace {

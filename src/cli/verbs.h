@@ -10,8 +10,8 @@
 
 #include "cli/completion.h"
 #include "cli/screen/terminal.h"
-#include "protocol/tokens.h"
-#include "recording/replay_backend.h"
+#include "faces/protocol/tokens.h"
+#include "faces/recording/replay_backend.h"
 
 namespace gpuyard::cli {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/log.h"
-#include "daemon/control_feed.h"
+#include "daemon/control_adapter.h"
 
 namespace gpuyard::daemon {
 

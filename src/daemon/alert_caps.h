@@ -9,10 +9,10 @@
 #include <string>
 #include <utility>
 
-#include "andon/board.h"
 #include "base/loop.h"
-#include "control/control.h"
-#include "device/snapshot.h"
+#include "core/andon/alert_service.h"
+#include "core/control/setting_controller.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard::daemon {
 

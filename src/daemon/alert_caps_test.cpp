@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "andon/board_life_for_tests.h"
-#include "control/world_for_tests.h"
+#include "core/andon/alert_service_fixture_for_tests.h"
+#include "core/control/control_fixture_for_tests.h"
 
 namespace gpuyard::daemon {
 namespace {

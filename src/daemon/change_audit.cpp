@@ -12,10 +12,10 @@
 
 #include <fmt/format.h>
 
+#include "base/limits.h"
 #include "base/record.h"
-#include "base/shares.h"
 #include "base/text.h"
-#include "device/setting.h"
+#include "gpu/device/setting.h"
 
 namespace gpuyard::daemon {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "base/places.h"
-#include "driver/change_log.h"
-#include "protocol/control.h"
+#include "base/paths.h"
+#include "faces/protocol/control.h"
+#include "gpu/driver/change_log.h"
 
 namespace gpuyard::daemon {
 

@@ -15,10 +15,10 @@
 #include "base/denied_calls.h"
 #include "base/files.h"
 #include "base/log.h"
-#include "daemon/reload.h"
+#include "daemon/config_reloader.h"
 #include "daemon/serve.h"
-#include "http/endpoint.h"
-#include "notify/sink_config.h"
+#include "io/http/endpoint.h"
+#include "io/notify/sink_config.h"
 
 namespace gpuyard::daemon {
 namespace {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/log.h"
-#include "daemon/lease_feed.h"
-#include "processes/identify.h"
-#include "processes/mark_client.h"
+#include "core/processes/identify.h"
+#include "core/processes/mark_client.h"
+#include "daemon/lease_adapter.h"
 
 namespace gpuyard::daemon {
 namespace {

@@ -12,10 +12,10 @@
 
 #include "base/loop.h"
 #include "base/worker.h"
-#include "device/snapshot.h"
-#include "lease/observer.h"
-#include "processes/evidence.h"
-#include "telemetry/telemetry.h"
+#include "core/lease/process_observer.h"
+#include "core/processes/evidence.h"
+#include "gpu/device/snapshot.h"
+#include "gpu/telemetry/telemetry.h"
 
 namespace gpuyard::daemon {
 

@@ -10,8 +10,8 @@
 #include "base/captured_log_for_tests.h"
 #include "base/manual_loop_for_tests.h"
 #include "base/manual_worker_for_tests.h"
-#include "device/catalog.h"
-#include "processes/proc_tree_for_tests.h"
+#include "core/processes/proc_tree_for_tests.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard::daemon {
 namespace {

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "base/loop.h"
-#include "device/known_board.h"
-#include "device/snapshot.h"
-#include "events/intake.h"
-#include "store/machine_db.h"
-#include "telemetry/telemetry.h"
+#include "gpu/device/known_board.h"
+#include "gpu/device/snapshot.h"
+#include "gpu/events/event_collector.h"
+#include "gpu/telemetry/telemetry.h"
+#include "io/store/machine_db.h"
 
 namespace gpuyard::daemon {
 

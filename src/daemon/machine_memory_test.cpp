@@ -10,8 +10,8 @@
 #include "base/manual_loop_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
-#include "device/catalog.h"
-#include "store/state_layout.h"
+#include "gpu/device/catalog.h"
+#include "io/store/migrations.h"
 
 namespace gpuyard::daemon {
 namespace {

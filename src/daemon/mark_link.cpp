@@ -21,10 +21,10 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/spawn.h"
-#include "cpu/rapl.h"
-#include "http/endpoint.h"
-#include "notify/sink_config.h"
-#include "processes/mark_host.h"
+#include "core/processes/mark_host.h"
+#include "faces/cpu/rapl.h"
+#include "io/http/endpoint.h"
+#include "io/notify/sink_config.h"
 
 namespace gpuyard::daemon {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/processes/mark_client.h"
 #include "daemon/config/config.h"
-#include "processes/mark_client.h"
 
 namespace gpuyard::daemon {
 

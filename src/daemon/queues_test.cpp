@@ -5,22 +5,22 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "access/guesses.h"
-#include "access/tokens.h"
-#include "andon/board.h"
 #include "base/golden_for_tests.h"
-#include "base/shares.h"
+#include "base/limits.h"
 #include "base/worker.h"
-#include "control/gpu_queue.h"
-#include "daemon/andon_feed.h"
+#include "core/andon/alert_service.h"
+#include "core/auth/auth_throttle.h"
+#include "core/auth/token_store.h"
+#include "core/control/gpu_queue.h"
+#include "core/energy/meter.h"
+#include "daemon/alert_adapter.h"
 #include "daemon/lease_observer.h"
-#include "energy/meter.h"
-#include "events/intake.h"
-#include "http/origin.h"
-#include "http/server.h"
-#include "notify/sink_queue.h"
-#include "store/control_db.h"
-#include "store/state_db.h"
+#include "gpu/events/event_collector.h"
+#include "io/http/origin.h"
+#include "io/http/server.h"
+#include "io/notify/sink_queue.h"
+#include "io/store/control_db.h"
+#include "io/store/state_db.h"
 
 namespace gpuyard::daemon {
 namespace {

@@ -14,15 +14,15 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "core/lease/lease_manager.h"
+#include "core/processes/users.h"
+#include "daemon/config_reloader.h"
 #include "daemon/confinement.h"
-#include "daemon/reload.h"
-#include "daemon/yard.h"
-#include "http/certificate.h"
-#include "http/endpoint.h"
-#include "http/peer.h"
-#include "lease/leases.h"
-#include "metrics/prometheus.h"
-#include "processes/users.h"
+#include "daemon/daemon.h"
+#include "faces/metrics/prometheus.h"
+#include "io/http/certificate.h"
+#include "io/http/endpoint.h"
+#include "io/http/peer.h"
 
 namespace gpuyard::daemon {
 namespace {

@@ -12,10 +12,10 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "daemon/config/config.h"
-#include "device/snapshot.h"
-#include "http/server.h"
-#include "library/driver_source.h"
-#include "protocol/resources.h"
+#include "faces/library/driver_source.h"
+#include "faces/protocol/resources.h"
+#include "gpu/device/snapshot.h"
+#include "io/http/server.h"
 
 namespace gpuyard::daemon {
 

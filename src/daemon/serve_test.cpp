@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/scratch_directory_for_tests.h"
-#include "lease/leases.h"
+#include "core/lease/lease_manager.h"
 
 namespace gpuyard::daemon {
 namespace {

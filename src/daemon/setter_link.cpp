@@ -19,9 +19,9 @@
 #include "base/log.h"
 #include "daemon/config/config.h"
 #include "daemon/serve.h"
-#include "driver/carry_out.h"
-#include "driver/setter.h"
-#include "library/driver_source.h"
+#include "faces/library/driver_source.h"
+#include "gpu/driver/execute_command.h"
+#include "gpu/driver/setter.h"
 
 namespace gpuyard::daemon {
 

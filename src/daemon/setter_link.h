@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "daemon/config/config.h"
-#include "driver/host_client.h"
-#include "driver/setter.h"
+#include "gpu/driver/driver_host_client.h"
+#include "gpu/driver/setter.h"
 
 namespace gpuyard::daemon {
 

@@ -13,7 +13,7 @@
 
 #include "base/loop.h"
 #include "base/worker.h"
-#include "processes/users.h"
+#include "core/processes/users.h"
 
 namespace gpuyard::daemon {
 

@@ -2,7 +2,7 @@
 """Checks that includes run one way and that each third-party library stays in its room.
 
 WINGS and ARROWS below are the tables ARCHITECTURE.md draws; a new folder needs a row here. Every
-include of our own names its room: "device/snapshot.h", "sim/world.h", "gpuyard/monitor.h".
+include of our own names its wing and room: "gpu/device/snapshot.h", "sim/world.h", "gpuyard/monitor.h".
 """
 
 import re
@@ -19,10 +19,10 @@ EVERYTHING = None
 # wing, a folder of src/ -> its rooms, as an include names them. A wing stands on those before it.
 WINGS: dict[str, tuple[str, ...]] = {
     "base": ("base",),
-    "gpu": ("device", "nvml", "driver", "telemetry", "events"),
-    "core": ("access", "bottleneck", "history", "energy", "processes", "control", "lease", "usage", "andon"),
-    "io": ("http", "store", "notify"),
-    "faces": ("protocol", "client", "fleet", "api", "metrics", "zeus", "cpu", "recording", "library"),
+    "gpu": ("gpu/device", "gpu/nvml", "gpu/driver", "gpu/telemetry", "gpu/events"),
+    "core": ("core/auth", "core/bottleneck", "core/history", "core/energy", "core/processes", "core/control", "core/lease", "core/usage", "core/andon"),
+    "io": ("io/http", "io/store", "io/notify"),
+    "faces": ("faces/protocol", "faces/client", "faces/fleet", "faces/api", "faces/metrics", "faces/zeus", "faces/cpu", "faces/recording", "faces/library"),
     "daemon": ("daemon", "daemon/config"),
     "cli": ("cli",),
 }
@@ -32,38 +32,38 @@ ALONE = {"core"}  # wings whose rooms do not know each other
 # room -> the rooms (or single headers) it may include, besides itself and the public headers
 ARROWS: dict[str, set[str] | None] = {
     "base": set(),
-    "device": {"base"},
-    "nvml": {"base", "device"},
-    "driver": {"base", "device"},
-    "telemetry": {"base", "device"},
-    "events": {"base", "device"},
-    "bottleneck": {"base", "device"},
-    "history": {"base", "device"},
-    "energy": {"base", "device"},
-    "processes": {"base", "device"},
-    "control": {"base", "device"},
-    "lease": {"base", "device"},
-    "usage": {"base", "device"},
-    "andon": {"base", "device"},
-    "access": {"base", "device"},
-    "http": {"base"},
-    "store": {"base", "device", "access", "andon", "bottleneck", "energy", "control", "lease", "usage", "history", "processes"},
-    "notify": {"base", "http"},
-    "protocol": {"base", "device", "access", "andon", "energy", "control", "lease", "usage"},
-    "api": {"base", "device", "access", "andon", "bottleneck", "energy", "control", "lease", "usage", "protocol", "telemetry", "history", "http", "metrics", "processes"},
-    "metrics": {"base", "device"},
-    "cpu": {"base"},
-    "zeus": {"base", "device", "cpu", "http"},
-    "client": {"base", "device", "access", "http", "lease", "protocol"},
-    "fleet": {"base", "device", "andon", "lease", "access", "http", "protocol", "client"},
-    "recording": {"base", "device", "protocol"},
-    "library": {"base", "device", "andon", "energy", "lease", "nvml", "driver", "recording", "http", "metrics", "protocol", "client"},
+    "gpu/device": {"base"},
+    "gpu/nvml": {"base", "gpu/device"},
+    "gpu/driver": {"base", "gpu/device"},
+    "gpu/telemetry": {"base", "gpu/device"},
+    "gpu/events": {"base", "gpu/device"},
+    "core/bottleneck": {"base", "gpu/device"},
+    "core/history": {"base", "gpu/device"},
+    "core/energy": {"base", "gpu/device"},
+    "core/processes": {"base", "gpu/device"},
+    "core/control": {"base", "gpu/device"},
+    "core/lease": {"base", "gpu/device"},
+    "core/usage": {"base", "gpu/device"},
+    "core/andon": {"base", "gpu/device"},
+    "core/auth": {"base", "gpu/device"},
+    "io/http": {"base"},
+    "io/store": {"base", "gpu/device", "core/auth", "core/andon", "core/bottleneck", "core/energy", "core/control", "core/lease", "core/usage", "core/history", "core/processes"},
+    "io/notify": {"base", "io/http"},
+    "faces/protocol": {"base", "gpu/device", "core/auth", "core/andon", "core/energy", "core/control", "core/lease", "core/usage"},
+    "faces/api": {"base", "gpu/device", "core/auth", "core/andon", "core/bottleneck", "core/energy", "core/control", "core/lease", "core/usage", "faces/protocol", "gpu/telemetry", "core/history", "io/http", "faces/metrics", "core/processes"},
+    "faces/metrics": {"base", "gpu/device"},
+    "faces/cpu": {"base"},
+    "faces/zeus": {"base", "gpu/device", "faces/cpu", "io/http"},
+    "faces/client": {"base", "gpu/device", "core/auth", "io/http", "core/lease", "faces/protocol"},
+    "faces/fleet": {"base", "gpu/device", "core/andon", "core/lease", "core/auth", "io/http", "faces/protocol", "faces/client"},
+    "faces/recording": {"base", "gpu/device", "faces/protocol"},
+    "faces/library": {"base", "gpu/device", "core/andon", "core/energy", "core/lease", "gpu/nvml", "gpu/driver", "faces/recording", "io/http", "faces/metrics", "faces/protocol", "faces/client"},
     "daemon/config": {"base"},
     "daemon": EVERYTHING,
-    "cli": {"base", "device", "andon", "http", "processes", "protocol", "client", "fleet", "daemon/config", "library", "daemon", "recording",
+    "cli": {"base", "gpu/device", "core/andon", "io/http", "core/processes", "faces/protocol", "faces/client", "faces/fleet", "daemon/config", "faces/library", "daemon", "faces/recording",
             "sim"},
-    "sim": {"base", "nvml/abi.h"},
-    "sim_nvml": {"base", "sim", "nvml/abi.h"},
+    "sim": {"base", "gpu/nvml/abi.h"},
+    "sim_nvml": {"base", "sim", "gpu/nvml/abi.h"},
     PUBLIC: set(),
 }
 
@@ -78,10 +78,10 @@ CONFINED: dict[str, tuple[str, ...]] = {
     "toml++/": ("src/base/third_party/",),
     "base/third_party/toml.h": ("src/base/",),
     "base/toml_reader.h": ("src/base/", "src/core/andon/rule_*", "src/daemon/config/config.cpp",
-                           "src/io/notify/sink_config.cpp", "src/faces/client/hosts.cpp", "simulator/sim/scenario_*"),
+                           "src/io/notify/sink_config.cpp", "src/faces/client/daemon_address.cpp", "simulator/sim/scenario_*"),
     "spdlog/": ("src/base/",),
-    "zlib.h": ("src/io/http/", "src/core/access/token.cpp"),
-    "openssl/": ("src/io/http/", "src/core/access/token.cpp", "src/io/notify/requests.cpp",
+    "zlib.h": ("src/io/http/", "src/core/auth/token.cpp"),
+    "openssl/": ("src/io/http/", "src/core/auth/token.cpp", "src/io/notify/requests.cpp",
                  "src/gpu/driver/change_log.cpp"),
     "dlfcn.h": ("src/gpu/nvml/", "src/faces/library/public_monitor.cpp", "simulator/*_test.cpp"),
     "gtest/": TESTS,
@@ -97,7 +97,7 @@ SEEN_BY_AT_MOST: dict[str, int] = {
 FORWARD_ONLY = {"boost/json/fwd.hpp"}  # declares names and costs nothing
 
 # Where an include of ours is looked for, as the compiler does.
-INCLUDE_FOLDERS = ("include", "simulator", "src", *(f"src/{wing}" for wing in WINGS))
+INCLUDE_FOLDERS = ("include", "simulator", "src")
 ROOMS_IN = ("include", "simulator", "src")
 ALSO_COMPILED = ("bench", "examples", "fuzz", "tests")
 
@@ -115,10 +115,7 @@ def wing_of(room: str) -> str | None:
 
 def home_of(room: str) -> str:
     """The folder of a room, below the root."""
-    wing = wing_of(room)
-    if wing is None:
-        return OUTSIDE[room]
-    return f"src/{room}" if room.split("/")[0] == wing else f"src/{wing}/{room}"
+    return OUTSIDE.get(room, f"src/{room}")
 
 
 def longest(rooms: Iterable[str]) -> str | None:
@@ -160,7 +157,7 @@ def judge_own(path: str, room: str, target: str) -> str | None:
     """What is wrong with `#include "target"` in a file of `room`."""
     named = room_named(target)
     if named is None:
-        return f'"{target}" names no room; write "room/header.h"'
+        return f'"{target}" names no room; write "wing/room/header.h"'
     if problem := judge_confined(path, target):
         return problem
     if named in (room, PUBLIC):
@@ -190,9 +187,9 @@ def judge_wings() -> list[str]:
             if to is None:
                 continue
             if order.index(to) > order.index(wing):
-                problems.append(f"{room} of {wing} may not include {other} of {to}, a later wing")
+                problems.append(f"{room} may not include {other}, a room of a later wing")
             elif to == wing and wing in ALONE:
-                problems.append(f"{room} and {other} are rooms of {wing}, which do not know each other")
+                problems.append(f"{room} and {other} are rooms of one wing, which do not know each other")
     return problems
 
 
@@ -207,7 +204,7 @@ def judge_file(path: str, text: str) -> list[str]:
         problem = judge(path, room, found[2])
         if problem:
             problems.append(f"{path}:{line_of(text, found.start())}: {problem}")
-    if room != "http":
+    if room != "io/http":
         # Newlines stay, so that the line number is right.
         code = NOT_CODE.sub(lambda match: "\n" * match[0].count("\n"), text)
         for found in COROUTINE.finditer(code):

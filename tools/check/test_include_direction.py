@@ -11,13 +11,13 @@ def one(path: str, text: str) -> str:
 
 
 @pytest.mark.parametrize("path, include", [
-    ("src/gpu/device/x.cpp", '"nvml/table.h"'),
-    ("src/base/x.h", '"device/sample.h"'),
-    ("src/gpu/telemetry/x.cpp", '"http/session.h"'),
-    ("src/faces/api/x.cpp", '"nvml/api.h"'),
+    ("src/gpu/device/x.cpp", '"gpu/nvml/table.h"'),
+    ("src/base/x.h", '"gpu/device/sample.h"'),
+    ("src/gpu/telemetry/x.cpp", '"io/http/session.h"'),
+    ("src/faces/api/x.cpp", '"gpu/nvml/api.h"'),
     ("src/faces/client/x.cpp", '"daemon/wiring.h"'),
-    ("src/io/http/x_test.cpp", '"api/routes.h"'),
-    ("simulator/sim/x.h", '"nvml/table.h"'),
+    ("src/io/http/x_test.cpp", '"faces/api/routes.h"'),
+    ("simulator/sim/x.h", '"gpu/nvml/table.h"'),
     ("include/gpuyard/x.h", '"base/result.h"'),
 ])
 def test_an_arrow_the_wrong_way_is_found(path, include):
@@ -26,11 +26,11 @@ def test_an_arrow_the_wrong_way_is_found(path, include):
 
 @pytest.mark.parametrize("path, include", [
     ("src/gpu/device/x.cpp", '"base/result.h"'),
-    ("src/gpu/device/x.cpp", '"device/sample.h"'),
+    ("src/gpu/device/x.cpp", '"gpu/device/sample.h"'),
     ("src/gpu/device/x.cpp", '"gpuyard/monitor.h"'),
-    ("src/daemon/x.cpp", '"nvml/table.h"'),
+    ("src/daemon/x.cpp", '"gpu/nvml/table.h"'),
     ("src/cli/x.cpp", '"sim/world.h"'),
-    ("simulator/sim/keeper.cpp", '"nvml/abi.h"'),
+    ("simulator/sim/keeper.cpp", '"gpu/nvml/abi.h"'),
     ("simulator/sim/keeper.cpp", '"sim/world.h"'),
     ("include/gpuyard/x.h", "<vector>"),
     ("include/gpuyard/x.h", '"gpuyard/snapshot.h"'),
@@ -87,10 +87,10 @@ def test_a_room_in_a_folder_of_another_has_a_row_of_its_own():
 
 def test_a_wing_stands_on_those_before_it(monkeypatch):
     assert include_direction.judge_wings() == []
-    monkeypatch.setitem(ARROWS, "device", {"base", "lease"})
-    monkeypatch.setitem(ARROWS, "lease", {"base", "device", "energy"})
+    monkeypatch.setitem(ARROWS, "gpu/device", {"base", "core/lease"})
+    monkeypatch.setitem(ARROWS, "core/lease", {"base", "gpu/device", "core/energy"})
     backward, among = include_direction.judge_wings()
-    assert backward == "device of gpu may not include lease of core, a later wing"
+    assert backward == "gpu/device may not include core/lease, a room of a later wing"
     assert "do not know each other" in among
 
 
@@ -138,8 +138,8 @@ def test_a_costly_library_is_counted_where_it_comes_through_our_headers(tmp_path
     write(tmp_path, {
         "src/base/tree.h": COSTLY,
         "src/faces/api/answer.h": '#include "base/tree.h"\n',
-        "src/faces/api/a.cpp": '#include "api/answer.h"\n',
-        "simulator/sim/b_test.cpp": '#include "api/answer.h"\n',
+        "src/faces/api/a.cpp": '#include "faces/api/answer.h"\n',
+        "simulator/sim/b_test.cpp": '#include "faces/api/answer.h"\n',
         "src/faces/api/c.cpp": "#include <vector>\n",
     })
     assert judge_seen(tmp_path, {"boost/json": 2}) == []

@@ -4,18 +4,18 @@
 
 #include <fmt/format.h>
 
-#include "andon/rule_reader.h"
 #include "base/text.h"
 #include "cli/alerts/alerts_table.h"
 #include "cli/control/control_daemon.h"
 #include "cli/lease/lease_text.h"
-#include "cli/read/reading.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
-#include "client/daemon_client.h"
-#include "client/hosts.h"
-#include "protocol/routes.h"
+#include "core/andon/rule_reader.h"
+#include "faces/client/daemon_address.h"
+#include "faces/client/daemon_client.h"
+#include "faces/protocol/routes.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "cli/screen/terminal.h"
-#include "protocol/alerts.h"
+#include "faces/protocol/alerts.h"
 
 namespace gpuyard::cli {
 

@@ -12,15 +12,15 @@
 #include "cli/control/control_request.h"
 #include "cli/control/control_table.h"
 #include "cli/control/control_text.h"
-#include "cli/read/reading.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
-#include "client/daemon_client.h"
 #include "daemon/change_audit.h"
 #include "daemon/config/config.h"
-#include "protocol/routes.h"
+#include "faces/client/daemon_client.h"
+#include "faces/protocol/routes.h"
 
 namespace gpuyard::cli {
 namespace {

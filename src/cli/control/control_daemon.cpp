@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "cli/read/reading.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/terminal.h"
 #include "daemon/config/config.h"
 

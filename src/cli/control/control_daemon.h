@@ -8,8 +8,8 @@
 #include "base/result.h"
 #include "cli/control/control_request.h"
 #include "cli/source.h"
-#include "client/daemon_client.h"
-#include "protocol/routes.h"
+#include "faces/client/daemon_client.h"
+#include "faces/protocol/routes.h"
 
 namespace gpuyard::cli {
 

@@ -11,8 +11,8 @@
 #include "base/result.h"
 #include "cli/source.h"
 #include "cli/verbs.h"
-#include "device/setting.h"
-#include "protocol/control.h"
+#include "faces/protocol/control.h"
+#include "gpu/device/setting.h"
 
 namespace gpuyard::cli {
 

@@ -6,8 +6,8 @@
 
 #include "cli/control/control_text.h"
 #include "cli/screen/terminal.h"
-#include "device/setting.h"
-#include "protocol/control.h"
+#include "faces/protocol/control.h"
+#include "gpu/device/setting.h"
 
 namespace gpuyard::cli {
 

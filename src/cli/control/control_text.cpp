@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "cli/screen/reading_text.h"
 #include "cli/shared_options.h"
-#include "device/setting.h"
+#include "gpu/device/setting.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/clock.h"
-#include "protocol/control.h"
+#include "faces/protocol/control.h"
 
 namespace gpuyard::cli {
 

@@ -10,16 +10,16 @@
 
 #include "base/files.h"
 #include "cli/fleet/fleet_table.h"
-#include "cli/lease/claiming.h"
-#include "cli/lease/job.h"
+#include "cli/lease/claim_waiter.h"
+#include "cli/lease/foreground_job.h"
 #include "cli/lease/lease_table.h"
 #include "cli/lease/lease_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
-#include "client/local.h"
-#include "fleet/masters.h"
-#include "fleet/view.h"
-#include "protocol/routes.h"
+#include "faces/client/local.h"
+#include "faces/fleet/ssh_masters.h"
+#include "faces/fleet/view.h"
+#include "faces/protocol/routes.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "cli/screen/terminal.h"
-#include "fleet/view.h"
-#include "fleet/watch.h"
+#include "faces/fleet/fleet_poller.h"
+#include "faces/fleet/view.h"
 
 namespace gpuyard::cli {
 

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "cli/fleet/fleet_table.h"
 #include "cli/screen/fitted_table.h"
-#include "fleet/view.h"
+#include "faces/fleet/view.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -6,17 +6,17 @@
 
 #include "base/files.h"
 #include "cli/control/control_daemon.h"
-#include "cli/lease/claiming.h"
+#include "cli/lease/claim_waiter.h"
 #include "cli/lease/lease_table.h"
 #include "cli/lease/lease_text.h"
 #include "cli/lease/leased_run.h"
 #include "cli/lease/signalling.h"
-#include "cli/read/reading.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
-#include "client/daemon_client.h"
-#include "protocol/routes.h"
+#include "faces/client/daemon_client.h"
+#include "faces/protocol/routes.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "cli/screen/terminal.h"
-#include "protocol/leases.h"
+#include "faces/protocol/leases.h"
 
 namespace gpuyard::cli {
 

@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "base/saturated.h"
 #include "base/text.h"
-#include "cli/read/reading.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"

@@ -11,8 +11,8 @@
 #include "cli/shared_options.h"
 #include "cli/source.h"
 #include "cli/verbs.h"
-#include "protocol/brief.h"
-#include "protocol/leases.h"
+#include "faces/protocol/brief.h"
+#include "faces/protocol/leases.h"
 
 namespace gpuyard::cli {
 

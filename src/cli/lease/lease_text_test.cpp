@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/lease/leased_run.h"
-#include "client/hosts.h"
+#include "faces/client/daemon_address.h"
 
 namespace gpuyard::cli {
 namespace {

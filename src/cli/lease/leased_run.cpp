@@ -16,8 +16,8 @@
 #include "cli/control/control_request.h"
 #include "cli/lease/lease_text.h"
 #include "cli/screen/terminal.h"
-#include "client/daemon_client.h"
-#include "protocol/routes.h"
+#include "faces/client/daemon_client.h"
+#include "faces/protocol/routes.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/lease/job.h"
-#include "cli/read/answers.h"
+#include "cli/lease/foreground_job.h"
+#include "cli/read/json_output.h"
 #include "cli/verbs.h"
-#include "client/claim_feed.h"
-#include "protocol/leases.h"
+#include "faces/client/claim_follower.h"
+#include "faces/protocol/leases.h"
 
 namespace gpuyard::cli {
 

@@ -5,10 +5,10 @@
 
 #include "base/files.h"
 #include "cli/control/control_request.h"
-#include "cli/lease/claiming.h"
+#include "cli/lease/claim_waiter.h"
 #include "cli/lease/lease_text.h"
 #include "cli/lease/leased_run.h"
-#include "cli/read/reading.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 

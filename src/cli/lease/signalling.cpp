@@ -14,9 +14,9 @@
 #include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "cli/screen/terminal.h"
-#include "http/carrier.h"
-#include "processes/identify.h"
-#include "processes/marks.h"
+#include "core/processes/identify.h"
+#include "core/processes/marks.h"
+#include "io/http/tunnel.h"
 
 namespace gpuyard::cli {
 namespace {

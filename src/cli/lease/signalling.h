@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "http/endpoint.h"
-#include "protocol/leases.h"
+#include "faces/protocol/leases.h"
+#include "io/http/endpoint.h"
 
 namespace gpuyard::cli {
 

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
-#include "processes/identify.h"
+#include "core/processes/identify.h"
 
 namespace gpuyard::cli {
 namespace {

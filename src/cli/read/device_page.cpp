@@ -10,7 +10,7 @@
 #include "cli/read/processes.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
-#include "device/xid.h"
+#include "gpu/device/xid.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cli/screen/terminal.h"
-#include "device/metric.h"
-#include "protocol/resources.h"
+#include "faces/protocol/resources.h"
+#include "gpu/device/metric.h"
 
 namespace gpuyard::cli {
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/read/devices_for_tests.h"
-#include "device/catalog.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -7,14 +7,14 @@
 #include <fmt/format.h>
 
 #include "cli/read/device_page.h"
-#include "cli/read/reading.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
-#include "device/catalog.h"
-#include "device/error.h"
-#include "device/fitness.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/error.h"
+#include "gpu/device/fitness.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/screen/terminal.h"
-#include "protocol/resources.h"
+#include "faces/protocol/resources.h"
 
 namespace gpuyard::cli {
 

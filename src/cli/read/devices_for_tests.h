@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "protocol/resources.h"
+#include "faces/protocol/resources.h"
 
 namespace gpuyard::cli {
 

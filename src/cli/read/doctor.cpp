@@ -3,18 +3,18 @@
 
 #include <fmt/format.h>
 
-#include "cli/read/answers.h"
+#include "cli/read/json_output.h"
 #include "cli/read/machine_facts.h"
-#include "cli/read/reading.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/token/gone_users.h"
-#include "client/daemon_client.h"
-#include "client/local.h"
-#include "device/error.h"
-#include "library/monitor.h"
-#include "protocol/routes.h"
+#include "faces/client/daemon_client.h"
+#include "faces/client/local.h"
+#include "faces/library/monitor.h"
+#include "faces/protocol/routes.h"
+#include "gpu/device/error.h"
 #include "sim/world_file.h"
 
 namespace gpuyard::cli {

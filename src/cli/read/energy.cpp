@@ -17,7 +17,7 @@
 #include "base/files.h"
 #include "base/local_time.h"
 #include "cli/lease/lease_text.h"
-#include "cli/read/reading.h"
+#include "cli/read/source_access.h"
 #include "cli/read/visible_gpus.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/read/answers.h"
-#include "protocol/energy.h"
+#include "cli/read/json_output.h"
+#include "faces/protocol/energy.h"
 
 namespace gpuyard::cli {
 

@@ -1,13 +1,13 @@
 // gpuyard events
 #include <fmt/format.h>
 
-#include "cli/read/answers.h"
-#include "cli/read/reading.h"
+#include "cli/read/json_output.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
-#include "client/event_feed.h"
-#include "client/forms.h"
+#include "faces/client/event_follower.h"
+#include "faces/client/forms.h"
 
 namespace gpuyard::cli {
 namespace {

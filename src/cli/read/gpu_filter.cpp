@@ -2,7 +2,7 @@
 
 #include "base/record.h"
 #include "cli/read/query_fields.h"
-#include "device/catalog.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard::cli {
 namespace {

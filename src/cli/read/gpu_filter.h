@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/filter.h"
-#include "protocol/leases.h"
-#include "protocol/resources.h"
+#include "faces/protocol/leases.h"
+#include "faces/protocol/resources.h"
 
 namespace gpuyard::cli {
 

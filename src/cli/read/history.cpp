@@ -7,11 +7,11 @@
 
 #include "base/text.h"
 #include "cli/read/history_plot.h"
-#include "cli/read/reading.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
-#include "client/daemon_client.h"
-#include "protocol/routes.h"
+#include "faces/client/daemon_client.h"
+#include "faces/protocol/routes.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/screen/terminal.h"
-#include "protocol/history.h"
+#include "faces/protocol/history.h"
 
 namespace gpuyard::cli {
 

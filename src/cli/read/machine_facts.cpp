@@ -14,9 +14,9 @@
 #include "base/unique_fd.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
-#include "device/error.h"
-#include "http/endpoint.h"
-#include "processes/users.h"
+#include "core/processes/users.h"
+#include "gpu/device/error.h"
+#include "io/http/endpoint.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -12,8 +12,8 @@
 #include "cli/read/query_csv.h"
 #include "cli/screen/terminal.h"
 #include "cli/source.h"
-#include "protocol/history.h"
-#include "protocol/resources.h"
+#include "faces/protocol/history.h"
+#include "faces/protocol/resources.h"
 
 namespace gpuyard::cli {
 

@@ -8,7 +8,7 @@
 
 #include "base/json_shape.h"
 #include "cli/read/query_csv.h"
-#include "protocol/resources.h"
+#include "faces/protocol/resources.h"
 
 namespace gpuyard::cli {
 

@@ -9,7 +9,7 @@
 
 #include "cli/read/query_fields.h"
 #include "cli/screen/terminal.h"
-#include "protocol/resources.h"
+#include "faces/protocol/resources.h"
 
 namespace gpuyard::cli {
 

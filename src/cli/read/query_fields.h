@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "device/catalog.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard::cli {
 

@@ -12,12 +12,12 @@
 
 #include "base/files.h"
 #include "base/unique_fd.h"
-#include "cli/read/reading.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
-#include "recording/line.h"
-#include "recording/player.h"
+#include "faces/recording/line.h"
+#include "faces/recording/player.h"
 
 namespace gpuyard::cli {
 namespace {

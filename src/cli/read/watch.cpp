@@ -6,13 +6,13 @@
 #include "cli/read/devices.h"
 #include "cli/read/query.h"
 #include "cli/read/query_csv.h"
-#include "cli/read/reading.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
-#include "device/catalog.h"
-#include "device/gpu_snapshot.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/gpu_snapshot.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -1,14 +1,14 @@
 // gpuyard why: what holds the GPUs back now, or did, which only the daemon judges.
 #include <fmt/format.h>
 
-#include "cli/read/answers.h"
 #include "cli/read/history_table.h"
-#include "cli/read/reading.h"
+#include "cli/read/json_output.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
-#include "client/daemon_client.h"
-#include "protocol/routes.h"
+#include "faces/client/daemon_client.h"
+#include "faces/protocol/routes.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "cli/screen/terminal.h"
-#include "device/event.h"
-#include "protocol/resources.h"
+#include "faces/protocol/resources.h"
+#include "gpu/device/event.h"
 
 namespace gpuyard::cli {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/places.h"
+#include "base/paths.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "cli/screen/printable.h"

@@ -9,9 +9,9 @@
 #include "cli/verbs.h"
 #include "daemon/config/config.h"
 #include "daemon/config/keys.h"
-#include "daemon/reload.h"
+#include "daemon/config_reloader.h"
 #include "daemon/serve.h"
-#include "protocol/resources.h"
+#include "faces/protocol/resources.h"
 
 namespace gpuyard::cli {
 

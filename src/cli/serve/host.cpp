@@ -8,15 +8,15 @@
 #include "base/files.h"
 #include "cli/control/control_daemon.h"
 #include "cli/options.h"
-#include "cli/read/answers.h"
+#include "cli/read/json_output.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
-#include "client/hosts.h"
 #include "daemon/config/config.h"
-#include "http/client.h"
+#include "faces/client/daemon_address.h"
+#include "io/http/client.h"
 
 namespace gpuyard::cli {
 namespace {

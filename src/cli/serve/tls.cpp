@@ -9,14 +9,14 @@
 #include "base/files.h"
 #include "base/local_time.h"
 #include "base/text.h"
-#include "cli/read/answers.h"
+#include "cli/read/json_output.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
 #include "daemon/config/config.h"
 #include "daemon/config/keys.h"
-#include "http/certificate.h"
+#include "io/http/certificate.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -11,11 +11,11 @@
 #include "cli/shared_options.h"
 #include "daemon/config/config.h"
 #include "sim/apply_setting.h"
-#include "sim/gpu_changes.h"
-#include "sim/keeper.h"
 #include "sim/scenario.h"
 #include "sim/scenario_table.h"
 #include "sim/world.h"
+#include "sim/world_client.h"
+#include "sim/world_commands.h"
 #include "sim/world_record.h"
 #include "sim/world_status.h"
 

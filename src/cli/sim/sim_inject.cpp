@@ -9,8 +9,8 @@
 
 #include "cli/screen/terminal.h"
 #include "cli/sim/sim.h"
-#include "sim/keeper.h"
 #include "sim/visible_devices.h"
+#include "sim/world_client.h"
 #include "sim/world_status.h"
 
 namespace gpuyard::cli {

@@ -11,9 +11,9 @@
 #include "cli/slurm/controller.h"
 #include "cli/slurm/hooks.h"
 #include "cli/source.h"
-#include "client/local.h"
-#include "fleet/survey.h"
-#include "protocol/routes.h"
+#include "faces/client/local.h"
+#include "faces/fleet/fan_out.h"
+#include "faces/protocol/routes.h"
 
 namespace gpuyard::cli::slurm {
 namespace {

@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/files.h"
-#include "base/places.h"
+#include "base/paths.h"
 #include "base/spawn.h"
 #include "base/text.h"
 #include "cli/screen/terminal.h"

@@ -17,8 +17,8 @@
 #include "cli/slurm/controller.h"
 #include "cli/slurm/node.h"
 #include "cli/slurm/spool.h"
-#include "client/daemon_client.h"
-#include "protocol/routes.h"
+#include "faces/client/daemon_client.h"
+#include "faces/protocol/routes.h"
 
 namespace gpuyard::cli::slurm {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/slurm/controller.h"
-#include "protocol/slurm.h"
+#include "faces/protocol/slurm.h"
 
 namespace gpuyard::cli::slurm {
 

@@ -3,13 +3,13 @@
 #include <fmt/ranges.h>
 
 #include "cli/lease/lease_text.h"
-#include "cli/read/reading.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/shared_options.h"
 #include "cli/slurm/controller.h"
 #include "cli/slurm/hooks.h"
-#include "client/daemon_client.h"
-#include "protocol/routes.h"
+#include "faces/client/daemon_client.h"
+#include "faces/protocol/routes.h"
 
 namespace gpuyard::cli {
 namespace {

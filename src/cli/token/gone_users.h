@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "http/endpoint.h"
-#include "protocol/tokens.h"
+#include "faces/protocol/tokens.h"
+#include "io/http/endpoint.h"
 
 namespace gpuyard::cli {
 

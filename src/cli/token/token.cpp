@@ -13,16 +13,16 @@
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "cli/lease/lease_text.h"
-#include "cli/read/reading.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/token/gone_users.h"
 #include "cli/verbs.h"
-#include "client/daemon_client.h"
-#include "processes/users.h"
-#include "protocol/routes.h"
+#include "core/processes/users.h"
+#include "faces/client/daemon_client.h"
+#include "faces/protocol/routes.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include "base/text.h"
 #include "cli/read/gpu_filter.h"
 #include "cli/top/model.h"
-#include "device/catalog.h"
-#include "protocol/leases.h"
+#include "faces/protocol/leases.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard::cli::top {
 namespace {

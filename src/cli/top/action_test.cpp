@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/top/yard_for_tests.h"
+#include "cli/top/top_fixture_for_tests.h"
 
 namespace gpuyard::cli::top {
 namespace {

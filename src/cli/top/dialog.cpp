@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "cli/top/action.h"
-#include "protocol/leases.h"
+#include "faces/protocol/leases.h"
 
 namespace gpuyard::cli::top {
 

@@ -11,7 +11,7 @@
 #include "base/saturated.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/top/render.h"
-#include "device/catalog.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard::cli::top {
 namespace {

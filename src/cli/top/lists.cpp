@@ -8,7 +8,7 @@
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
 #include "cli/top/render.h"
-#include "client/local.h"
+#include "faces/client/local.h"
 
 namespace gpuyard::cli::top {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "cli/read/gpu_filter.h"
-#include "client/local.h"
+#include "faces/client/local.h"
 
 namespace gpuyard::cli::top {
 namespace {

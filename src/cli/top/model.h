@@ -15,8 +15,8 @@
 #include "cli/top/action.h"
 #include "cli/top/grid.h"
 #include "cli/top/keys.h"
-#include "cli/top/news.h"
 #include "cli/top/rows.h"
+#include "cli/top/screen_source.h"
 
 namespace gpuyard::cli::top {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/top/yard_for_tests.h"
+#include "cli/top/top_fixture_for_tests.h"
 
 namespace gpuyard::cli::top {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/local_time.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
-#include "device/catalog.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard::cli::top {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "base/golden_for_tests.h"
 #include "cli/screen/fitted_table.h"
-#include "cli/top/yard_for_tests.h"
+#include "cli/top/top_fixture_for_tests.h"
 
 namespace gpuyard::cli::top {
 namespace {

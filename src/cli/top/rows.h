@@ -9,7 +9,7 @@
 
 #include "base/filter.h"
 #include "cli/screen/terminal.h"
-#include "cli/top/news.h"
+#include "cli/top/screen_source.h"
 
 namespace gpuyard::cli::top {
 

@@ -1,5 +1,6 @@
-// The screen and its user: a terminal, keys and a mouse on one side, a teller (news.h) on the
-// other. A thread asks the teller; keys are answered from what it said last, however long it takes.
+// The screen and its user: a terminal, keys and a mouse on one side, a teller (screen_source.h) on
+// the other. A thread asks the teller; keys are answered from what it said last, however long it
+// takes.
 #pragma once
 
 #include <memory>

@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "cli/read/gpu_filter.h"
-#include "cli/read/reading.h"
+#include "cli/read/source_access.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/top/session.h"

@@ -1,5 +1,5 @@
 // The names of the daemon's alerts.
-#include "andon/alert.h"
+#include "core/andon/alert.h"
 
 #include <algorithm>
 

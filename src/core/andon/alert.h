@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/requester.h"
 #include "base/result.h"
-#include "device/device.h"
+#include "gpu/device/device.h"
 #include "gpuyard/andon.h"
 
 namespace gpuyard::andon {

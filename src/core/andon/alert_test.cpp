@@ -1,4 +1,4 @@
-#include "andon/alert.h"
+#include "core/andon/alert.h"
 
 #include <array>
 #include <limits>

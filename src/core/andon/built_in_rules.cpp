@@ -1,5 +1,5 @@
 // The built-in rules, as the text that a user reads before he writes his own.
-#include "andon/rule_reader.h"
+#include "core/andon/rule_reader.h"
 
 namespace gpuyard::andon {
 

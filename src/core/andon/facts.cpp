@@ -1,4 +1,4 @@
-#include "andon/facts.h"
+#include "core/andon/facts.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "device/snapshot.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard::andon {
 namespace {

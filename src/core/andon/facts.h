@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "device/nvlinks.h"
-#include "device/snapshot.h"
+#include "gpu/device/nvlinks.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard::andon {
 

@@ -1,8 +1,8 @@
-#include "andon/facts.h"
+#include "core/andon/facts.h"
 
 #include <gtest/gtest.h>
 
-#include "andon/board_for_tests.h"
+#include "core/andon/alert_service_for_tests.h"
 
 namespace gpuyard::andon {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "andon/alert.h"
 #include "base/clock.h"
 #include "base/record.h"
+#include "core/andon/alert.h"
 #include "gpuyard/andon.h"
 
 namespace gpuyard {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "andon/alert.h"
+#include "core/andon/alert.h"
 #include "gpuyard/andon.h"
 
 namespace gpuyard {

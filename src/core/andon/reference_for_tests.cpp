@@ -1,5 +1,5 @@
 // The tables of docs/andon.md; its prose is in reference_prose_for_tests.h.
-#include "andon/reference_for_tests.h"
+#include "core/andon/reference_for_tests.h"
 
 #include <algorithm>
 #include <map>
@@ -8,12 +8,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "andon/alert.h"
-#include "andon/reference_prose_for_tests.h"
-#include "andon/rule_reader.h"
 #include "base/record.h"
-#include "device/catalog.h"
-#include "device/xid.h"
+#include "core/andon/alert.h"
+#include "core/andon/reference_prose_for_tests.h"
+#include "core/andon/rule_reader.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/xid.h"
 
 namespace gpuyard::andon {
 namespace {

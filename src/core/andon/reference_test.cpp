@@ -1,4 +1,4 @@
-#include "andon/reference_for_tests.h"
+#include "core/andon/reference_for_tests.h"
 
 #include <filesystem>
 #include <string>
@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "andon/rule_reader.h"
 #include "base/golden_for_tests.h"
+#include "core/andon/rule_reader.h"
 
 namespace gpuyard::andon {
 namespace {

@@ -1,4 +1,4 @@
-#include "andon/rule.h"
+#include "core/andon/rule.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "andon/alert.h"
-#include "device/xid.h"
+#include "core/andon/alert.h"
+#include "gpu/device/xid.h"
 
 namespace gpuyard::andon {
 namespace {

@@ -11,10 +11,10 @@
 
 #include <boost/describe.hpp>
 
-#include "andon/facts.h"
 #include "base/clock.h"
-#include "device/event.h"
-#include "device/metric.h"
+#include "core/andon/facts.h"
+#include "gpu/device/event.h"
+#include "gpu/device/metric.h"
 
 namespace gpuyard::andon {
 

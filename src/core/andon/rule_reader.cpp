@@ -1,14 +1,14 @@
-#include "andon/rule_reader.h"
+#include "core/andon/rule_reader.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "andon/engine.h"
 #include "base/record.h"
 #include "base/text.h"
-#include "device/catalog.h"
+#include "core/andon/rule_engine.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard::andon {
 namespace {

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "andon/rule.h"
 #include "base/result.h"
 #include "base/toml_reader.h"
+#include "core/andon/rule.h"
 
 namespace gpuyard::andon {
 

@@ -1,8 +1,8 @@
-#include "andon/rule_reader.h"
+#include "core/andon/rule_reader.h"
 
 #include <gtest/gtest.h>
 
-#include "device/xid.h"
+#include "gpu/device/xid.h"
 
 namespace gpuyard::andon {
 namespace {

@@ -1,4 +1,4 @@
-#include "control/audit.h"
+#include "core/control/audit.h"
 
 #include <algorithm>
 #include <utility>

@@ -12,13 +12,13 @@
 #include <boost/describe.hpp>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/loop.h"
 #include "base/repeated_line.h"
 #include "base/requester.h"
-#include "base/shares.h"
-#include "control/holding.h"
-#include "control/pending_change.h"
-#include "device/device.h"
+#include "core/control/change_request.h"
+#include "core/control/managed_setting.h"
+#include "gpu/device/device.h"
 
 namespace gpuyard::control {
 

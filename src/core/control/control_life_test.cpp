@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "control/world_for_tests.h"
+#include "core/control/control_fixture_for_tests.h"
 
 namespace gpuyard::control {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/golden_for_tests.h"
 #include "base/record.h"
-#include "control/world_for_tests.h"
+#include "core/control/control_fixture_for_tests.h"
 
 namespace gpuyard::control {
 namespace {

@@ -1,4 +1,4 @@
-#include "control/gpu_queue.h"
+#include "core/control/gpu_queue.h"
 
 #include <algorithm>
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <set>
 
-#include "base/shares.h"
-#include "control/plan.h"
+#include "base/limits.h"
+#include "core/control/change_executor.h"
 
 namespace gpuyard::control {
 

@@ -1,4 +1,4 @@
-#include "control/operations.h"
+#include "core/control/operations.h"
 
 #include <algorithm>
 #include <utility>

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/loop.h"
-#include "control/pending_change.h"
+#include "core/control/change_request.h"
 
 namespace gpuyard::control {
 

@@ -1,4 +1,4 @@
-#include "control/survey.h"
+#include "core/control/survey.h"
 
 #include <memory>
 #include <utility>

@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "control/control.h"
-#include "device/setting.h"
+#include "core/control/setting_controller.h"
+#include "gpu/device/setting.h"
 
 namespace gpuyard::control {
 

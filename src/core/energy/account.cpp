@@ -1,4 +1,4 @@
-#include "energy/account.h"
+#include "core/energy/account.h"
 
 #include <utility>
 

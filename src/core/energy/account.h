@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/clock.h"
-#include "device/catalog.h"
-#include "device/reading.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/reading.h"
 
 namespace gpuyard::energy {
 

@@ -1,8 +1,8 @@
-#include "energy/account.h"
+#include "core/energy/account.h"
 
 #include <gtest/gtest.h>
 
-#include "energy/snapshots_for_tests.h"
+#include "core/energy/snapshots_for_tests.h"
 
 namespace gpuyard::energy {
 namespace {

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "base/manual_loop_for_tests.h"
-#include "energy/meter.h"
-#include "energy/snapshots_for_tests.h"
+#include "core/energy/meter.h"
+#include "core/energy/snapshots_for_tests.h"
 
 namespace gpuyard::energy {
 

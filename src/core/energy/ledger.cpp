@@ -1,4 +1,4 @@
-#include "energy/ledger.h"
+#include "core/energy/ledger.h"
 
 #include <algorithm>
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "device/snapshot.h"
-#include "energy/account.h"
+#include "core/energy/account.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard::energy {
 

@@ -1,11 +1,11 @@
-#include "energy/ledger.h"
+#include "core/energy/ledger.h"
 
 #include <algorithm>
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "energy/snapshots_for_tests.h"
+#include "core/energy/snapshots_for_tests.h"
 
 namespace gpuyard::energy {
 namespace {

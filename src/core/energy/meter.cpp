@@ -1,4 +1,4 @@
-#include "energy/meter.h"
+#include "core/energy/meter.h"
 
 #include <utility>
 

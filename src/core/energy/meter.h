@@ -10,7 +10,7 @@
 #include "base/loop.h"
 #include "base/repeated_line.h"
 #include "base/result.h"
-#include "energy/ledger.h"
+#include "core/energy/ledger.h"
 
 namespace gpuyard::energy {
 

@@ -1,10 +1,10 @@
-#include "energy/meter.h"
+#include "core/energy/meter.h"
 
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
 #include "base/manual_loop_for_tests.h"
-#include "energy/archive_for_tests.h"
+#include "core/energy/archive_for_tests.h"
 
 namespace gpuyard::energy {
 namespace {

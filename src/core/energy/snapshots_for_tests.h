@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "device/snapshot.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard::energy {
 

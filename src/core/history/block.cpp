@@ -1,6 +1,6 @@
 // A block holds the number of points, the first time, the usual step, each step that differs, and
 // then a column for each number of a point. The times of a regular series take five bytes in all.
-#include "history/block.h"
+#include "core/history/block.h"
 
 #include <algorithm>
 #include <array>

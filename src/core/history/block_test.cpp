@@ -1,4 +1,4 @@
-#include "history/block.h"
+#include "core/history/block.h"
 
 #include <limits>
 #include <random>

@@ -1,9 +1,9 @@
-#include "history/history.h"
+#include "core/history/history.h"
 
 #include <set>
 #include <utility>
 
-#include "history/question.h"
+#include "core/history/query.h"
 
 namespace gpuyard::history {
 namespace {

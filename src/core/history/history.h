@@ -18,11 +18,11 @@
 
 #include "base/result.h"
 #include "base/worker.h"
-#include "device/snapshot.h"
-#include "history/block.h"
-#include "history/lookup.h"
-#include "history/rings.h"
-#include "history/timeline.h"
+#include "core/history/block.h"
+#include "core/history/prepared_query.h"
+#include "core/history/rings.h"
+#include "core/history/timeline.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard::history {
 

@@ -1,4 +1,4 @@
-#include "history/history.h"
+#include "core/history/history.h"
 
 #include <optional>
 
@@ -6,7 +6,7 @@
 
 #include "base/manual_loop_for_tests.h"
 #include "base/manual_worker_for_tests.h"
-#include "history/store_for_tests.h"
+#include "core/history/store_for_tests.h"
 
 namespace gpuyard::history {
 namespace {

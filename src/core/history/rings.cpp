@@ -1,9 +1,9 @@
-#include "history/rings.h"
+#include "core/history/rings.h"
 
 #include <algorithm>
 #include <cstdlib>
 
-#include "history/question.h"
+#include "core/history/query.h"
 
 namespace gpuyard::history {
 namespace {

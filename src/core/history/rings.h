@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "device/metric.h"
-#include "device/snapshot.h"
-#include "history/block.h"
+#include "core/history/block.h"
+#include "gpu/device/metric.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard::history {
 

@@ -1,12 +1,12 @@
-#include "history/rings.h"
+#include "core/history/rings.h"
 
 #include <random>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "history/question.h"
-#include "history/timeline.h"
+#include "core/history/query.h"
+#include "core/history/timeline.h"
 
 namespace gpuyard::history {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "history/history.h"
+#include "core/history/history.h"
 
 namespace gpuyard::history {
 

@@ -1,4 +1,4 @@
-#include "history/timeline.h"
+#include "core/history/timeline.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "history/rings.h"
+#include "core/history/rings.h"
 
 namespace gpuyard::history {
 namespace {

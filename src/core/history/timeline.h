@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "history/block.h"
-#include "history/rings.h"
+#include "core/history/block.h"
+#include "core/history/rings.h"
 
 namespace gpuyard::history {
 

@@ -1,11 +1,11 @@
-#include "history/timeline.h"
+#include "core/history/timeline.h"
 
 #include <gmock/gmock.h>
 
 #include <gtest/gtest.h>
 
-#include "history/rings.h"
-#include "history/store_for_tests.h"
+#include "core/history/rings.h"
+#include "core/history/store_for_tests.h"
 
 namespace gpuyard::history {
 namespace {

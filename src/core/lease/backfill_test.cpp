@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "lease/core.h"
-#include "lease/core_for_tests.h"
+#include "core/lease/scheduler.h"
+#include "core/lease/scheduler_for_tests.h"
 
 namespace gpuyard::lease {
 namespace {
@@ -68,6 +68,8 @@ TEST(Backfill, EveryPassIsTold) {
   EXPECT_EQ(effects.passed, Tickets{crowd.head});
 }
 
+// A claim of one GPU allows no counted overtakes, so none may overtake it while its start is
+// unknown.
 TEST(Backfill, AClaimOfOneGpuIsNeverPassedWhereNobodyKnowsWhen) {
   Crowd crowd(10 * kMinute);
   const Ticket single = crowd.claim(crowd.only(slots({1})));
@@ -176,6 +178,8 @@ Terms two_of(const Desk& desk, Slot other, std::uint32_t owner) {
   return terms;
 }
 
+// Only 64 classes are protected side by side; GPUs that a further class could use go to no later
+// claim.
 TEST(Backfill, BehindSixtyFourClassesAllIsKeptForWhoeverComesNext) {
   Desk desk(80);
   const Ticket all = desk.claim(desk.only(slots({0})));

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "lease/core.h"
-#include "lease/core_for_tests.h"
+#include "core/lease/scheduler.h"
+#include "core/lease/scheduler_for_tests.h"
 
 namespace gpuyard::lease {
 namespace {

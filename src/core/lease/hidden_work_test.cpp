@@ -1,4 +1,4 @@
-#include "lease/hidden_work.h"
+#include "core/lease/hidden_work.h"
 
 #include <gtest/gtest.h>
 

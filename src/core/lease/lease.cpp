@@ -1,4 +1,4 @@
-#include "lease/lease.h"
+#include "core/lease/lease.h"
 
 #include <algorithm>
 

@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "device/device.h"
-#include "lease/core.h"
+#include "core/lease/scheduler.h"
+#include "gpu/device/device.h"
 
 namespace gpuyard::lease {
 

@@ -1,4 +1,4 @@
-#include "processes/cgroup.h"
+#include "core/processes/cgroup.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "processes/process_reader.h"
+#include "core/processes/process_reader.h"
 
 namespace gpuyard::processes {
 namespace {

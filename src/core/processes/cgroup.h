@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "device/process.h"
+#include "gpu/device/process.h"
 
 namespace gpuyard::processes {
 

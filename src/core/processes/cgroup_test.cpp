@@ -1,4 +1,4 @@
-#include "processes/cgroup.h"
+#include "core/processes/cgroup.h"
 
 #include <string>
 #include <vector>
@@ -111,6 +111,8 @@ TEST(Cgroup, APodOfTheCgroupfsDriver) {
   expect_container(unified("/kubepods/pod" + kUid + "/crio-" + kId), kId, "crio");
 }
 
+// A runtime that makes plain directories was given the name of a slice, so SLICE:cri-containerd:ID
+// is one directory.
 TEST(Cgroup, APodWhoseRuntimeWasToldTheNameOfASlice) {
   const auto placement =
       placement_of("11:memory:/system.slice/containerd.service/kubepods-burstable-pod" +

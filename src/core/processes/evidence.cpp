@@ -1,4 +1,4 @@
-#include "processes/evidence.h"
+#include "core/processes/evidence.h"
 
 #include <unistd.h>
 
@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "processes/mark_client.h"
-#include "processes/process_reader.h"
+#include "core/processes/mark_client.h"
+#include "core/processes/process_reader.h"
 
 namespace gpuyard::processes {
 namespace {

@@ -13,11 +13,11 @@
 
 #include "base/clock.h"
 #include "base/unique_fd.h"
-#include "processes/group_makers.h"
-#include "processes/marks.h"
-#include "processes/membership.h"
-#include "processes/owners.h"
-#include "processes/process_reader.h"
+#include "core/processes/group_makers.h"
+#include "core/processes/marks.h"
+#include "core/processes/membership.h"
+#include "core/processes/process_cache.h"
+#include "core/processes/process_reader.h"
 
 namespace gpuyard::processes {
 

@@ -1,5 +1,5 @@
 // Membership of processes in leases, judged from files like those of /proc.
-#include "processes/evidence.h"
+#include "core/processes/evidence.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "processes/proc_tree_for_tests.h"
+#include "core/processes/proc_tree_for_tests.h"
 
 namespace gpuyard::processes {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "processes/cgroup.h"
+#include "core/processes/cgroup.h"
 
 namespace gpuyard::processes {
 

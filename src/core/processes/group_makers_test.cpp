@@ -1,4 +1,4 @@
-#include "processes/group_makers.h"
+#include "core/processes/group_makers.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "processes/identify.h"
+#include "core/processes/identify.h"
 
 #include <linux/capability.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
-#include "processes/process_reader.h"
+#include "core/processes/process_reader.h"
 
 namespace gpuyard::processes {
 namespace {

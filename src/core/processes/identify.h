@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "processes/process_reader.h"
+#include "core/processes/process_reader.h"
 
 namespace gpuyard::processes {
 

@@ -1,4 +1,4 @@
-#include "processes/identify.h"
+#include "core/processes/identify.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "processes/mark_client.h"
+#include "core/processes/mark_client.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "processes/mark_records.h"
+#include "core/processes/mark_records.h"
 
 namespace gpuyard::processes {
 

@@ -1,4 +1,4 @@
-#include "processes/mark_host.h"
+#include "core/processes/mark_host.h"
 
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -25,7 +25,7 @@
 #include "base/log.h"
 #include "base/passed_fds.h"
 #include "base/seccomp_program.h"
-#include "processes/mark_records.h"
+#include "core/processes/mark_records.h"
 
 namespace gpuyard::processes {
 

@@ -1,4 +1,4 @@
-#include "processes/mark_records.h"
+#include "core/processes/mark_records.h"
 
 #include <algorithm>
 #include <array>

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "processes/marks.h"
+#include "core/processes/marks.h"
 
 namespace gpuyard::processes {
 

@@ -1,4 +1,4 @@
-#include "processes/marks.h"
+#include "core/processes/marks.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "processes/mark_client.h"
+#include "core/processes/mark_client.h"
 
 namespace gpuyard::processes {
 namespace {

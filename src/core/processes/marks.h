@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "processes/process_reader.h"
+#include "core/processes/process_reader.h"
 
 namespace gpuyard::processes {
 

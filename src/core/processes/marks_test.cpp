@@ -1,5 +1,5 @@
 // The marks of processes, read directly and by `gpuyard marks`, which here is a thread.
-#include "processes/marks.h"
+#include "core/processes/marks.h"
 
 #include <gmock/gmock.h>
 #include <sys/socket.h>
@@ -15,11 +15,11 @@
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
-#include "processes/evidence.h"
-#include "processes/mark_client.h"
-#include "processes/mark_host.h"
-#include "processes/mark_records.h"
-#include "processes/proc_tree_for_tests.h"
+#include "core/processes/evidence.h"
+#include "core/processes/mark_client.h"
+#include "core/processes/mark_host.h"
+#include "core/processes/mark_records.h"
+#include "core/processes/proc_tree_for_tests.h"
 
 namespace gpuyard::processes {
 namespace {

@@ -1,4 +1,4 @@
-#include "processes/membership.h"
+#include "core/processes/membership.h"
 
 #include <algorithm>
 #include <iterator>

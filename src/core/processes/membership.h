@@ -34,8 +34,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "processes/cgroup.h"
-#include "processes/process_reader.h"
+#include "core/processes/cgroup.h"
+#include "core/processes/process_reader.h"
 
 namespace gpuyard::processes {
 

@@ -1,6 +1,6 @@
 // Membership of processes in leases, judged from values. evidence_test.cpp reads files of /proc.
-#include "processes/membership.h"
-#include "processes/proc_tree_for_tests.h"
+#include "core/processes/membership.h"
+#include "core/processes/proc_tree_for_tests.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "processes/process_reader.h"
+#include "core/processes/process_reader.h"
 
 #include <dirent.h>
 #include <fcntl.h>

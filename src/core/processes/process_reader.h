@@ -16,8 +16,8 @@
 #include "base/result.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
-#include "device/process.h"
-#include "processes/group_makers.h"
+#include "core/processes/group_makers.h"
+#include "gpu/device/process.h"
 
 namespace gpuyard::processes {
 

@@ -1,4 +1,4 @@
-#include "processes/process_reader.h"
+#include "core/processes/process_reader.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "processes/identify.h"
-#include "processes/proc_tree_for_tests.h"
+#include "core/processes/identify.h"
+#include "core/processes/proc_tree_for_tests.h"
 
 namespace gpuyard::processes {
 namespace {

@@ -1,4 +1,4 @@
-#include "processes/users.h"
+#include "core/processes/users.h"
 
 #include <grp.h>
 #include <pwd.h>
@@ -15,7 +15,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "processes/process_reader.h"
+#include "core/processes/process_reader.h"
 
 namespace gpuyard::processes {
 

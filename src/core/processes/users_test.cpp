@@ -1,4 +1,4 @@
-#include "processes/users.h"
+#include "core/processes/users.h"
 
 #include <gtest/gtest.h>
 

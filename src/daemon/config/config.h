@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/log.h"
-#include "base/places.h"
+#include "base/paths.h"
 #include "base/result.h"
-#include "base/shares.h"
 
 namespace gpuyard::config {
 

@@ -1,8 +1,8 @@
-#include "api/alert_view.h"
+#include "faces/api/alert_view.h"
 
-#include "andon/alert.h"
-#include "api/context.h"
 #include "base/json_writer.h"
+#include "core/andon/alert.h"
+#include "faces/api/context.h"
 
 namespace gpuyard::api {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "andon/board.h"
 #include "base/result.h"
-#include "protocol/alerts.h"
+#include "core/andon/alert_service.h"
+#include "faces/protocol/alerts.h"
 
 namespace gpuyard::api {
 

@@ -2,15 +2,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "api/alert_view.h"
-#include "api/context.h"
-#include "api/devices.h"
-#include "api/disk_question.h"
-#include "api/table.h"
 #include "base/clock.h"
 #include "base/saturated.h"
 #include "base/text.h"
-#include "device/fitness.h"
+#include "faces/api/alert_view.h"
+#include "faces/api/context.h"
+#include "faces/api/devices.h"
+#include "faces/api/disk_question.h"
+#include "faces/api/router.h"
+#include "gpu/device/fitness.h"
 
 namespace gpuyard::api {
 namespace {

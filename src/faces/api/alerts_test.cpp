@@ -1,5 +1,5 @@
 // The routes of alerts, over a board that is stored in memory.
-#include "api/routes_for_tests.h"
+#include "faces/api/routes_for_tests.h"
 
 namespace gpuyard::api {
 namespace {

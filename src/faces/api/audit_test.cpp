@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "api/routes_for_tests.h"
+#include "faces/api/routes_for_tests.h"
 
 namespace gpuyard::api {
 namespace {

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
-#include "api/examples.h"
-#include "api/routes_for_tests.h"
 #include "base/json_writer.h"
 #include "base/text.h"
+#include "faces/api/examples.h"
+#include "faces/api/routes_for_tests.h"
 
 namespace gpuyard::api {
 namespace {

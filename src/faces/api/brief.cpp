@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include "api/context.h"
-#include "api/lease_view.h"
-#include "api/table.h"
 #include "base/json_writer.h"
-#include "protocol/brief.h"
+#include "faces/api/context.h"
+#include "faces/api/lease_view.h"
+#include "faces/api/router.h"
+#include "faces/protocol/brief.h"
 
 namespace gpuyard::api {
 namespace {

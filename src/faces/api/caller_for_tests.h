@@ -1,7 +1,7 @@
 // The callers of the routes in these tests.
 #pragma once
 
-#include "http/message.h"
+#include "io/http/message.h"
 
 namespace gpuyard::api {
 

@@ -1,4 +1,4 @@
-#include "api/client_certificates.h"
+#include "faces/api/client_certificates.h"
 
 #include <utility>
 

@@ -9,7 +9,7 @@
 #include "base/end_watch.h"
 #include "base/loop.h"
 #include "base/result.h"
-#include "http/message.h"
+#include "io/http/message.h"
 
 namespace gpuyard::api {
 

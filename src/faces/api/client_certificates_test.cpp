@@ -1,7 +1,7 @@
 // Client certificates at each request, and answers to callers without a credential.
-#include "api/client_certificates.h"
+#include "faces/api/client_certificates.h"
 
-#include "api/routes_for_tests.h"
+#include "faces/api/routes_for_tests.h"
 
 namespace gpuyard::api {
 namespace {

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "api/context.h"
-#include "api/devices.h"
-#include "api/disk_question.h"
-#include "api/table.h"
-#include "control/plan.h"
-#include "control/survey.h"
+#include "core/control/change_executor.h"
+#include "core/control/survey.h"
+#include "faces/api/context.h"
+#include "faces/api/devices.h"
+#include "faces/api/disk_question.h"
+#include "faces/api/router.h"
 
 namespace gpuyard::api {
 namespace {

@@ -1,14 +1,14 @@
 // The routes of GPUs: the fresh list of the REST contract, and the full picture from the newest
 // snapshot.
-#include "api/devices.h"
+#include "faces/api/devices.h"
 
 #include <algorithm>
 
-#include "api/context.h"
-#include "api/table.h"
 #include "base/json_writer.h"
 #include "base/log.h"
-#include "device/gpu_snapshot.h"
+#include "faces/api/context.h"
+#include "faces/api/router.h"
+#include "gpu/device/gpu_snapshot.h"
 
 namespace gpuyard::api {
 namespace {

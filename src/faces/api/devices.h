@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "device/snapshot.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard::api {
 

@@ -5,9 +5,9 @@
 #include <functional>
 #include <utility>
 
-#include "api/context.h"
-#include "api/table.h"
 #include "base/result.h"
+#include "faces/api/context.h"
+#include "faces/api/router.h"
 
 namespace gpuyard::api {
 

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "api/context.h"
-#include "api/devices.h"
-#include "api/table.h"
 #include "base/json_writer.h"
-#include "http/event_stream.h"
-#include "protocol/events.h"
+#include "faces/api/context.h"
+#include "faces/api/devices.h"
+#include "faces/api/router.h"
+#include "faces/protocol/events.h"
+#include "io/http/event_stream.h"
 
 namespace gpuyard::api {
 namespace {

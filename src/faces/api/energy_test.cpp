@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
-#include "api/routes_for_tests.h"
+#include "faces/api/routes_for_tests.h"
 
 namespace gpuyard::api {
 namespace {

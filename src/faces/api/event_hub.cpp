@@ -1,4 +1,4 @@
-#include "api/event_hub.h"
+#include "faces/api/event_hub.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -11,12 +11,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "api/context.h"
-#include "api/devices.h"
-#include "api/table.h"
 #include "base/json_writer.h"
 #include "base/text.h"
-#include "http/event_stream.h"
+#include "faces/api/context.h"
+#include "faces/api/devices.h"
+#include "faces/api/router.h"
+#include "io/http/event_stream.h"
 
 namespace gpuyard::api {
 

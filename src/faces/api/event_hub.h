@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "device/snapshot.h"
-#include "http/feed.h"
-#include "protocol/events.h"
+#include "faces/protocol/events.h"
+#include "gpu/device/snapshot.h"
+#include "io/http/response_stream.h"
 
 namespace gpuyard::api {
 

@@ -1,10 +1,10 @@
-#include "api/event_hub.h"
+#include "faces/api/event_hub.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "api/devices.h"
 #include "base/json_reader.h"
+#include "faces/api/devices.h"
 
 namespace gpuyard::api {
 namespace {

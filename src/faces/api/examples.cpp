@@ -1,7 +1,7 @@
 // The readings are those of `gpuyard devices --simulate 2`. They pass through the same conversions
 // as real ones, so that a new row of the catalog is in every example at once: as not supported,
 // until it gets a value here. Everything else is text in examples.json.
-#include "api/examples.h"
+#include "faces/api/examples.h"
 
 #include <cstdint>
 #include <string>
@@ -10,12 +10,12 @@
 
 #include <boost/json.hpp>
 
-#include "api/principal.h"
 #include "base/json_writer.h"
-#include "device/catalog.h"
-#include "device/gpu_snapshot.h"
-#include "protocol/processes.h"
-#include "protocol/resources.h"
+#include "faces/api/principal.h"
+#include "faces/protocol/processes.h"
+#include "faces/protocol/resources.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/gpu_snapshot.h"
 
 namespace gpuyard::api {
 

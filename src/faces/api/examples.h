@@ -8,7 +8,7 @@
 
 #include <boost/json/fwd.hpp>
 
-#include "protocol/route.h"
+#include "faces/protocol/route.h"
 
 namespace gpuyard::api {
 

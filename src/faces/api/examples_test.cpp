@@ -1,4 +1,4 @@
-#include "api/examples.h"
+#include "faces/api/examples.h"
 
 #include <set>
 
@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
-#include "api/routes_for_tests.h"
 #include "base/text.h"
+#include "faces/api/routes_for_tests.h"
 
 namespace gpuyard::api {
 namespace {

@@ -1,5 +1,5 @@
 // The history of metrics of GPUs: answered on a worker, as JSON or CSV.
-#include "history/history.h"
+#include "core/history/history.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,15 +7,15 @@
 
 #include <fmt/format.h>
 
-#include "api/context.h"
-#include "api/devices.h"
-#include "api/table.h"
 #include "base/json_writer.h"
 #include "base/record.h"
 #include "base/text.h"
-#include "device/reading.h"
-#include "history/question.h"
-#include "protocol/history.h"
+#include "core/history/query.h"
+#include "faces/api/context.h"
+#include "faces/api/devices.h"
+#include "faces/api/router.h"
+#include "faces/protocol/history.h"
+#include "gpu/device/reading.h"
 
 namespace gpuyard::api {
 namespace {

@@ -1,4 +1,4 @@
-#include "history/history.h"
+#include "core/history/history.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,11 +9,11 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
-#include "api/routes_for_tests.h"
-#include "base/shares.h"
-#include "device/error.h"
-#include "device/fake_backend.h"
-#include "protocol/history.h"
+#include "base/limits.h"
+#include "faces/api/routes_for_tests.h"
+#include "faces/protocol/history.h"
+#include "gpu/device/error.h"
+#include "gpu/device/fake_backend.h"
 
 namespace gpuyard::api {
 namespace {

@@ -1,12 +1,12 @@
-#include "api/kept.h"
+#include "faces/api/kept.h"
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 
-#include "api/context.h"
-#include "api/table.h"
-#include "protocol/fields.h"
+#include "faces/api/context.h"
+#include "faces/api/router.h"
+#include "faces/protocol/fields.h"
 
 namespace gpuyard::api {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "http/message.h"
-#include "protocol/route.h"
+#include "faces/protocol/route.h"
+#include "io/http/message.h"
 
 namespace gpuyard::api {
 

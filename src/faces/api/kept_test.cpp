@@ -1,12 +1,12 @@
 // Right after a start, stored state is not read yet. No answer may claim that there is none.
-#include "api/kept.h"
+#include "faces/api/kept.h"
 
 #include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "api/routes_for_tests.h"
+#include "faces/api/routes_for_tests.h"
 
 namespace gpuyard::api {
 namespace {

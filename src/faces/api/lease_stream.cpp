@@ -1,14 +1,14 @@
-#include "api/lease_stream.h"
+#include "faces/api/lease_stream.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "api/alert_view.h"
-#include "api/lease_board.h"
-#include "api/lease_view.h"
 #include "base/json_writer.h"
-#include "http/event_stream.h"
+#include "faces/api/alert_view.h"
+#include "faces/api/lease_cache.h"
+#include "faces/api/lease_view.h"
+#include "io/http/event_stream.h"
 
 namespace gpuyard::api {
 namespace {

@@ -8,10 +8,10 @@
 #include <optional>
 #include <string>
 
-#include "api/context.h"
-#include "api/lease_view.h"
-#include "http/feed.h"
-#include "http/message.h"
+#include "faces/api/context.h"
+#include "faces/api/lease_view.h"
+#include "io/http/message.h"
+#include "io/http/response_stream.h"
 
 namespace gpuyard::api {
 

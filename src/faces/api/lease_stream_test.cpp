@@ -1,7 +1,7 @@
-#include "api/lease_stream.h"
+#include "faces/api/lease_stream.h"
 
-#include "api/routes_for_tests.h"
 #include "base/json_reader.h"
+#include "faces/api/routes_for_tests.h"
 
 namespace gpuyard::api {
 namespace {

@@ -1,4 +1,4 @@
-#include "api/lease_view.h"
+#include "faces/api/lease_view.h"
 
 #include <algorithm>
 #include <span>
@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "api/context.h"
-#include "api/table.h"
 #include "base/text.h"
+#include "faces/api/context.h"
+#include "faces/api/router.h"
 
 namespace gpuyard::api {
 namespace {

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "api/principal.h"
 #include "base/result.h"
-#include "lease/leases.h"
-#include "protocol/leases.h"
+#include "core/lease/lease_manager.h"
+#include "faces/api/principal.h"
+#include "faces/protocol/leases.h"
 
 namespace gpuyard::api {
 

@@ -5,16 +5,16 @@
 
 #include <fmt/format.h>
 
-#include "api/context.h"
-#include "api/lease_board.h"
-#include "api/lease_stream.h"
-#include "api/lease_view.h"
-#include "api/table.h"
 #include "base/saturated.h"
-#include "http/event_stream.h"
-#include "http/server.h"
-#include "processes/identify.h"
-#include "protocol/energy.h"
+#include "core/processes/identify.h"
+#include "faces/api/context.h"
+#include "faces/api/lease_cache.h"
+#include "faces/api/lease_stream.h"
+#include "faces/api/lease_view.h"
+#include "faces/api/router.h"
+#include "faces/protocol/energy.h"
+#include "io/http/event_stream.h"
+#include "io/http/server.h"
 
 namespace gpuyard::api {
 namespace {

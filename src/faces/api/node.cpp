@@ -3,13 +3,13 @@
 
 #include <fmt/format.h>
 
-#include "andon/alert.h"
-#include "api/context.h"
-#include "api/table.h"
 #include "base/clock.h"
-#include "device/error.h"
-#include "metrics/figures.h"
-#include "metrics/prometheus.h"
+#include "core/andon/alert.h"
+#include "faces/api/context.h"
+#include "faces/api/router.h"
+#include "faces/metrics/daemon_metrics.h"
+#include "faces/metrics/prometheus.h"
+#include "gpu/device/error.h"
 
 namespace gpuyard::api {
 namespace {

@@ -8,12 +8,12 @@
 #include <fmt/format.h>
 #include <boost/json.hpp>
 
-#include "api/context.h"
-#include "api/examples.h"
-#include "api/kept.h"
-#include "api/table.h"
 #include "base/json_writer.h"
 #include "base/text.h"
+#include "faces/api/context.h"
+#include "faces/api/examples.h"
+#include "faces/api/kept.h"
+#include "faces/api/router.h"
 
 namespace gpuyard::api {
 namespace {

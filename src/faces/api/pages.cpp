@@ -8,13 +8,13 @@
 
 #include <fmt/format.h>
 
-#include "api/assets.h"
-#include "api/context.h"
-#include "api/devices.h"
-#include "api/table.h"
 #include "base/html.h"
 #include "base/text.h"
-#include "protocol/pages.h"
+#include "faces/api/assets.h"
+#include "faces/api/context.h"
+#include "faces/api/devices.h"
+#include "faces/api/router.h"
+#include "faces/protocol/pages.h"
 
 namespace gpuyard::api {
 namespace {

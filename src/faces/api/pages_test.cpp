@@ -1,5 +1,5 @@
 // The files of the pages.
-#include "api/assets.h"
+#include "faces/api/assets.h"
 
 #include <gmock/gmock.h>
 
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "http/message.h"
+#include "io/http/message.h"
 
 namespace gpuyard::api {
 namespace {

@@ -1,4 +1,4 @@
-#include "api/principal.h"
+#include "faces/api/principal.h"
 
 #include <algorithm>
 

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "access/token.h"
 #include "base/result.h"
-#include "device/process.h"
-#include "http/message.h"
-#include "protocol/route.h"
+#include "core/auth/token.h"
+#include "faces/protocol/route.h"
+#include "gpu/device/process.h"
+#include "io/http/message.h"
 
 namespace gpuyard::api {
 

@@ -1,9 +1,9 @@
-#include "api/principal.h"
+#include "faces/api/principal.h"
 
 #include <gtest/gtest.h>
 
-#include "api/caller_for_tests.h"
-#include "api/table.h"
+#include "faces/api/caller_for_tests.h"
+#include "faces/api/router.h"
 
 namespace gpuyard::api {
 namespace {

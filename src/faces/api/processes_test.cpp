@@ -1,7 +1,7 @@
 // The processes of a GPU, as the routes show them to different callers.
 #include <gtest/gtest.h>
 
-#include "api/routes_for_tests.h"
+#include "faces/api/routes_for_tests.h"
 
 namespace gpuyard::api {
 namespace {

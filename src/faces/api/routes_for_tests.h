@@ -11,19 +11,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "access/archive_for_tests.h"
-#include "andon/board_life_for_tests.h"
-#include "api/caller_for_tests.h"
-#include "api/context.h"
-#include "api/table.h"
 #include "base/json_reader.h"
 #include "base/manual_worker_for_tests.h"
-#include "control/world_for_tests.h"
-#include "device/archived_for_tests.h"
-#include "energy/archive_for_tests.h"
-#include "history/store_for_tests.h"
-#include "lease/world_for_tests.h"
-#include "usage/use_archive_for_tests.h"
+#include "core/andon/alert_service_fixture_for_tests.h"
+#include "core/auth/archive_for_tests.h"
+#include "core/control/control_fixture_for_tests.h"
+#include "core/energy/archive_for_tests.h"
+#include "core/history/store_for_tests.h"
+#include "core/lease/lease_fixture_for_tests.h"
+#include "core/usage/usage_storage_for_tests.h"
+#include "faces/api/caller_for_tests.h"
+#include "faces/api/context.h"
+#include "faces/api/router.h"
+#include "gpu/device/record_archive_for_tests.h"
 
 namespace gpuyard::api {
 

@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "api/context.h"
-#include "api/lease_view.h"
-#include "api/table.h"
-#include "device/fitness.h"
-#include "protocol/slurm.h"
+#include "faces/api/context.h"
+#include "faces/api/lease_view.h"
+#include "faces/api/router.h"
+#include "faces/protocol/slurm.h"
+#include "gpu/device/fitness.h"
 
 namespace gpuyard::api {
 namespace {

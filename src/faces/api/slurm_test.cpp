@@ -1,8 +1,8 @@
-#include "protocol/slurm.h"
+#include "faces/protocol/slurm.h"
 
 #include <gmock/gmock.h>
 
-#include "api/routes_for_tests.h"
+#include "faces/api/routes_for_tests.h"
 
 namespace gpuyard::api {
 namespace {

@@ -3,14 +3,14 @@
 
 #include <fmt/format.h>
 
-#include "access/tokens.h"
-#include "api/context.h"
-#include "api/devices.h"
-#include "api/lease_view.h"
-#include "api/table.h"
 #include "base/clock.h"
 #include "base/record.h"
 #include "base/saturated.h"
+#include "core/auth/token_store.h"
+#include "faces/api/context.h"
+#include "faces/api/devices.h"
+#include "faces/api/lease_view.h"
+#include "faces/api/router.h"
 
 namespace gpuyard::api {
 namespace {

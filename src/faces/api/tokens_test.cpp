@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "api/routes_for_tests.h"
 #include "base/record.h"
 #include "base/text.h"
+#include "faces/api/routes_for_tests.h"
 
 namespace gpuyard::api {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/daemon_client.h"
+#include "faces/client/daemon_client.h"
 
 #include <algorithm>
 #include <thread>
@@ -8,8 +8,8 @@
 
 #include "base/json_reader.h"
 #include "base/text.h"
-#include "client/local.h"
-#include "protocol/fields.h"
+#include "faces/client/local.h"
+#include "faces/protocol/fields.h"
 
 namespace gpuyard::client {
 namespace {

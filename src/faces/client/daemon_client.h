@@ -8,9 +8,9 @@
 
 #include "base/json_writer.h"
 #include "base/parameters.h"
-#include "client/forms.h"
-#include "http/client.h"
-#include "protocol/route.h"
+#include "faces/client/forms.h"
+#include "faces/protocol/route.h"
+#include "io/http/client.h"
 
 namespace gpuyard::client {
 

@@ -1,4 +1,4 @@
-#include "client/daemon_client.h"
+#include "faces/client/daemon_client.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "client/forms.h"
+#include "faces/client/forms.h"
 
 #include <algorithm>
 #include <array>

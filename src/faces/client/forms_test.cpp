@@ -1,12 +1,12 @@
-#include "client/forms.h"
+#include "faces/client/forms.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
 
-#include "protocol/leases.h"
-#include "protocol/resources.h"
+#include "faces/protocol/leases.h"
+#include "faces/protocol/resources.h"
 
 namespace gpuyard::client {
 namespace {

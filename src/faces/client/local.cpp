@@ -1,4 +1,4 @@
-#include "client/local.h"
+#include "faces/client/local.h"
 
 #include <sys/socket.h>
 #include <unistd.h>

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "base/places.h"
+#include "base/paths.h"
 #include "base/result.h"
-#include "client/hosts.h"
-#include "http/endpoint.h"
+#include "faces/client/daemon_address.h"
+#include "io/http/endpoint.h"
 
 namespace gpuyard::client {
 

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "client/hosts.h"
+#include "faces/client/daemon_address.h"
 
 namespace gpuyard::client {
 namespace {

@@ -1,4 +1,4 @@
-#include "cpu/rapl.h"
+#include "faces/cpu/rapl.h"
 
 #include <fcntl.h>
 #include <unistd.h>

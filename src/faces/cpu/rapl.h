@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/result.h"
-#include "base/shares.h"
 #include "base/unique_fd.h"
 #include "base/worker.h"
 

@@ -1,4 +1,4 @@
-#include "cpu/rapl.h"
+#include "faces/cpu/rapl.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 
 #include "base/manual_loop_for_tests.h"
 #include "base/manual_worker_for_tests.h"
-#include "cpu/rapl_tree_for_tests.h"
+#include "faces/cpu/rapl_tree_for_tests.h"
 
 namespace gpuyard::cpu {
 namespace {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "fleet/view.h"
+#include "faces/fleet/view.h"
 
 namespace gpuyard::fleet {
 namespace {

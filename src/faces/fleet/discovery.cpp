@@ -11,8 +11,8 @@
 
 #include "base/json_reader.h"
 #include "base/text.h"
-#include "client/hosts.h"
-#include "fleet/hosts.h"
+#include "faces/client/daemon_address.h"
+#include "faces/fleet/host_list.h"
 
 namespace gpuyard::fleet {
 namespace {

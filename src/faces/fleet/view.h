@@ -11,10 +11,10 @@
 
 #include "base/json_shape.h"
 #include "base/record.h"
-#include "fleet/survey.h"
-#include "protocol/alerts.h"
-#include "protocol/brief.h"
-#include "protocol/leases.h"
+#include "faces/fleet/fan_out.h"
+#include "faces/protocol/alerts.h"
+#include "faces/protocol/brief.h"
+#include "faces/protocol/leases.h"
 
 namespace gpuyard::fleet {
 

@@ -1,4 +1,4 @@
-#include "fleet/view.h"
+#include "faces/fleet/view.h"
 
 #include <gmock/gmock.h>
 

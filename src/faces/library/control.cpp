@@ -1,4 +1,4 @@
-#include "library/control.h"
+#include "faces/library/control.h"
 
 #include <condition_variable>
 #include <map>
@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "device/error.h"
-#include "driver/commanders.h"
-#include "library/monitor.h"
+#include "faces/library/monitor.h"
+#include "gpu/device/error.h"
+#include "gpu/driver/command_workers.h"
 
 namespace gpuyard::library {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "device/backend.h"
+#include "gpu/device/backend.h"
 
 namespace gpuyard::library {
 

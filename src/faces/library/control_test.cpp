@@ -1,4 +1,4 @@
-#include "library/control.h"
+#include "faces/library/control.h"
 
 #include <algorithm>
 #include <future>
@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
-#include "device/fake_backend.h"
-#include "driver/commanders.h"
-#include "library/monitor.h"
+#include "faces/library/monitor.h"
+#include "gpu/device/fake_backend.h"
+#include "gpu/driver/command_workers.h"
 
 namespace gpuyard::library {
 namespace {

@@ -1,4 +1,4 @@
-#include "library/driver_source.h"
+#include "faces/library/driver_source.h"
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "driver/host.h"
-#include "nvml/nvml_backend.h"
+#include "gpu/driver/driver_host.h"
+#include "gpu/nvml/nvml_backend.h"
 
 namespace gpuyard::library {
 DriverChoice choose_nvml(const std::string& configured, const std::string& simulated_library) {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "device/backend.h"
-#include "recording/replay_backend.h"
+#include "faces/recording/replay_backend.h"
+#include "gpu/device/backend.h"
 
 namespace gpuyard::library {
 

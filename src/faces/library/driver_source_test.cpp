@@ -1,4 +1,4 @@
-#include "library/driver_source.h"
+#include "faces/library/driver_source.h"
 
 #include <gtest/gtest.h>
 

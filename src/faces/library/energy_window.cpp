@@ -1,4 +1,4 @@
-#include "library/energy_window.h"
+#include "faces/library/energy_window.h"
 
 #include <algorithm>
 #include <condition_variable>

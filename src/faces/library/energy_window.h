@@ -7,8 +7,8 @@
 #include <memory>
 #include <string_view>
 
-#include "energy/ledger.h"
-#include "library/monitor.h"
+#include "core/energy/ledger.h"
+#include "faces/library/monitor.h"
 
 namespace gpuyard::library {
 

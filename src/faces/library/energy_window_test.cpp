@@ -1,11 +1,11 @@
-#include "library/energy_window.h"
+#include "faces/library/energy_window.h"
 
 #include <thread>
 
 #include <gtest/gtest.h>
 
-#include "device/fake_backend.h"
-#include "library/no_threads_for_tests.h"
+#include "faces/library/no_threads_for_tests.h"
+#include "gpu/device/fake_backend.h"
 
 namespace gpuyard::library {
 namespace {

@@ -1,4 +1,4 @@
-#include "library/exporter.h"
+#include "faces/library/exporter.h"
 
 #include <stdexcept>
 #include <string>
@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "device/snapshot.h"
-#include "metrics/prometheus.h"
+#include "faces/metrics/prometheus.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard::library {
 namespace {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/worker.h"
-#include "device/snapshot.h"
-#include "http/message.h"
-#include "http/server.h"
-#include "metrics/text.h"
+#include "faces/metrics/text.h"
+#include "gpu/device/snapshot.h"
+#include "io/http/message.h"
+#include "io/http/server.h"
 
 namespace gpuyard::library {
 

@@ -1,5 +1,5 @@
 // The exporter over real sockets: answers, refusals and the end.
-#include "library/exporter.h"
+#include "faces/library/exporter.h"
 
 #include <array>
 #include <future>
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/manual_worker_for_tests.h"
-#include "http/client.h"
+#include "io/http/client.h"
 
 namespace gpuyard::library {
 namespace {

@@ -1,4 +1,4 @@
-#include "library/monitor.h"
+#include "faces/library/monitor.h"
 
 #include <algorithm>
 #include <array>
@@ -9,9 +9,9 @@
 #include <optional>
 #include <thread>
 
-#include "device/catalog.h"
-#include "device/error.h"
-#include "driver/readers.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/error.h"
+#include "gpu/driver/read_workers.h"
 
 namespace gpuyard::library {
 namespace {

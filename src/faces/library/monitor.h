@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "device/backend.h"
-#include "device/gpu_snapshot.h"
-#include "device/health.h"
-#include "device/snapshot.h"
+#include "gpu/device/backend.h"
+#include "gpu/device/gpu_snapshot.h"
+#include "gpu/device/health.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard::library {
 

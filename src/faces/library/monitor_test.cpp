@@ -1,4 +1,4 @@
-#include "library/monitor.h"
+#include "faces/library/monitor.h"
 
 #include <atomic>
 #include <thread>
@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "device/error.h"
-#include "device/fake_backend.h"
+#include "gpu/device/error.h"
+#include "gpu/device/fake_backend.h"
 
 namespace gpuyard::library {
 namespace {

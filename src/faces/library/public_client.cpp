@@ -6,14 +6,14 @@
 #include <thread>
 #include <utility>
 
-#include "base/places.h"
+#include "base/paths.h"
 #include "base/record.h"
 #include "base/text.h"
-#include "client/daemon_client.h"
-#include "client/event_feed.h"
-#include "client/local.h"
-#include "library/public_device.h"
-#include "protocol/routes.h"
+#include "faces/client/daemon_client.h"
+#include "faces/client/event_follower.h"
+#include "faces/client/local.h"
+#include "faces/library/public_device.h"
+#include "faces/protocol/routes.h"
 
 namespace gpuyard {
 namespace {

@@ -1,11 +1,11 @@
 // The public Control: a thin shell over LocalControl that converts the commands.
 #include <utility>
 
+#include "faces/library/control.h"
+#include "faces/library/driver_source.h"
+#include "faces/library/public_fake_fleet.h"
+#include "faces/library/public_monitor.h"
 #include "gpuyard/control.h"
-#include "library/control.h"
-#include "library/driver_source.h"
-#include "library/public_fake_fleet.h"
-#include "library/public_monitor.h"
 
 namespace gpuyard {
 namespace {

@@ -1,4 +1,4 @@
-#include "library/public_device.h"
+#include "faces/library/public_device.h"
 
 #include <algorithm>
 #include <cmath>

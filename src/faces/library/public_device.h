@@ -4,9 +4,9 @@
 #include <optional>
 #include <string_view>
 
-#include "device/catalog.h"
-#include "device/health.h"
-#include "device/snapshot.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/health.h"
+#include "gpu/device/snapshot.h"
 #include "gpuyard/device.h"
 #include "gpuyard/monitor.h"
 

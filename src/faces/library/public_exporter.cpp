@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "faces/library/exporter.h"
+#include "faces/library/public_monitor.h"
+#include "faces/metrics/prometheus.h"
 #include "gpuyard/prometheus_exporter.h"
-#include "library/exporter.h"
-#include "library/public_monitor.h"
-#include "metrics/prometheus.h"
 
 namespace gpuyard {
 

@@ -1,4 +1,4 @@
-#include "library/public_fake_fleet.h"
+#include "faces/library/public_fake_fleet.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "device/error.h"
-#include "library/public_device.h"
+#include "faces/library/public_device.h"
+#include "gpu/device/error.h"
 
 namespace gpuyard {
 namespace {

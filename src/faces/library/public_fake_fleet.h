@@ -1,7 +1,7 @@
 // The state of a public FakeFleet: the internal one.
 #pragma once
 
-#include "device/fake_backend.h"
+#include "gpu/device/fake_backend.h"
 #include "gpuyard/fake_fleet.h"
 
 namespace gpuyard {

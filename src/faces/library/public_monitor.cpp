@@ -1,5 +1,5 @@
 // The public Monitor: a thin shell over library::Monitor that converts the records.
-#include "library/public_monitor.h"
+#include "faces/library/public_monitor.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -11,16 +11,16 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "device/error.h"
-#include "device/gpu_snapshot.h"
+#include "faces/library/driver_source.h"
+#include "faces/library/energy_window.h"
+#include "faces/library/monitor.h"
+#include "faces/library/public_device.h"
+#include "faces/library/public_fake_fleet.h"
+#include "gpu/device/error.h"
+#include "gpu/device/gpu_snapshot.h"
 #include "gpuyard/energy.h"
 #include "gpuyard/log.h"
 #include "gpuyard/monitor.h"
-#include "library/driver_source.h"
-#include "library/energy_window.h"
-#include "library/monitor.h"
-#include "library/public_device.h"
-#include "library/public_fake_fleet.h"
 
 namespace gpuyard {
 namespace {

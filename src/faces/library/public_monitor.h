@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "faces/library/monitor.h"
 #include "gpuyard/monitor.h"
-#include "library/monitor.h"
 
 namespace gpuyard {
 

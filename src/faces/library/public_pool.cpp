@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "faces/library/pool_state.h"
 #include "gpuyard/monitor.h"
-#include "library/pool_ground.h"
 
 namespace gpuyard {
 

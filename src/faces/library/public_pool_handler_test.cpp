@@ -11,8 +11,8 @@
 
 #include <gtest/gtest.h>
 
+#include "faces/library/public_pool_for_tests.h"
 #include "gpuyard/gpuyard.h"
-#include "library/public_pool_for_tests.h"
 
 namespace {
 

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/record.h"
+#include "faces/library/public_monitor.h"
+#include "faces/library/training_run.h"
 #include "gpuyard/training.h"
-#include "library/public_monitor.h"
-#include "library/training_run.h"
 
 namespace gpuyard {
 

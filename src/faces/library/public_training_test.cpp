@@ -12,8 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include "faces/library/no_threads_for_tests.h"
 #include "gpuyard/gpuyard.h"
-#include "library/no_threads_for_tests.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "library/training_run.h"
+#include "faces/library/training_run.h"
 
 #include <algorithm>
 #include <exception>

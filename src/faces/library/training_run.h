@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "library/energy_window.h"
-#include "library/monitor.h"
-#include "library/training_watch.h"
+#include "faces/library/energy_window.h"
+#include "faces/library/monitor.h"
+#include "faces/library/training_guard.h"
 
 namespace gpuyard::library {
 

@@ -4,8 +4,8 @@
 #include <sstream>
 #include <string>
 
-#include "device/catalog.h"
-#include "metrics/prometheus.h"
+#include "faces/metrics/prometheus.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard::metrics {
 

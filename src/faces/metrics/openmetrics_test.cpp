@@ -1,8 +1,8 @@
 // The formats come from one writer: tests their differences, and that there are no others.
 #include <gtest/gtest.h>
 
-#include "metrics/fleet_for_tests.h"
-#include "metrics/text.h"
+#include "faces/metrics/fleet_for_tests.h"
+#include "faces/metrics/text.h"
 
 namespace gpuyard::metrics {
 namespace {

@@ -1,4 +1,4 @@
-#include "metrics/prometheus.h"
+#include "faces/metrics/prometheus.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include "base/record.h"
-#include "device/catalog.h"
-#include "device/snapshot.h"
-#include "metrics/figures.h"
-#include "metrics/text.h"
+#include "faces/metrics/daemon_metrics.h"
+#include "faces/metrics/text.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard::metrics {
 namespace {

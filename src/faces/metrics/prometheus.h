@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "device/snapshot.h"
-#include "metrics/figures.h"
-#include "metrics/text.h"
+#include "faces/metrics/daemon_metrics.h"
+#include "faces/metrics/text.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard::metrics {
 

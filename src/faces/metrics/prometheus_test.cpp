@@ -1,12 +1,12 @@
-#include "metrics/prometheus.h"
+#include "faces/metrics/prometheus.h"
 
 #include <set>
 #include <sstream>
 
 #include <gtest/gtest.h>
 
-#include "device/catalog.h"
-#include "metrics/fleet_for_tests.h"
+#include "faces/metrics/fleet_for_tests.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard::metrics {
 namespace {

@@ -1,10 +1,10 @@
-#include "metrics/reference_for_tests.h"
+#include "faces/metrics/reference_for_tests.h"
 
 #include <fmt/format.h>
 
 #include "base/record.h"
-#include "device/catalog.h"
-#include "metrics/prometheus.h"
+#include "faces/metrics/prometheus.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard {
 BOOST_DESCRIBE_ENUM(Kind, gauge, counter, text, state, flags)

@@ -1,4 +1,4 @@
-#include "metrics/reference_for_tests.h"
+#include "faces/metrics/reference_for_tests.h"
 
 #include <gtest/gtest.h>
 

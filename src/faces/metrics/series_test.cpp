@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "metrics/fleet_for_tests.h"
+#include "faces/metrics/fleet_for_tests.h"
 
 namespace gpuyard::metrics {
 namespace {

@@ -1,4 +1,4 @@
-#include "metrics/text.h"
+#include "faces/metrics/text.h"
 
 #include <algorithm>
 #include <array>

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "andon/alert.h"
-#include "andon/rule.h"
 #include "base/json_shape.h"
 #include "base/record.h"
-#include "protocol/bounds.h"
+#include "core/andon/alert.h"
+#include "core/andon/rule.h"
+#include "faces/protocol/bounds.h"
 
 namespace gpuyard::protocol {
 

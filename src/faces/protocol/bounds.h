@@ -5,8 +5,8 @@
 #include <cstddef>
 
 #include "base/clock.h"
-#include "lease/core.h"
-#include "lease/lease.h"
+#include "core/lease/lease.h"
+#include "core/lease/scheduler.h"
 
 namespace gpuyard::protocol {
 

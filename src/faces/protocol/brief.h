@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "andon/alert.h"
 #include "base/json_shape.h"
 #include "base/record.h"
-#include "device/health.h"
-#include "protocol/bounds.h"
-#include "protocol/resources.h"
+#include "core/andon/alert.h"
+#include "faces/protocol/bounds.h"
+#include "faces/protocol/resources.h"
+#include "gpu/device/health.h"
 
 namespace gpuyard::protocol {
 

@@ -1,4 +1,4 @@
-#include "protocol/control.h"
+#include "faces/protocol/control.h"
 
 #include <array>
 

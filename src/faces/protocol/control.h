@@ -9,11 +9,11 @@
 #include "base/json_shape.h"
 #include "base/record.h"
 #include "base/result.h"
-#include "control/audit.h"
-#include "control/operations.h"
-#include "device/setting.h"
-#include "device/snapshot.h"
-#include "protocol/bounds.h"
+#include "core/control/audit.h"
+#include "core/control/operations.h"
+#include "faces/protocol/bounds.h"
+#include "gpu/device/setting.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard::protocol {
 

@@ -1,4 +1,4 @@
-#include "protocol/energy.h"
+#include "faces/protocol/energy.h"
 
 #include <algorithm>
 

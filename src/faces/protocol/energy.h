@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/json_shape.h"
-#include "device/snapshot.h"
-#include "energy/ledger.h"
-#include "protocol/bounds.h"
+#include "core/energy/ledger.h"
+#include "faces/protocol/bounds.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard::protocol {
 

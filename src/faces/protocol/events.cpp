@@ -1,11 +1,11 @@
-#include "protocol/events.h"
+#include "faces/protocol/events.h"
 
 #include <array>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "device/catalog.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard::protocol {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "base/json_shape.h"
 #include "base/record.h"
-#include "device/event.h"
-#include "protocol/resources.h"
+#include "faces/protocol/resources.h"
+#include "gpu/device/event.h"
 
 namespace gpuyard::protocol {
 

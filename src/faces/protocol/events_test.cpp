@@ -1,4 +1,4 @@
-#include "protocol/events.h"
+#include "faces/protocol/events.h"
 
 #include <gtest/gtest.h>
 

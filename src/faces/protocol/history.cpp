@@ -1,4 +1,4 @@
-#include "protocol/history.h"
+#include "faces/protocol/history.h"
 
 #include <fmt/format.h>
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/json_shape.h"
-#include "device/catalog.h"
-#include "protocol/resources.h"
-#include "protocol/route.h"
+#include "faces/protocol/resources.h"
+#include "faces/protocol/route.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard::protocol {
 

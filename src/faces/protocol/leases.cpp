@@ -1,6 +1,6 @@
 // Converts the bodies of lease requests to the units of `lease`. The reader of requests has checked
 // the bounds of their fields.
-#include "protocol/leases.h"
+#include "faces/protocol/leases.h"
 
 #include <algorithm>
 #include <array>

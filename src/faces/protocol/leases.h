@@ -9,14 +9,14 @@
 #include "base/json_shape.h"
 #include "base/record.h"
 #include "base/result.h"
-#include "device/snapshot.h"
-#include "lease/lease.h"
-#include "protocol/bounds.h"
-#include "protocol/energy.h"
-#include "protocol/route.h"
-#include "usage/use.h"
-#include "usage/use_books.h"
-#include "usage/use_count.h"
+#include "core/lease/lease.h"
+#include "core/usage/usage_accumulator.h"
+#include "core/usage/usage_recorder.h"
+#include "core/usage/usage_storage.h"
+#include "faces/protocol/bounds.h"
+#include "faces/protocol/energy.h"
+#include "faces/protocol/route.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard::protocol {
 

@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "protocol/resources.h"
-#include "protocol/route.h"
+#include "faces/protocol/resources.h"
+#include "faces/protocol/route.h"
 
 namespace gpuyard::protocol {
 

@@ -1,4 +1,4 @@
-#include "protocol/processes.h"
+#include "faces/protocol/processes.h"
 
 #include <cmath>
 

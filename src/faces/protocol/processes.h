@@ -11,7 +11,7 @@
 
 #include "base/json_shape.h"
 #include "base/record.h"
-#include "device/process.h"
+#include "gpu/device/process.h"
 
 namespace gpuyard::protocol {
 

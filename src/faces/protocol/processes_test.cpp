@@ -1,10 +1,10 @@
-#include "protocol/processes.h"
+#include "faces/protocol/processes.h"
 
 #include <gtest/gtest.h>
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"
-#include "protocol/resources.h"
+#include "faces/protocol/resources.h"
 
 namespace gpuyard::protocol {
 namespace {

@@ -1,4 +1,4 @@
-#include "protocol/readings.h"
+#include "faces/protocol/readings.h"
 
 #include <algorithm>
 #include <bit>

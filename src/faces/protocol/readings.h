@@ -11,8 +11,8 @@
 #include <type_traits>
 
 #include "base/json_shape.h"
-#include "device/catalog.h"
-#include "device/reading.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/reading.h"
 
 namespace gpuyard::protocol {
 

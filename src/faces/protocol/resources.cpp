@@ -1,12 +1,12 @@
-#include "protocol/resources.h"
+#include "faces/protocol/resources.h"
 
 #include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
 
-#include "device/catalog.h"
-#include "device/fitness.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/fitness.h"
 
 namespace gpuyard::protocol {
 namespace {

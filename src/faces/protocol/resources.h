@@ -9,12 +9,12 @@
 
 #include "base/json_shape.h"
 #include "base/record.h"
-#include "device/bottleneck.h"
-#include "device/health.h"
-#include "device/snapshot.h"
+#include "faces/protocol/processes.h"
+#include "faces/protocol/readings.h"
+#include "gpu/device/bottleneck.h"
+#include "gpu/device/health.h"
+#include "gpu/device/snapshot.h"
 #include "gpuyard/gpu_device.h"
-#include "protocol/processes.h"
-#include "protocol/readings.h"
 
 namespace gpuyard {
 

@@ -1,12 +1,12 @@
-#include "protocol/resources.h"
+#include "faces/protocol/resources.h"
 
 #include <gtest/gtest.h>
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"
-#include "device/catalog.h"
-#include "device/gpu_snapshot.h"
-#include "protocol/routes.h"
+#include "faces/protocol/routes.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/gpu_snapshot.h"
 
 namespace gpuyard::protocol {
 namespace {

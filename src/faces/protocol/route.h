@@ -9,8 +9,8 @@
 
 #include <boost/describe.hpp>
 
-#include "access/token.h"
 #include "base/result.h"
+#include "core/auth/token.h"
 
 namespace gpuyard::protocol {
 

@@ -4,17 +4,17 @@
 
 #include <array>
 
-#include "protocol/alerts.h"
-#include "protocol/brief.h"
-#include "protocol/control.h"
-#include "protocol/energy.h"
-#include "protocol/events.h"
-#include "protocol/history.h"
-#include "protocol/leases.h"
-#include "protocol/resources.h"
-#include "protocol/route.h"
-#include "protocol/slurm.h"
-#include "protocol/tokens.h"
+#include "faces/protocol/alerts.h"
+#include "faces/protocol/brief.h"
+#include "faces/protocol/control.h"
+#include "faces/protocol/energy.h"
+#include "faces/protocol/events.h"
+#include "faces/protocol/history.h"
+#include "faces/protocol/leases.h"
+#include "faces/protocol/resources.h"
+#include "faces/protocol/route.h"
+#include "faces/protocol/slurm.h"
+#include "faces/protocol/tokens.h"
 
 namespace gpuyard::protocol {
 

@@ -10,10 +10,10 @@
 
 #include "base/json_shape.h"
 #include "base/record.h"
-#include "lease/policy.h"
-#include "protocol/leases.h"
-#include "protocol/resources.h"
-#include "protocol/route.h"
+#include "core/lease/lease_policy.h"
+#include "faces/protocol/leases.h"
+#include "faces/protocol/resources.h"
+#include "faces/protocol/route.h"
 
 namespace gpuyard::protocol {
 

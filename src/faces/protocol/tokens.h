@@ -8,9 +8,9 @@
 
 #include <boost/describe.hpp>
 
-#include "access/token.h"
 #include "base/json_shape.h"
-#include "protocol/energy.h"
+#include "core/auth/token.h"
+#include "faces/protocol/energy.h"
 
 namespace gpuyard::protocol {
 

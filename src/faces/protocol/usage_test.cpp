@@ -1,4 +1,4 @@
-#include "protocol/leases.h"
+#include "faces/protocol/leases.h"
 
 #include <gtest/gtest.h>
 

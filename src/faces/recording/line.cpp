@@ -1,4 +1,4 @@
-#include "recording/line.h"
+#include "faces/recording/line.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"
-#include "device/catalog.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard::recording {
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "device/process.h"
-#include "protocol/resources.h"
+#include "faces/protocol/resources.h"
+#include "gpu/device/process.h"
 
 namespace gpuyard::recording {
 

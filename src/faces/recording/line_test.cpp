@@ -1,10 +1,10 @@
-#include "recording/line.h"
+#include "faces/recording/line.h"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
-#include "recording/recording_for_tests.h"
+#include "faces/recording/recording_for_tests.h"
 
 namespace gpuyard::recording {
 namespace {

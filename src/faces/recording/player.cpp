@@ -1,11 +1,11 @@
-#include "recording/player.h"
+#include "faces/recording/player.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
-#include "device/catalog.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard::recording {
 

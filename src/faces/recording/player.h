@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "device/device.h"
-#include "recording/line.h"
+#include "faces/recording/line.h"
+#include "gpu/device/device.h"
 
 namespace gpuyard::recording {
 

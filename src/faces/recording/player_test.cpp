@@ -1,12 +1,12 @@
-#include "recording/player.h"
+#include "faces/recording/player.h"
 
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "device/catalog.h"
-#include "recording/line.h"
-#include "recording/recording_for_tests.h"
+#include "faces/recording/line.h"
+#include "faces/recording/recording_for_tests.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard::recording {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/scratch_directory_for_tests.h"
-#include "protocol/resources.h"
+#include "faces/protocol/resources.h"
 
 namespace gpuyard::recording {
 

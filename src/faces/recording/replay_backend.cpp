@@ -1,11 +1,11 @@
-#include "recording/replay_backend.h"
+#include "faces/recording/replay_backend.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "device/catalog.h"
-#include "device/plausible.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/plausible.h"
 
 namespace gpuyard::recording {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "device/backend.h"
-#include "device/snapshot.h"
-#include "recording/player.h"
+#include "faces/recording/player.h"
+#include "gpu/device/backend.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard::recording {
 

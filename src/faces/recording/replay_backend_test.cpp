@@ -1,9 +1,9 @@
-#include "recording/replay_backend.h"
+#include "faces/recording/replay_backend.h"
 
 #include <gtest/gtest.h>
 
-#include "recording/line.h"
-#include "recording/recording_for_tests.h"
+#include "faces/recording/line.h"
+#include "faces/recording/recording_for_tests.h"
 
 namespace gpuyard::recording {
 namespace {

@@ -13,9 +13,9 @@
 
 #include "base/json_writer.h"
 #include "base/result.h"
-#include "device/reading.h"
-#include "device/snapshot.h"
-#include "http/message.h"
+#include "gpu/device/reading.h"
+#include "gpu/device/snapshot.h"
+#include "io/http/message.h"
 
 namespace gpuyard::zeus {
 

@@ -1,4 +1,4 @@
-#include "zeus/answer.h"
+#include "faces/zeus/answer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Every parameter of every route: missing, empty, nonsense, twice, and unknown.
-#include "zeus/yard_for_tests.h"
+#include "faces/zeus/ports_for_tests.h"
 
 namespace gpuyard::zeus {
 namespace {

@@ -1,5 +1,5 @@
 // The requests that read CPUs.
-#include "zeus/cpu_reads.h"
+#include "faces/zeus/cpu_reads.h"
 
 #include <algorithm>
 #include <map>
@@ -9,10 +9,10 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
-#include "cpu/rapl.h"
-#include "http/event_stream.h"
-#include "zeus/answer.h"
-#include "zeus/handlers.h"
+#include "faces/cpu/rapl.h"
+#include "faces/zeus/answer.h"
+#include "faces/zeus/handlers.h"
+#include "io/http/event_stream.h"
 
 namespace gpuyard::zeus {
 namespace {

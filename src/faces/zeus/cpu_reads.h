@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "cpu/rapl.h"
-#include "http/feed.h"
-#include "zeus/yard.h"
+#include "faces/cpu/rapl.h"
+#include "faces/zeus/ports.h"
+#include "io/http/response_stream.h"
 
 namespace gpuyard::zeus {
 

@@ -1,12 +1,12 @@
-#include "zeus/facade.h"
+#include "faces/zeus/facade.h"
 
 #include <array>
 
 #include <fmt/format.h>
 
 #include "base/parameters.h"
-#include "zeus/answer.h"
-#include "zeus/handlers.h"
+#include "faces/zeus/answer.h"
+#include "faces/zeus/handlers.h"
 
 namespace gpuyard::zeus {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "http/message.h"
-#include "zeus/handlers.h"
+#include "faces/zeus/handlers.h"
+#include "io/http/message.h"
 
 namespace gpuyard::zeus {
 

@@ -1,6 +1,6 @@
-#include "zeus/facade.h"
+#include "faces/zeus/facade.h"
 
-#include "zeus/yard_for_tests.h"
+#include "faces/zeus/ports_for_tests.h"
 
 namespace gpuyard::zeus {
 namespace {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "base/json_writer.h"
-#include "http/event_stream.h"
-#include "http/feed.h"
-#include "zeus/answer.h"
-#include "zeus/handlers.h"
+#include "faces/zeus/answer.h"
+#include "faces/zeus/handlers.h"
+#include "io/http/event_stream.h"
+#include "io/http/response_stream.h"
 
 namespace gpuyard::zeus {
 namespace {

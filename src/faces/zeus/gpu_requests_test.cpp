@@ -1,4 +1,4 @@
-#include "zeus/yard_for_tests.h"
+#include "faces/zeus/ports_for_tests.h"
 
 namespace gpuyard::zeus {
 namespace {

@@ -15,14 +15,14 @@
 #include "base/loop.h"
 #include "base/record.h"
 #include "base/result.h"
-#include "cpu/rapl.h"
-#include "device/setting.h"
-#include "device/snapshot.h"
-#include "http/feed.h"
-#include "http/message.h"
-#include "zeus/answer.h"
-#include "zeus/cpu_reads.h"
-#include "zeus/yard.h"
+#include "faces/cpu/rapl.h"
+#include "faces/zeus/answer.h"
+#include "faces/zeus/cpu_reads.h"
+#include "faces/zeus/ports.h"
+#include "gpu/device/setting.h"
+#include "gpu/device/snapshot.h"
+#include "io/http/message.h"
+#include "io/http/response_stream.h"
 
 namespace gpuyard::zeus {
 

@@ -7,11 +7,11 @@
 #include <boost/describe.hpp>
 
 #include "base/result.h"
-#include "device/device.h"
-#include "device/event.h"
-#include "device/metric.h"
-#include "device/reading.h"
-#include "device/setting.h"
+#include "gpu/device/device.h"
+#include "gpu/device/event.h"
+#include "gpu/device/metric.h"
+#include "gpu/device/reading.h"
+#include "gpu/device/setting.h"
 
 namespace gpuyard {
 

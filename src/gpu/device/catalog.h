@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/clock.h"
-#include "device/metric.h"
+#include "gpu/device/metric.h"
 
 namespace gpuyard {
 

@@ -1,5 +1,5 @@
 // The tables of rows and probes, from metrics.def.
-#include "device/catalog.h"
+#include "gpu/device/catalog.h"
 
 #include <algorithm>
 #include <array>
@@ -110,7 +110,7 @@ constexpr Row row(Metric metric, std::string_view key, Source source, Unit unit,
 constexpr std::array kCatalog = {
 #define GPUYARD_METRIC(name, source, unit, kind, dimension, ...) \
   row(Metric::name, #name, source, Unit::unit, Kind::kind, Dimension::dimension, __VA_ARGS__),
-#include "device/metrics.def"
+#include "gpu/device/metrics.def"
 };
 
 constexpr bool has_bounds(const Row& row) {
@@ -134,7 +134,7 @@ constexpr auto kFills = [] {
 
 constexpr std::array kProbes = {
 #define GPUYARD_PROBE(name, tier) ProbeRow{Probe::name, #name, Tier::tier, kFills<Probe::name>},
-#include "device/metrics.def"
+#include "gpu/device/metrics.def"
 };
 
 }  // namespace

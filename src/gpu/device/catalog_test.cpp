@@ -1,4 +1,4 @@
-#include "device/catalog.h"
+#include "gpu/device/catalog.h"
 
 #include <algorithm>
 #include <bit>

@@ -8,7 +8,7 @@
 
 #include <boost/describe.hpp>
 
-#include "device/reading.h"
+#include "gpu/device/reading.h"
 #include "gpuyard/driver_info.h"
 
 namespace gpuyard {

@@ -1,4 +1,4 @@
-#include "device/device.h"
+#include "gpu/device/device.h"
 
 #include <gmock/gmock.h>
 

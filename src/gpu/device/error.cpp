@@ -1,4 +1,4 @@
-#include "device/error.h"
+#include "gpu/device/error.h"
 
 #include <algorithm>
 #include <array>

@@ -1,11 +1,11 @@
-#include "device/event.h"
+#include "gpu/device/event.h"
 
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "device/xid.h"
+#include "gpu/device/xid.h"
 
 namespace gpuyard {
 

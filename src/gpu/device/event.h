@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/token_bucket.h"
-#include "device/device.h"
+#include "gpu/device/device.h"
 
 namespace gpuyard {
 

@@ -1,4 +1,4 @@
-#include "device/event.h"
+#include "gpu/device/event.h"
 
 #include <gtest/gtest.h>
 

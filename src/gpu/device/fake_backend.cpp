@@ -1,4 +1,4 @@
-#include "device/fake_backend.h"
+#include "gpu/device/fake_backend.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "device/catalog.h"
-#include "device/fake_fleet.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/fake_fleet.h"
 
 namespace gpuyard::fakes {
 namespace {

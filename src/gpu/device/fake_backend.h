@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "device/backend.h"
-#include "device/gpu_snapshot.h"
+#include "gpu/device/backend.h"
+#include "gpu/device/gpu_snapshot.h"
 
 namespace gpuyard {
 

@@ -1,4 +1,4 @@
-#include "device/fake_backend.h"
+#include "gpu/device/fake_backend.h"
 
 #include <limits>
 #include <thread>
@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "device/catalog.h"
-#include "device/error.h"
-#include "device/snapshot.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/error.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard {
 namespace {

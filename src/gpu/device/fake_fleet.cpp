@@ -1,8 +1,8 @@
-#include "device/fake_fleet.h"
+#include "gpu/device/fake_fleet.h"
 
 #include <utility>
 
-#include "device/reading.h"
+#include "gpu/device/reading.h"
 
 namespace gpuyard::fakes {
 namespace {

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/result.h"
-#include "device/fake_backend.h"
-#include "device/setting.h"
+#include "gpu/device/fake_backend.h"
+#include "gpu/device/setting.h"
 
 namespace gpuyard::fakes {
 

@@ -1,8 +1,8 @@
-#include "device/fake_fleet.h"
+#include "gpu/device/fake_fleet.h"
 
 #include <gtest/gtest.h>
 
-#include "device/fake_backend.h"
+#include "gpu/device/fake_backend.h"
 
 namespace gpuyard {
 namespace {

@@ -1,4 +1,4 @@
-#include "device/fitness.h"
+#include "gpu/device/fitness.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "device/gpu_snapshot.h"
+#include "gpu/device/gpu_snapshot.h"
 
 namespace gpuyard {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "device/snapshot.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard {
 

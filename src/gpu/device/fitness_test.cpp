@@ -1,4 +1,4 @@
-#include "device/fitness.h"
+#include "gpu/device/fitness.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "device/gpu_snapshot.h"
+#include "gpu/device/gpu_snapshot.h"
 
 #include <array>
 #include <ostream>

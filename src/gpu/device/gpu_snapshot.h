@@ -6,7 +6,7 @@
 
 #include <boost/describe.hpp>
 
-#include "device/snapshot.h"
+#include "gpu/device/snapshot.h"
 #include "gpuyard/gpu_device.h"
 #include "gpuyard/gpu_metrics.h"
 #include "gpuyard/gpu_snapshot.h"

@@ -1,4 +1,4 @@
-#include "device/gpu_snapshot.h"
+#include "gpu/device/gpu_snapshot.h"
 
 #include <limits>
 #include <random>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "device/catalog.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard {
 namespace {

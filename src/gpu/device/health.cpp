@@ -1,4 +1,4 @@
-#include "device/health.h"
+#include "gpu/device/health.h"
 
 #include <algorithm>
 #include <set>
@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/record.h"
-#include "device/gpu_snapshot.h"
-#include "device/snapshot.h"
+#include "gpu/device/gpu_snapshot.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard {
 namespace {

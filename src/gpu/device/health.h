@@ -13,10 +13,10 @@
 
 #include <boost/describe.hpp>
 
-#include "device/device.h"
-#include "device/metric.h"
-#include "device/power_sources.h"
-#include "device/snapshot.h"
+#include "gpu/device/device.h"
+#include "gpu/device/metric.h"
+#include "gpu/device/power_sources.h"
+#include "gpu/device/snapshot.h"
 #include "gpuyard/health.h"
 
 namespace gpuyard {

@@ -1,11 +1,11 @@
-#include "device/health.h"
+#include "gpu/device/health.h"
 
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "device/fake_backend.h"
-#include "device/gpu_snapshot.h"
+#include "gpu/device/fake_backend.h"
+#include "gpu/device/gpu_snapshot.h"
 
 namespace gpuyard {
 namespace {

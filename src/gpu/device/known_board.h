@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/clock.h"
-#include "device/device.h"
-#include "device/health.h"
+#include "gpu/device/device.h"
+#include "gpu/device/health.h"
 
 namespace gpuyard {
 

@@ -16,22 +16,22 @@ namespace gpuyard {
 
 enum class Metric : std::uint16_t {
 #define GPUYARD_METRIC(name, ...) name,
-#include "device/metrics.def"
+#include "gpu/device/metrics.def"
 };
 inline constexpr std::array kEveryMetric = {
 #define GPUYARD_METRIC(name, ...) Metric::name,
-#include "device/metrics.def"
+#include "gpu/device/metrics.def"
 };
 inline constexpr std::size_t kMetricCount = kEveryMetric.size();
 
 // A query of the driver, of one or a few calls, and the rows it fills.
 enum class Probe : std::uint8_t {
 #define GPUYARD_PROBE(name, tier) name,
-#include "device/metrics.def"
+#include "gpu/device/metrics.def"
 };
 inline constexpr std::array kEveryProbe = {
 #define GPUYARD_PROBE(name, tier) Probe::name,
-#include "device/metrics.def"
+#include "gpu/device/metrics.def"
 };
 inline constexpr std::size_t kProbeCount = kEveryProbe.size();
 

@@ -1,4 +1,4 @@
-#include "device/nvlinks.h"
+#include "gpu/device/nvlinks.h"
 
 #include <algorithm>
 

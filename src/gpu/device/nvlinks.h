@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "device/snapshot.h"
+#include "gpu/device/snapshot.h"
 
 namespace gpuyard {
 

@@ -1,5 +1,5 @@
 // Tests which NVLinks are said to have been lost.
-#include "device/nvlinks.h"
+#include "gpu/device/nvlinks.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "device/reading.h"
+#include "gpu/device/reading.h"
 
 namespace gpuyard {
 

@@ -1,8 +1,8 @@
-#include "device/plausible.h"
+#include "gpu/device/plausible.h"
 
 #include <gtest/gtest.h>
 
-#include "device/catalog.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard {
 namespace {

@@ -1,4 +1,4 @@
-#include "device/power_sources.h"
+#include "gpu/device/power_sources.h"
 
 #include <algorithm>
 

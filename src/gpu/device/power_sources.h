@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "device/reading.h"
+#include "gpu/device/reading.h"
 
 namespace gpuyard {
 

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "device/metric.h"
+#include "gpu/device/metric.h"
 
 namespace gpuyard {
 

@@ -1,11 +1,11 @@
-#include "device/reading.h"
+#include "gpu/device/reading.h"
 
 #include <algorithm>
 #include <array>
 #include <iterator>
 #include <utility>
 
-#include "device/catalog.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard {
 namespace {

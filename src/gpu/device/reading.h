@@ -11,8 +11,8 @@
 #include <boost/describe.hpp>
 
 #include "base/clock.h"
-#include "device/metric.h"
-#include "device/process.h"
+#include "gpu/device/metric.h"
+#include "gpu/device/process.h"
 
 namespace gpuyard {
 

@@ -1,11 +1,11 @@
-#include "device/reading.h"
+#include "gpu/device/reading.h"
 
 #include <map>
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "device/catalog.h"
+#include "gpu/device/catalog.h"
 
 namespace gpuyard {
 namespace {

@@ -1,4 +1,4 @@
-#include "device/setting.h"
+#include "gpu/device/setting.h"
 
 #include <array>
 

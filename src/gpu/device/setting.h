@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "device/device.h"
+#include "gpu/device/device.h"
 #include "gpuyard/setting.h"
 
 namespace gpuyard {

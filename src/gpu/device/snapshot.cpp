@@ -1,4 +1,4 @@
-#include "device/snapshot.h"
+#include "gpu/device/snapshot.h"
 
 #include <algorithm>
 #include <array>
@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "device/catalog.h"
-#include "device/device.h"
-#include "device/error.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/device.h"
+#include "gpu/device/error.h"
 
 namespace gpuyard {
 namespace {

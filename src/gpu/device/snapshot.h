@@ -11,10 +11,10 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "device/bottleneck.h"
-#include "device/device.h"
-#include "device/reading.h"
-#include "device/xid.h"
+#include "gpu/device/bottleneck.h"
+#include "gpu/device/device.h"
+#include "gpu/device/reading.h"
+#include "gpu/device/xid.h"
 #include "gpuyard/health.h"
 
 namespace gpuyard {

@@ -1,12 +1,12 @@
-#include "device/snapshot.h"
+#include "gpu/device/snapshot.h"
 
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "device/catalog.h"
-#include "device/device.h"
-#include "device/fake_backend.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/device.h"
+#include "gpu/device/fake_backend.h"
 
 namespace gpuyard {
 namespace {

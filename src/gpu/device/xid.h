@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "device/device.h"
-#include "device/event.h"
+#include "gpu/device/device.h"
+#include "gpu/device/event.h"
 
 namespace gpuyard {
 

@@ -1,4 +1,4 @@
-#include "device/xid.h"
+#include "gpu/device/xid.h"
 
 #include <gtest/gtest.h>
 

@@ -19,8 +19,8 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "device/device.h"
-#include "device/setting.h"
+#include "gpu/device/device.h"
+#include "gpu/device/setting.h"
 
 namespace gpuyard::driver {
 

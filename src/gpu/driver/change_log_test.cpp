@@ -1,4 +1,4 @@
-#include "driver/change_log.h"
+#include "gpu/driver/change_log.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -15,10 +15,10 @@
 #include "base/record.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "device/backend.h"
-#include "device/event.h"
-#include "device/reading.h"
-#include "device/setting.h"
+#include "gpu/device/backend.h"
+#include "gpu/device/event.h"
+#include "gpu/device/reading.h"
+#include "gpu/device/setting.h"
 
 namespace gpuyard::driver {
 

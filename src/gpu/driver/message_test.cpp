@@ -1,4 +1,4 @@
-#include "driver/message.h"
+#include "gpu/driver/message.h"
 
 #include <random>
 

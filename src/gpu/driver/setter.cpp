@@ -1,4 +1,4 @@
-#include "driver/setter.h"
+#include "gpu/driver/setter.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -15,11 +15,11 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "driver/carry_out.h"
-#include "driver/commanders.h"
-#include "driver/message.h"
-#include "driver/readers.h"
-#include "driver/setter_record.h"
+#include "gpu/driver/command_workers.h"
+#include "gpu/driver/execute_command.h"
+#include "gpu/driver/message.h"
+#include "gpu/driver/read_workers.h"
+#include "gpu/driver/setter_record.h"
 
 namespace gpuyard::driver {
 namespace {

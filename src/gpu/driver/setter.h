@@ -12,8 +12,8 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "driver/change_log.h"
-#include "driver/host.h"
+#include "gpu/driver/change_log.h"
+#include "gpu/driver/driver_host.h"
 
 namespace gpuyard::driver {
 

@@ -1,4 +1,4 @@
-#include "driver/setter_record.h"
+#include "gpu/driver/setter_record.h"
 
 #include <algorithm>
 #include <string_view>

@@ -7,8 +7,8 @@
 #include <type_traits>
 
 #include "base/result.h"
-#include "device/setting.h"
-#include "driver/message.h"
+#include "gpu/device/setting.h"
+#include "gpu/driver/message.h"
 
 namespace gpuyard::driver {
 

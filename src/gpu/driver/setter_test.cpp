@@ -1,4 +1,4 @@
-#include "driver/setter.h"
+#include "gpu/driver/setter.h"
 
 #include <sys/socket.h>
 
@@ -12,9 +12,9 @@
 
 #include "base/captured_log_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
-#include "device/error.h"
-#include "device/fake_backend.h"
-#include "driver/setter_record.h"
+#include "gpu/device/error.h"
+#include "gpu/device/fake_backend.h"
+#include "gpu/driver/setter_record.h"
 
 namespace gpuyard::driver {
 namespace {

@@ -1,4 +1,4 @@
-#include "events/kernel_log.h"
+#include "gpu/events/kernel_log.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "device/device.h"
+#include "gpu/device/device.h"
 
 namespace gpuyard::events {
 namespace {

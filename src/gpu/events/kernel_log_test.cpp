@@ -1,4 +1,4 @@
-#include "events/kernel_log.h"
+#include "gpu/events/kernel_log.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "nvml/api.h"
+#include "gpu/nvml/api.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <initializer_list>
 
-#include "device/error.h"
+#include "gpu/device/error.h"
 
 namespace gpuyard::nvml {
 namespace {

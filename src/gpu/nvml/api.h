@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "device/reading.h"
-#include "nvml/abi.h"
+#include "gpu/device/reading.h"
+#include "gpu/nvml/abi.h"
 
 namespace gpuyard::nvml {
 

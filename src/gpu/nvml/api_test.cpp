@@ -1,11 +1,11 @@
-#include "nvml/api.h"
+#include "gpu/nvml/api.h"
 
 #include <set>
 #include <string_view>
 
 #include <gtest/gtest.h>
 
-#include "nvml/fake_nvml_for_tests.h"
+#include "gpu/nvml/fake_nvml_for_tests.h"
 
 namespace gpuyard::nvml {
 namespace {

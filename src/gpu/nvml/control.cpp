@@ -1,4 +1,4 @@
-#include "nvml/control.h"
+#include "gpu/nvml/control.h"
 
 #include <linux/capability.h>
 #include <sys/syscall.h>
@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "nvml/api.h"
+#include "gpu/nvml/api.h"
 
 namespace gpuyard::nvml {
 namespace {

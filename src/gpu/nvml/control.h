@@ -5,8 +5,8 @@
 #include <sys/types.h>
 
 #include "base/result.h"
-#include "device/setting.h"
-#include "nvml/api.h"
+#include "gpu/device/setting.h"
+#include "gpu/nvml/api.h"
 
 namespace gpuyard::nvml {
 

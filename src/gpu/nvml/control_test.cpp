@@ -1,4 +1,4 @@
-#include "nvml/control.h"
+#include "gpu/nvml/control.h"
 
 #include <unistd.h>
 
@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "nvml/api.h"
-#include "nvml/fake_setters_for_tests.h"
-#include "nvml/nvml_backend.h"
+#include "gpu/nvml/api.h"
+#include "gpu/nvml/fake_setters_for_tests.h"
+#include "gpu/nvml/nvml_backend.h"
 
 namespace gpuyard::nvml {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "nvml/api.h"
+#include "gpu/nvml/api.h"
 
 namespace gpuyard::nvml {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nvml/fake_nvml_for_tests.h"
+#include "gpu/nvml/fake_nvml_for_tests.h"
 
 namespace gpuyard::nvml {
 

@@ -1,4 +1,4 @@
-#include "nvml/gpu_reader.h"
+#include "gpu/nvml/gpu_reader.h"
 
 #include <array>
 #include <cmath>

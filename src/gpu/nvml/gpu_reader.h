@@ -4,10 +4,10 @@
 
 #include <optional>
 
-#include "nvml/api.h"
-#include "nvml/probes.h"
-#include "nvml/process_list.h"
-#include "nvml/recorder.h"
+#include "gpu/nvml/api.h"
+#include "gpu/nvml/probes.h"
+#include "gpu/nvml/process_list.h"
+#include "gpu/nvml/recorder.h"
 
 namespace gpuyard::nvml {
 

@@ -1,11 +1,11 @@
-#include "nvml/gpu_reader.h"
+#include "gpu/nvml/gpu_reader.h"
 
 #include <array>
 #include <cmath>
 
 #include <gtest/gtest.h>
 
-#include "nvml/fake_nvml_for_tests.h"
+#include "gpu/nvml/fake_nvml_for_tests.h"
 
 namespace gpuyard::nvml {
 namespace {

@@ -1,15 +1,15 @@
-#include "nvml/nvml_backend.h"
+#include "gpu/nvml/nvml_backend.h"
 
 #include <array>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "device/device.h"
-#include "device/error.h"
-#include "nvml/api.h"
-#include "nvml/control.h"
-#include "nvml/probes.h"
+#include "gpu/device/device.h"
+#include "gpu/device/error.h"
+#include "gpu/nvml/api.h"
+#include "gpu/nvml/control.h"
+#include "gpu/nvml/probes.h"
 
 namespace gpuyard::nvml {
 namespace {

@@ -5,10 +5,10 @@
 #include <memory>
 #include <mutex>
 
-#include "device/backend.h"
-#include "nvml/api.h"
-#include "nvml/event_watch.h"
-#include "nvml/gpu_reader.h"
+#include "gpu/device/backend.h"
+#include "gpu/nvml/api.h"
+#include "gpu/nvml/event_receiver.h"
+#include "gpu/nvml/gpu_reader.h"
 
 namespace gpuyard::nvml {
 

@@ -1,12 +1,12 @@
-#include "nvml/nvml_backend.h"
+#include "gpu/nvml/nvml_backend.h"
 
 #include <climits>
 
 #include <gtest/gtest.h>
 
-#include "device/catalog.h"
-#include "nvml/api.h"
-#include "nvml/fake_nvml_for_tests.h"
+#include "gpu/device/catalog.h"
+#include "gpu/nvml/api.h"
+#include "gpu/nvml/fake_nvml_for_tests.h"
 
 namespace gpuyard::nvml {
 namespace {

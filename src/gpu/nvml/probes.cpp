@@ -1,4 +1,4 @@
-#include "nvml/probes.h"
+#include "gpu/nvml/probes.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "device/device.h"
+#include "gpu/device/device.h"
 
 namespace gpuyard::nvml {
 namespace {

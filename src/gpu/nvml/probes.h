@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "nvml/api.h"
-#include "nvml/recorder.h"
+#include "gpu/nvml/api.h"
+#include "gpu/nvml/recorder.h"
 
 namespace gpuyard::nvml {
 

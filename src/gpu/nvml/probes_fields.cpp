@@ -5,7 +5,7 @@
 #include <bit>
 #include <span>
 
-#include "nvml/probes.h"
+#include "gpu/nvml/probes.h"
 
 namespace gpuyard::nvml {
 namespace {

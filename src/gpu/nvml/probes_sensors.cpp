@@ -2,7 +2,7 @@
 #include <array>
 #include <climits>
 
-#include "nvml/probes.h"
+#include "gpu/nvml/probes.h"
 
 namespace gpuyard::nvml {
 namespace {

@@ -1,11 +1,11 @@
-#include "nvml/probes.h"
+#include "gpu/nvml/probes.h"
 
 #include <gmock/gmock.h>
 
 #include <gtest/gtest.h>
 
-#include "device/device.h"
-#include "nvml/fake_nvml_for_tests.h"
+#include "gpu/device/device.h"
+#include "gpu/nvml/fake_nvml_for_tests.h"
 
 namespace gpuyard::nvml {
 namespace {

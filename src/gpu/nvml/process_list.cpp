@@ -1,4 +1,4 @@
-#include "nvml/process_list.h"
+#include "gpu/nvml/process_list.h"
 
 #include <algorithm>
 #include <array>

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <optional>
 
-#include "nvml/api.h"
-#include "nvml/recorder.h"
+#include "gpu/nvml/api.h"
+#include "gpu/nvml/recorder.h"
 
 namespace gpuyard::nvml {
 

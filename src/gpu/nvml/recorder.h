@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "device/catalog.h"
-#include "device/metric.h"
-#include "device/plausible.h"
-#include "device/reading.h"
-#include "nvml/api.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/metric.h"
+#include "gpu/device/plausible.h"
+#include "gpu/device/reading.h"
+#include "gpu/nvml/api.h"
 
 namespace gpuyard::nvml {
 

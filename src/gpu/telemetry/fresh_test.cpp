@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "device/error.h"
-#include "telemetry/telemetry_for_tests.h"
+#include "gpu/device/error.h"
+#include "gpu/telemetry/telemetry_for_tests.h"
 
 namespace gpuyard::telemetry {
 namespace {

@@ -1,7 +1,7 @@
 // A driver that refuses every query, for tests that need none of its answers.
 #pragma once
 
-#include "telemetry/telemetry.h"
+#include "gpu/telemetry/telemetry.h"
 
 namespace gpuyard::telemetry {
 

@@ -1,4 +1,4 @@
-#include "telemetry/telemetry.h"
+#include "gpu/telemetry/telemetry.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "device/catalog.h"
-#include "device/error.h"
-#include "device/xid.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/error.h"
+#include "gpu/device/xid.h"
 
 namespace gpuyard::telemetry {
 namespace {

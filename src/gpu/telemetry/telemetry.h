@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "base/loop.h"
-#include "device/backend.h"
-#include "device/event.h"
-#include "device/health.h"
-#include "device/known_board.h"
-#include "device/snapshot.h"
-#include "telemetry/burst.h"
-#include "telemetry/track.h"
+#include "gpu/device/backend.h"
+#include "gpu/device/event.h"
+#include "gpu/device/health.h"
+#include "gpu/device/known_board.h"
+#include "gpu/device/snapshot.h"
+#include "gpu/telemetry/poll_state.h"
+#include "gpu/telemetry/power_sampler.h"
 
 namespace gpuyard::telemetry {
 

@@ -8,8 +8,8 @@
 
 #include "base/captured_log_for_tests.h"
 #include "base/manual_loop_for_tests.h"
-#include "device/catalog.h"
-#include "telemetry/telemetry.h"
+#include "gpu/device/catalog.h"
+#include "gpu/telemetry/telemetry.h"
 
 namespace gpuyard::telemetry {
 

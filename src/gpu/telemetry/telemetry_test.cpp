@@ -1,12 +1,12 @@
-#include "telemetry/telemetry.h"
+#include "gpu/telemetry/telemetry.h"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
-#include "device/error.h"
-#include "device/xid.h"
-#include "telemetry/telemetry_for_tests.h"
+#include "gpu/device/error.h"
+#include "gpu/device/xid.h"
+#include "gpu/telemetry/telemetry_for_tests.h"
 
 namespace gpuyard::telemetry {
 namespace {

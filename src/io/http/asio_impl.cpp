@@ -1,4 +1,4 @@
 // The body of Asio's functions, once for the whole program.
-#include "http/asio.h"
+#include "io/http/asio.h"
 
 #include <boost/asio/impl/src.hpp>

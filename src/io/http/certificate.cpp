@@ -1,4 +1,4 @@
-#include "http/certificate.h"
+#include "io/http/certificate.h"
 
 #include <arpa/inet.h>
 #include <openssl/err.h>

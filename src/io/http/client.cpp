@@ -1,5 +1,5 @@
 // Beast's parser over a blocking socket.
-#include "http/client.h"
+#include "io/http/client.h"
 
 #include <algorithm>
 #include <array>
@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "http/asio.h"
-#include "http/client_socket.h"
-#include "http/event_stream.h"
+#include "io/http/asio.h"
+#include "io/http/client_socket.h"
+#include "io/http/event_stream.h"
 
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>

@@ -11,11 +11,11 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "http/certificate.h"
-#include "http/endpoint.h"
-#include "http/event_stream.h"
-#include "http/message.h"
-#include "http/origin.h"
+#include "io/http/certificate.h"
+#include "io/http/endpoint.h"
+#include "io/http/event_stream.h"
+#include "io/http/message.h"
+#include "io/http/origin.h"
 
 namespace gpuyard::http {
 

@@ -10,10 +10,10 @@
 #include <gmock/gmock.h>
 
 #include "base/scratch_directory_for_tests.h"
-#include "http/client.h"
-#include "http/messages_for_tests.h"
-#include "http/raw_client_for_tests.h"
-#include "http/tls_server_for_tests.h"
+#include "io/http/client.h"
+#include "io/http/messages_for_tests.h"
+#include "io/http/raw_client_for_tests.h"
+#include "io/http/tls_server_for_tests.h"
 
 namespace gpuyard::http {
 namespace {

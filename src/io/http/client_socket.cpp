@@ -1,5 +1,5 @@
 // Plain poll(2): one connection needs no event loop.
-#include "http/client_socket.h"
+#include "io/http/client_socket.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -21,7 +21,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "http/origin.h"
+#include "io/http/origin.h"
 
 namespace gpuyard::http {
 namespace {

@@ -13,10 +13,10 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "http/carrier.h"
-#include "http/certificate.h"
-#include "http/endpoint.h"
-#include "http/origin.h"
+#include "io/http/certificate.h"
+#include "io/http/endpoint.h"
+#include "io/http/origin.h"
+#include "io/http/tunnel.h"
 
 namespace gpuyard::http {
 

@@ -1,15 +1,15 @@
-#include "http/client.h"
+#include "io/http/client.h"
 
 #include <atomic>
 #include <thread>
 
 #include <gmock/gmock.h>
 
-#include "http/endpoint.h"
-#include "http/event_stream.h"
-#include "http/feed_for_tests.h"
-#include "http/raw_client_for_tests.h"
-#include "http/server.h"
+#include "io/http/endpoint.h"
+#include "io/http/event_stream.h"
+#include "io/http/raw_client_for_tests.h"
+#include "io/http/response_stream_for_tests.h"
+#include "io/http/server.h"
 
 namespace gpuyard::http {
 namespace {

@@ -1,4 +1,4 @@
-#include "http/content_coding.h"
+#include "io/http/content_coding.h"
 
 #include <zlib.h>
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "http/message.h"
-#include "http/server.h"
+#include "io/http/message.h"
+#include "io/http/server.h"
 
 namespace gpuyard::http {
 

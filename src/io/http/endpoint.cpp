@@ -1,4 +1,4 @@
-#include "http/endpoint.h"
+#include "io/http/endpoint.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -18,8 +18,8 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "http/carrier.h"
-#include "http/origin.h"
+#include "io/http/origin.h"
+#include "io/http/tunnel.h"
 
 namespace gpuyard::http {
 namespace {

@@ -1,4 +1,4 @@
-#include "http/endpoint.h"
+#include "io/http/endpoint.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-#include "http/peer.h"
-#include "http/server_for_tests.h"
+#include "io/http/peer.h"
+#include "io/http/server_for_tests.h"
 
 namespace gpuyard::http {
 namespace {

@@ -1,4 +1,4 @@
-#include "http/event_stream.h"
+#include "io/http/event_stream.h"
 
 #include <utility>
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <string_view>
 
-#include "http/feed.h"
-#include "http/message.h"
+#include "io/http/message.h"
+#include "io/http/response_stream.h"
 
 namespace gpuyard::http {
 

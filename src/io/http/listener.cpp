@@ -1,4 +1,4 @@
-#include "http/listener.h"
+#include "io/http/listener.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -17,13 +17,13 @@
 
 #include <fmt/format.h>
 
+#include "base/limits.h"
 #include "base/log.h"
-#include "base/shares.h"
-#include "http/carrier.h"
-#include "http/feed_sender.h"
-#include "http/message.h"
-#include "http/peer.h"
-#include "http/session.h"
+#include "io/http/message.h"
+#include "io/http/peer.h"
+#include "io/http/response_stream_sender.h"
+#include "io/http/session.h"
+#include "io/http/tunnel.h"
 
 namespace gpuyard::http {
 namespace {

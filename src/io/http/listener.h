@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "http/content_coding.h"
-#include "http/endpoint.h"
-#include "http/loop.h"
-#include "http/message.h"
-#include "http/parties.h"
-#include "http/server.h"
-#include "http/server_identity.h"
+#include "io/http/connection_quotas.h"
+#include "io/http/content_coding.h"
+#include "io/http/endpoint.h"
+#include "io/http/loop.h"
+#include "io/http/message.h"
+#include "io/http/server.h"
+#include "io/http/server_identity.h"
 
 namespace gpuyard::http {
 

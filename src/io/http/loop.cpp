@@ -1,4 +1,4 @@
-#include "http/loop.h"
+#include "io/http/loop.h"
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/unique_fd.h"
-#include "http/loop_core.h"
+#include "io/http/loop_core.h"
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>

@@ -1,5 +1,5 @@
 // Coroutines: one co_await per statement, its arguments named.
-#include "http/loop_core.h"
+#include "io/http/loop_core.h"
 
 #include <memory>
 #include <utility>

@@ -8,12 +8,12 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/fair_line.h"
+#include "base/fair_queue.h"
+#include "base/limits.h"
 #include "base/loop.h"
-#include "base/shares.h"
-#include "http/asio.h"
-#include "http/loop.h"
-#include "http/parties.h"
+#include "io/http/asio.h"
+#include "io/http/connection_quotas.h"
+#include "io/http/loop.h"
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>

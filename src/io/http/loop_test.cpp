@@ -1,4 +1,4 @@
-#include "http/loop.h"
+#include "io/http/loop.h"
 
 #include <fcntl.h>
 #include <signal.h>

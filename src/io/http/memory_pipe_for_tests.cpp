@@ -1,9 +1,9 @@
-#include "http/memory_pipe_for_tests.h"
+#include "io/http/memory_pipe_for_tests.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "http/loop_core.h"
+#include "io/http/loop_core.h"
 
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "http/stream.h"
+#include "io/http/stream.h"
 
 namespace gpuyard::http {
 

@@ -1,4 +1,4 @@
-#include "http/message.h"
+#include "io/http/message.h"
 
 #include <algorithm>
 #include <array>

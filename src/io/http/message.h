@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "http/feed.h"
+#include "io/http/response_stream.h"
 
 namespace gpuyard::http {
 
@@ -52,15 +52,16 @@ class Presence {
 struct Peer {
   enum class Kind { tcp, unix_socket };
   Kind kind = Kind::tcp;
-  std::string address;   // "127.0.0.1:53412"; "" on a Unix socket
-  std::string party;     // shares the limits of one user: "uid 1000", "192.0.2.7"; see parties.h
+  std::string address;  // "127.0.0.1:53412"; "" on a Unix socket
+  std::string
+      party;  // shares the limits of one user: "uid 1000", "192.0.2.7"; see connection_quotas.h
   std::string listener;  // the listening address: "127.0.0.1:9410", "/run/gpuyard/gpuyard.sock"
   uid_t uid = static_cast<uid_t>(-1);
   gid_t gid = static_cast<gid_t>(-1);
   std::vector<gid_t> groups;  // gid and the supplementary ones; see peer.h
   pid_t pid = 0;
   bool encrypted = false;  // over TLS
-  bool relayed = false;    // by dial-stdio, which lasts as long as the connection; see carrier.h
+  bool relayed = false;    // by dial-stdio, which lasts as long as the connection; see tunnel.h
   // Of the certificate that a client showed over TLS, as somebody we trust has signed it: its names
   // ("URI:spiffe://a/b", "DNS:node7") and its fingerprint; see CertificateFacts. Empty without one.
   std::vector<std::string> certificate_names = {};

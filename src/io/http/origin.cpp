@@ -1,4 +1,4 @@
-#include "http/origin.h"
+#include "io/http/origin.h"
 
 #include <netdb.h>
 

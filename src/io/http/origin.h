@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "http/endpoint.h"
+#include "io/http/endpoint.h"
 
 namespace gpuyard::http {
 

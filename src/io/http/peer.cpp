@@ -1,4 +1,4 @@
-#include "http/peer.h"
+#include "io/http/peer.h"
 
 #include <sys/socket.h>
 #include <sys/syscall.h>

@@ -1,9 +1,9 @@
-#include "http/peer.h"
+#include "io/http/peer.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
 
-#include "http/server_for_tests.h"
+#include "io/http/server_for_tests.h"
 
 namespace gpuyard::http {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "base/scratch_directory_for_tests.h"
 #include "base/unique_fd.h"
-#include "http/endpoint.h"
-#include "http/loop.h"
+#include "io/http/endpoint.h"
+#include "io/http/loop.h"
 
 namespace gpuyard::http {
 

@@ -14,8 +14,8 @@
 
 #include <fmt/format.h>
 
-#include "http/carrier.h"
-#include "http/client_socket.h"
+#include "io/http/client_socket.h"
+#include "io/http/tunnel.h"
 
 namespace gpuyard::http {
 namespace {

@@ -10,8 +10,8 @@
 
 #include <gmock/gmock.h>
 
-#include "http/carrier.h"
-#include "http/raw_client_for_tests.h"
+#include "io/http/raw_client_for_tests.h"
+#include "io/http/tunnel.h"
 
 namespace gpuyard::http {
 namespace {

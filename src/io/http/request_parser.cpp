@@ -1,11 +1,11 @@
-#include "http/request_parser.h"
+#include "io/http/request_parser.h"
 
 #include <array>
 #include <utility>
 
 #include "base/text.h"
-#include "http/asio.h"
-#include "http/target.h"
+#include "io/http/asio.h"
+#include "io/http/target.h"
 
 #include <boost/beast/http/basic_parser.hpp>
 

@@ -1,4 +1,4 @@
-#include "http/request_parser.h"
+#include "io/http/request_parser.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "http/server.h"
+#include "io/http/server.h"
 
 #include "base/files.h"
-#include "http/endpoint.h"
-#include "http/listener.h"
-#include "http/tls_stream.h"
+#include "io/http/endpoint.h"
+#include "io/http/listener.h"
+#include "io/http/tls_stream.h"
 
 namespace gpuyard::http {
 struct Server::State {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/result.h"
-#include "base/shares.h"
-#include "http/loop.h"
-#include "http/message.h"
+#include "io/http/loop.h"
+#include "io/http/message.h"
 
 namespace gpuyard::http {
 

@@ -8,9 +8,9 @@
 
 #include <gmock/gmock.h>
 
-#include "http/messages_for_tests.h"
-#include "http/raw_client_for_tests.h"
-#include "http/server.h"
+#include "io/http/messages_for_tests.h"
+#include "io/http/raw_client_for_tests.h"
+#include "io/http/server.h"
 
 namespace gpuyard::http {
 

@@ -1,5 +1,5 @@
 // Reads a server's certificate and key, and sets OpenSSL up for them.
-#include "http/server_identity.h"
+#include "io/http/server_identity.h"
 
 #include <openssl/err.h>
 #include <openssl/evp.h>

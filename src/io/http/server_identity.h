@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "http/certificate.h"
+#include "io/http/certificate.h"
 
 using SSL_CTX = struct ssl_ctx_st;
 

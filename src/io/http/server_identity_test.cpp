@@ -3,8 +3,8 @@
 
 #include <openssl/rsa.h>
 
-#include "http/server_identity.h"
-#include "http/tls_client_for_tests.h"
+#include "io/http/server_identity.h"
+#include "io/http/tls_client_for_tests.h"
 
 namespace gpuyard::http {
 namespace {

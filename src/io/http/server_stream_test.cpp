@@ -1,7 +1,7 @@
 // Streams over real sockets: what a memory pipe cannot show.
-#include "http/event_stream.h"
-#include "http/feed_for_tests.h"
-#include "http/server_for_tests.h"
+#include "io/http/event_stream.h"
+#include "io/http/response_stream_for_tests.h"
+#include "io/http/server_for_tests.h"
 
 namespace gpuyard::http {
 namespace {

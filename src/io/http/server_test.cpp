@@ -1,4 +1,4 @@
-#include "http/server.h"
+#include "io/http/server.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "http/server_for_tests.h"
+#include "io/http/server_for_tests.h"
 
 namespace gpuyard::http {
 namespace {

@@ -1,8 +1,8 @@
 // Servers over TLS and real sockets: what a memory pipe cannot show.
 #include <netinet/in.h>
 
-#include "http/server_for_tests.h"
-#include "http/tls_client_for_tests.h"
+#include "io/http/server_for_tests.h"
+#include "io/http/tls_client_for_tests.h"
 
 namespace gpuyard::http {
 namespace {

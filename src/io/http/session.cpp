@@ -1,6 +1,6 @@
 // The only coroutines besides the streams' own. g++ 12 destroys some temporaries twice next to
 // co_await: one co_await per statement, its arguments named.
-#include "http/session.h"
+#include "io/http/session.h"
 
 #include <exception>
 #include <optional>
@@ -8,13 +8,13 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "http/content_coding.h"
-#include "http/feed_sender.h"
-#include "http/loop_core.h"
-#include "http/message.h"
-#include "http/request_parser.h"
-#include "http/stream.h"
-#include "http/target.h"
+#include "io/http/content_coding.h"
+#include "io/http/loop_core.h"
+#include "io/http/message.h"
+#include "io/http/request_parser.h"
+#include "io/http/response_stream_sender.h"
+#include "io/http/stream.h"
+#include "io/http/target.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/redirect_error.hpp>

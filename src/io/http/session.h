@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/unique_fd.h"
-#include "http/listener.h"
+#include "io/http/listener.h"
 
 namespace gpuyard::http {
 

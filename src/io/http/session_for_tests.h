@@ -11,9 +11,9 @@
 #include <gtest/gtest.h>
 
 #include "base/manual_loop_for_tests.h"
-#include "http/memory_pipe_for_tests.h"
-#include "http/messages_for_tests.h"
-#include "http/session.h"
+#include "io/http/memory_pipe_for_tests.h"
+#include "io/http/messages_for_tests.h"
+#include "io/http/session.h"
 
 namespace gpuyard::http {
 

@@ -1,6 +1,6 @@
-#include "http/event_stream.h"
-#include "http/feed_for_tests.h"
-#include "http/session_for_tests.h"
+#include "io/http/event_stream.h"
+#include "io/http/response_stream_for_tests.h"
+#include "io/http/session_for_tests.h"
 
 namespace gpuyard::http {
 namespace {

@@ -1,4 +1,4 @@
-#include "http/session_for_tests.h"
+#include "io/http/session_for_tests.h"
 
 #include <stdexcept>
 

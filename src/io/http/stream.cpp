@@ -1,4 +1,4 @@
-#include "http/stream.h"
+#include "io/http/stream.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "http/loop_core.h"
+#include "io/http/loop_core.h"
 
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/redirect_error.hpp>

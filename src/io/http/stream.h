@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "base/unique_fd.h"
-#include "http/asio.h"
-#include "http/loop.h"
-#include "http/parties.h"
+#include "io/http/asio.h"
+#include "io/http/connection_quotas.h"
+#include "io/http/loop.h"
 
 namespace gpuyard::http {
 

@@ -1,4 +1,4 @@
-#include "http/target.h"
+#include "io/http/target.h"
 
 #include <arpa/inet.h>
 
@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/text.h"
-#include "http/endpoint.h"
+#include "io/http/endpoint.h"
 
 namespace gpuyard::http {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "http/message.h"
+#include "io/http/message.h"
 
 namespace gpuyard::http {
 

@@ -1,4 +1,4 @@
-#include "http/target.h"
+#include "io/http/target.h"
 
 #include <gtest/gtest.h>
 

@@ -11,10 +11,10 @@
 
 #include "base/clock.h"
 #include "base/scratch_directory_for_tests.h"
-#include "http/certificate.h"
-#include "http/server_identity.h"
-#include "http/tls_server.h"
-#include "http/tls_server_for_tests.h"
+#include "io/http/certificate.h"
+#include "io/http/server_identity.h"
+#include "io/http/tls_server.h"
+#include "io/http/tls_server_for_tests.h"
 
 namespace gpuyard::http {
 

@@ -1,4 +1,4 @@
-#include "http/tls_server.h"
+#include "io/http/tls_server.h"
 
 #include <openssl/bio.h>
 #include <openssl/err.h>

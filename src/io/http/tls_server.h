@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "http/certificate.h"
-#include "http/server_identity.h"
+#include "io/http/certificate.h"
+#include "io/http/server_identity.h"
 
 namespace gpuyard::http {
 

@@ -23,8 +23,8 @@
 #include <openssl/x509v3.h>
 
 #include "base/unique_fd.h"
-#include "http/client_socket.h"
-#include "http/endpoint.h"
+#include "io/http/client_socket.h"
+#include "io/http/endpoint.h"
 
 namespace gpuyard::http {
 

@@ -1,9 +1,9 @@
 // A server's end of TLS, from bytes to bytes: whom it agrees with, and what strangers can do.
-#include "http/tls_server.h"
+#include "io/http/tls_server.h"
 
 #include <gmock/gmock.h>
 
-#include "http/tls_client_for_tests.h"
+#include "io/http/tls_client_for_tests.h"
 
 namespace gpuyard::http {
 namespace {

@@ -1,13 +1,13 @@
 // Coroutines: one co_await per statement, its arguments named.
-#include "http/tls_stream.h"
+#include "io/http/tls_stream.h"
 
 #include <array>
 #include <exception>
 #include <utility>
 
-#include "http/loop_core.h"
-#include "http/session.h"
-#include "http/stream.h"
+#include "io/http/loop_core.h"
+#include "io/http/session.h"
+#include "io/http/stream.h"
 
 #include <boost/asio/co_spawn.hpp>
 

@@ -7,11 +7,11 @@
 #include <memory>
 
 #include "base/unique_fd.h"
-#include "http/listener.h"
-#include "http/loop.h"
-#include "http/parties.h"
-#include "http/server_identity.h"
-#include "http/tls_server.h"
+#include "io/http/connection_quotas.h"
+#include "io/http/listener.h"
+#include "io/http/loop.h"
+#include "io/http/server_identity.h"
+#include "io/http/tls_server.h"
 
 namespace gpuyard::http {
 

@@ -1,16 +1,16 @@
 // Sessions over TLS, on memory and a clock that stands still.
-#include "http/tls_stream.h"
+#include "io/http/tls_stream.h"
 
 #include <algorithm>
 
 #include <gmock/gmock.h>
 
 #include "base/manual_loop_for_tests.h"
-#include "http/event_stream.h"
-#include "http/feed_for_tests.h"
-#include "http/memory_pipe_for_tests.h"
-#include "http/server_for_tests.h"
-#include "http/tls_client_for_tests.h"
+#include "io/http/event_stream.h"
+#include "io/http/memory_pipe_for_tests.h"
+#include "io/http/response_stream_for_tests.h"
+#include "io/http/server_for_tests.h"
+#include "io/http/tls_client_for_tests.h"
 
 namespace gpuyard::http {
 namespace {

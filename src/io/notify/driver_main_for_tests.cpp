@@ -14,8 +14,8 @@
 #include "base/files.h"
 #include "base/json_reader.h"
 #include "base/json_writer.h"
-#include "http/loop.h"
-#include "notify/outlets.h"
+#include "io/http/loop.h"
+#include "io/notify/sink_dispatcher.h"
 
 namespace gpuyard::notify {
 namespace {

@@ -1,4 +1,4 @@
-#include "notify/requests.h"
+#include "io/notify/requests.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
-#include "http/client_socket.h"
+#include "io/http/client_socket.h"
 
 namespace gpuyard::notify {
 

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "http/client.h"
-#include "notify/notice.h"
-#include "notify/secret.h"
-#include "notify/sink_config.h"
+#include "io/http/client.h"
+#include "io/notify/notification.h"
+#include "io/notify/secret.h"
+#include "io/notify/sink_config.h"
 
 namespace gpuyard::notify {
 

@@ -1,10 +1,10 @@
-#include "notify/requests.h"
+#include "io/notify/requests.h"
 
 #include <gmock/gmock.h>
 #include <boost/json.hpp>
 
 #include "base/json_reader.h"
-#include "notify/notice_for_tests.h"
+#include "io/notify/notification_for_tests.h"
 
 namespace gpuyard::notify {
 namespace {

@@ -1,4 +1,4 @@
-#include "notify/secret.h"
+#include "io/notify/secret.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,8 +12,8 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
-#include "http/target.h"
-#include "notify/sink_config.h"
+#include "io/http/target.h"
+#include "io/notify/sink_config.h"
 
 namespace gpuyard::notify {
 namespace {

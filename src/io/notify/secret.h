@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/result.h"
-#include "http/origin.h"
+#include "io/http/origin.h"
 
 namespace gpuyard::notify {
 

@@ -1,4 +1,4 @@
-#include "notify/sender.h"
+#include "io/notify/sender.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 #include "base/json_writer.h"
 #include "base/text.h"
-#include "notify/requests.h"
+#include "io/notify/requests.h"
 
 namespace gpuyard::notify {
 

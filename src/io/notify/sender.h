@@ -14,9 +14,9 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "base/worker.h"
-#include "http/client.h"
-#include "notify/notice.h"
-#include "notify/sink_config.h"
+#include "io/http/client.h"
+#include "io/notify/notification.h"
+#include "io/notify/sink_config.h"
 
 namespace gpuyard::notify {
 

@@ -1,4 +1,4 @@
-#include "notify/sender.h"
+#include "io/notify/sender.h"
 
 #include <stdlib.h>
 
@@ -10,8 +10,8 @@
 #include "base/manual_worker_for_tests.h"
 #include "base/poll_loop_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
-#include "notify/notice_for_tests.h"
-#include "notify/outlets.h"
+#include "io/notify/notification_for_tests.h"
+#include "io/notify/sink_dispatcher.h"
 
 namespace gpuyard::notify {
 namespace {

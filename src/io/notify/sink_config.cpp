@@ -1,4 +1,4 @@
-#include "notify/sink_config.h"
+#include "io/notify/sink_config.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,12 +8,12 @@
 
 #include "base/files.h"
 #include "base/parameters.h"
-#include "base/places.h"
+#include "base/paths.h"
 #include "base/text.h"
 #include "base/toml_reader.h"
-#include "http/endpoint.h"
-#include "notify/requests.h"
-#include "notify/secret.h"
+#include "io/http/endpoint.h"
+#include "io/notify/requests.h"
+#include "io/notify/secret.h"
 
 namespace gpuyard::notify {
 namespace {

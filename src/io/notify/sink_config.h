@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "notify/notice.h"
-#include "notify/secret.h"
+#include "io/notify/notification.h"
+#include "io/notify/secret.h"
 
 namespace gpuyard::notify {
 

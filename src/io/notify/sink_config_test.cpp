@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "base/scratch_directory_for_tests.h"
-#include "notify/sink_config.h"
+#include "io/notify/sink_config.h"
 
 namespace gpuyard::notify {
 namespace {

@@ -1,4 +1,4 @@
-#include "notify/sink_queue.h"
+#include "io/notify/sink_queue.h"
 
 #include <algorithm>
 #include <climits>
@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "notify/notice.h"
+#include "io/notify/notification.h"
 
 namespace gpuyard::notify {
 

@@ -15,11 +15,11 @@
 
 #include "base/clock.h"
 #include "base/loop.h"
-#include "notify/notice.h"
-#include "notify/outlets.h"
-#include "notify/receivers.h"
-#include "notify/sender.h"
-#include "notify/sink_config.h"
+#include "io/notify/notification.h"
+#include "io/notify/notified_levels.h"
+#include "io/notify/sender.h"
+#include "io/notify/sink_config.h"
+#include "io/notify/sink_dispatcher.h"
 
 namespace gpuyard::notify {
 

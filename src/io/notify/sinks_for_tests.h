@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 
 #include "base/manual_loop_for_tests.h"
-#include "notify/notice_for_tests.h"
-#include "notify/outlets.h"
+#include "io/notify/notification_for_tests.h"
+#include "io/notify/sink_dispatcher.h"
 
 namespace gpuyard::notify {
 

@@ -1,8 +1,8 @@
 // The alerts, their silences, and the notices that sinks are still to get, in state.db.
 #pragma once
 
-#include "andon/alert.h"
-#include "store/state_db.h"
+#include "core/andon/alert.h"
+#include "io/store/state_db.h"
 
 namespace gpuyard::store {
 

@@ -1,4 +1,4 @@
-#include "store/alert_db.h"
+#include "io/store/alert_db.h"
 
 #include <filesystem>
 
@@ -8,7 +8,7 @@
 #include "base/captured_log_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
-#include "store/state_layout.h"
+#include "io/store/migrations.h"
 
 namespace gpuyard::store {
 namespace {

@@ -1,4 +1,4 @@
-#include "store/control_db.h"
+#include "io/store/control_db.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,8 +9,8 @@
 
 #include "base/record.h"
 #include "base/text.h"
-#include "store/sqlite.h"
-#include "store/unreadable.h"
+#include "io/store/sqlite.h"
+#include "io/store/unreadable.h"
 
 namespace gpuyard::store {
 namespace {

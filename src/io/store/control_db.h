@@ -2,9 +2,9 @@
 #pragma once
 
 #include "base/loop.h"
-#include "control/audit.h"
-#include "control/holding.h"
-#include "store/state_db.h"
+#include "core/control/audit.h"
+#include "core/control/managed_setting.h"
+#include "io/store/state_db.h"
 
 namespace gpuyard::store {
 

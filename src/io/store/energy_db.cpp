@@ -1,9 +1,9 @@
-#include "store/energy_db.h"
+#include "io/store/energy_db.h"
 
 #include <utility>
 
-#include "store/sqlite.h"
-#include "store/unreadable.h"
+#include "io/store/sqlite.h"
+#include "io/store/unreadable.h"
 
 namespace gpuyard::store {
 namespace {

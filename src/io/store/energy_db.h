@@ -1,8 +1,8 @@
 // The books of energy in state.db.
 #pragma once
 
-#include "energy/meter.h"
-#include "store/state_db.h"
+#include "core/energy/meter.h"
+#include "io/store/state_db.h"
 
 namespace gpuyard::store {
 

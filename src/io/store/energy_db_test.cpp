@@ -1,11 +1,11 @@
-#include "store/energy_db.h"
+#include "io/store/energy_db.h"
 
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
-#include "store/state_layout.h"
+#include "io/store/migrations.h"
 
 namespace gpuyard::store {
 namespace {

@@ -8,7 +8,7 @@
 #include <functional>
 #include <set>
 
-#include "store/fake_disk_for_tests.h"
+#include "io/store/fake_disk_for_tests.h"
 
 namespace gpuyard::store {
 

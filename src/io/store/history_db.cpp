@@ -1,4 +1,4 @@
-#include "store/history_db.h"
+#include "io/store/history_db.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "history/rings.h"
+#include "core/history/rings.h"
 
 namespace gpuyard::store {
 namespace {

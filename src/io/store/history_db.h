@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "history/history.h"
-#include "store/history_tables.h"
+#include "core/history/history.h"
+#include "io/store/history_tables.h"
 
 namespace gpuyard::store {
 

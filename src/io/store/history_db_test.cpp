@@ -1,4 +1,4 @@
-#include "store/history_db.h"
+#include "io/store/history_db.h"
 
 #include <sys/resource.h>
 
@@ -11,7 +11,7 @@
 
 #include "base/captured_log_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
-#include "history/rings.h"
+#include "core/history/rings.h"
 
 namespace gpuyard::store {
 namespace {

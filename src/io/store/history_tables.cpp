@@ -1,10 +1,10 @@
-#include "store/history_tables.h"
+#include "io/store/history_tables.h"
 
 #include <algorithm>
 #include <ranges>
 
-#include "history/block.h"
-#include "history/rings.h"
+#include "core/history/block.h"
+#include "core/history/rings.h"
 
 namespace gpuyard::store {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "bottleneck/spells.h"
-#include "history/history.h"
-#include "processes/stays.h"
-#include "store/sqlite.h"
+#include "core/bottleneck/bottleneck_spans.h"
+#include "core/history/history.h"
+#include "core/processes/process_spans.h"
+#include "io/store/sqlite.h"
 
 namespace gpuyard::store {
 

@@ -16,11 +16,11 @@
 #include "base/captured_log_for_tests.h"
 #include "base/manual_loop_for_tests.h"
 #include "base/manual_worker_for_tests.h"
-#include "store/lease_db.h"
-#include "store/lease_history_for_tests.h"
-#include "store/lease_shell_for_tests.h"
-#include "store/lease_witness_for_tests.h"
-#include "store/state_layout.h"
+#include "io/store/lease_db.h"
+#include "io/store/lease_history_for_tests.h"
+#include "io/store/lease_oracle_for_tests.h"
+#include "io/store/lease_shell_for_tests.h"
+#include "io/store/migrations.h"
 
 namespace gpuyard::store {
 namespace {

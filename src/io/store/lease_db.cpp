@@ -1,9 +1,9 @@
-#include "store/lease_db.h"
+#include "io/store/lease_db.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "store/sqlite.h"
+#include "io/store/sqlite.h"
 
 namespace gpuyard::store {
 namespace {

@@ -8,11 +8,11 @@
 #include <string>
 
 #include "base/loop.h"
-#include "lease/archive.h"
-#include "lease/lease.h"
-#include "store/lease_tables.h"
-#include "store/sqlite.h"
-#include "store/state_db.h"
+#include "core/lease/lease.h"
+#include "core/lease/lease_storage.h"
+#include "io/store/lease_tables.h"
+#include "io/store/sqlite.h"
+#include "io/store/state_db.h"
 
 namespace gpuyard::store {
 

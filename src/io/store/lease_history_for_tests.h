@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "lease/archive.h"
-#include "lease/core.h"
-#include "store/fake_disk_for_tests.h"
+#include "core/lease/lease_storage.h"
+#include "core/lease/scheduler.h"
+#include "io/store/fake_disk_for_tests.h"
 
 namespace gpuyard::store {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "lease/world_for_tests.h"
-#include "store/fake_disk_for_tests.h"
+#include "core/lease/lease_fixture_for_tests.h"
+#include "io/store/fake_disk_for_tests.h"
 
 namespace gpuyard::store {
 

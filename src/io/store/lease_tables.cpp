@@ -1,4 +1,4 @@
-#include "store/lease_tables.h"
+#include "io/store/lease_tables.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
-#include "store/alert_db.h"
-#include "store/machine_db.h"
-#include "store/sqlite.h"
-#include "store/state_db.h"
-#include "store/unreadable.h"
+#include "io/store/alert_db.h"
+#include "io/store/machine_db.h"
+#include "io/store/sqlite.h"
+#include "io/store/state_db.h"
+#include "io/store/unreadable.h"
 
 namespace gpuyard::store {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "lease/archive.h"
-#include "store/sqlite.h"
+#include "core/lease/lease_storage.h"
+#include "io/store/sqlite.h"
 
 namespace gpuyard::store {
 

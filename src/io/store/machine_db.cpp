@@ -1,4 +1,4 @@
-#include "store/machine_db.h"
+#include "io/store/machine_db.h"
 
 #include <memory>
 #include <optional>
@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "store/sqlite.h"
-#include "store/unreadable.h"
+#include "io/store/sqlite.h"
+#include "io/store/unreadable.h"
 
 namespace gpuyard::store {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "device/known_board.h"
-#include "store/state_db.h"
+#include "gpu/device/known_board.h"
+#include "io/store/state_db.h"
 
 namespace gpuyard::store {
 

@@ -1,10 +1,10 @@
-#include "store/machine_db.h"
+#include "io/store/machine_db.h"
 
 #include <gtest/gtest.h>
 
 #include "base/manual_worker_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
-#include "store/state_layout.h"
+#include "io/store/migrations.h"
 
 namespace gpuyard::store {
 namespace {

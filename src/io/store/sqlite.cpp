@@ -1,4 +1,4 @@
-#include "store/sqlite.h"
+#include "io/store/sqlite.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>

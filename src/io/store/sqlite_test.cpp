@@ -1,4 +1,4 @@
-#include "store/sqlite.h"
+#include "io/store/sqlite.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/scratch_directory_for_tests.h"
-#include "store/fake_disk_vfs_for_tests.h"
+#include "io/store/fake_disk_vfs_for_tests.h"
 
 namespace gpuyard::store {
 namespace {

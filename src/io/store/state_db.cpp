@@ -1,4 +1,4 @@
-#include "store/state_db.h"
+#include "io/store/state_db.h"
 
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -16,7 +16,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "store/unreadable.h"
+#include "io/store/unreadable.h"
 
 namespace gpuyard::store {
 namespace {

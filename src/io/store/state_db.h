@@ -1,6 +1,6 @@
 // A file that must survive a power cut: state.db or usage.db. Its one owner, on a worker's thread,
 // opens it, brings its layout up to date, and puts a corrupt one aside. Rooms add tables by a step
-// in state_layout.h.
+// in migrations.h.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/requester.h"
 #include "base/result.h"
 #include "base/shared_room.h"
-#include "base/shares.h"
 #include "base/worker.h"
-#include "store/sqlite.h"
+#include "io/store/sqlite.h"
 
 namespace gpuyard::store {
 
@@ -83,7 +83,7 @@ class StateDb {
   // Runs inside a transaction. An empty function only waits for earlier work.
   using Work = std::function<Result<void>(Database&)>;
 
-  // The steps of state_layout.h that lead to the tables in it; they outlive every StateDb.
+  // The steps of migrations.h that lead to the tables in it; they outlive every StateDb.
   using Layout = std::span<const char* const>;
 
   // The most corrupt files that are kept: a disk that corrupts one after the other must not fill

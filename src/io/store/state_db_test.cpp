@@ -1,4 +1,4 @@
-#include "store/state_db.h"
+#include "io/store/state_db.h"
 
 #include <gmock/gmock.h>
 #include <linux/magic.h>
@@ -13,7 +13,7 @@
 #include "base/captured_log_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
-#include "store/state_layout.h"
+#include "io/store/migrations.h"
 
 namespace gpuyard::store {
 namespace {

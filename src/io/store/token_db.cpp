@@ -1,10 +1,10 @@
-#include "store/token_db.h"
+#include "io/store/token_db.h"
 
 #include <memory>
 #include <utility>
 
-#include "store/sqlite.h"
-#include "store/unreadable.h"
+#include "io/store/sqlite.h"
+#include "io/store/unreadable.h"
 
 namespace gpuyard::store {
 namespace {

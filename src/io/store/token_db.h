@@ -1,8 +1,8 @@
 // The tokens in state.db: of their secrets only the SHA-256.
 #pragma once
 
-#include "access/tokens.h"
-#include "store/state_db.h"
+#include "core/auth/token_store.h"
+#include "io/store/state_db.h"
 
 namespace gpuyard::store {
 

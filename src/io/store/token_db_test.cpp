@@ -1,4 +1,4 @@
-#include "store/token_db.h"
+#include "io/store/token_db.h"
 
 #include <filesystem>
 
@@ -7,7 +7,7 @@
 #include "base/manual_loop_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
-#include "store/state_layout.h"
+#include "io/store/migrations.h"
 
 namespace gpuyard::store {
 namespace {

@@ -1,11 +1,11 @@
-#include "store/unreadable.h"
+#include "io/store/unreadable.h"
 
 #include <cstdint>
 #include <optional>
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "lease/archive.h"
+#include "core/lease/lease_storage.h"
 
 namespace gpuyard::store {
 namespace {

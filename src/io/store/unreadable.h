@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/result.h"
-#include "store/sqlite.h"
+#include "io/store/sqlite.h"
 
 namespace gpuyard::store {
 

@@ -1,4 +1,4 @@
-#include "store/unreadable.h"
+#include "io/store/unreadable.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,13 +6,13 @@
 #include "base/captured_log_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
-#include "store/alert_db.h"
-#include "store/control_db.h"
-#include "store/energy_db.h"
-#include "store/machine_db.h"
-#include "store/state_db.h"
-#include "store/state_layout.h"
-#include "store/token_db.h"
+#include "io/store/alert_db.h"
+#include "io/store/control_db.h"
+#include "io/store/energy_db.h"
+#include "io/store/machine_db.h"
+#include "io/store/migrations.h"
+#include "io/store/state_db.h"
+#include "io/store/token_db.h"
 
 namespace gpuyard::store {
 namespace {

@@ -1,0 +1,257 @@
+#include "sim/world_client.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/json_writer.h"
+#include "base/spawn.h"
+#include "sim/world_client_for_tests.h"
+#include "sim/world_reader.h"
+#include "sim/world_server_main.h"
+
+namespace gpuyard::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool is_gone(pid_t pid) {
+  return ::kill(pid, 0) != 0;
+}
+
+TEST_F(KeeperTest, AStartedWorldIsPublishedAndMovesOn) {
+  const auto world = start();
+  ASSERT_TRUE(world) << world.error().message;
+  const auto status = world_status(directory());
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_EQ(status->keeper_pid, world->keeper_pid());
+  ASSERT_EQ(status->gpus.size(), 4U);
+  EXPECT_EQ(status->gpus[3].index, 3);
+  EXPECT_EQ(status->gpus[3].name, "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(status->gpus[3].pci_address, "00000000:1A:00.0");
+  EXPECT_TRUE(happens_within(1s, [&] {
+    return world_status(directory())->gpus[0].energy_joules > status->gpus[0].energy_joules;
+  }));
+}
+
+TEST_F(KeeperTest, StatusIsARecordThatPrintsAsJson) {
+  const auto world = start();
+  const std::string text = json::to_json(*world_status(directory()));
+  EXPECT_TRUE(text.starts_with("{\"schema\":1,\"directory\":\"")) << text;
+  EXPECT_NE(text.find("\"gpus\":[{\"index\":0,\"model\":\"h100\",\"uuid\":\"GPU-"),
+            std::string::npos)
+      << text;
+}
+
+TEST_F(KeeperTest, AnIndependentKeeperOutlivesItsRunningWorldUntilItIsStopped) {
+  pid_t keeper = 0;
+  {
+    const auto world = start(KeeperLifetime::independent);
+    ASSERT_TRUE(world) << world.error().message;
+    keeper = world->keeper_pid();
+  }
+  EXPECT_TRUE(world_status(directory()));
+  EXPECT_TRUE(stop_keeper(directory()));
+  EXPECT_TRUE(is_gone(keeper));
+  EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
+  EXPECT_FALSE(std::filesystem::exists(directory() + "/keeper.sock"));
+}
+
+TEST_F(KeeperTest, AKeeperEndsWithTheRunningWorldThatOwnsIt) {
+  pid_t keeper = 0;
+  {
+    const auto world = start();
+    keeper = world->keeper_pid();
+  }
+  EXPECT_TRUE(is_gone(keeper));
+  EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
+}
+
+TEST_F(KeeperTest, ASecondKeeperInOneDirectoryIsAConflictThatNamesTheFirst) {
+  const auto first = start();
+  ASSERT_TRUE(first);
+  const auto second = start();
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Errc::conflict);
+  EXPECT_NE(second.error().message.find(std::to_string(first->keeper_pid())), std::string::npos)
+      << second.error().message;
+  EXPECT_TRUE(world_status(directory()));
+}
+
+TEST_F(KeeperTest, WhatADeadKeeperLeftBehindIsTakenOver) {
+  const auto first = start();
+  ::kill(first->keeper_pid(), SIGKILL);
+  ASSERT_TRUE(happens_within(1s, [&] { return start().ok(); }));
+  const auto second = start();
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(world_status(directory())->keeper_pid, second->keeper_pid());
+}
+
+TEST_F(KeeperTest, AKilledKeeperLeavesAWorldThatIsUnavailableWithinTwoSeconds) {
+  const auto world = start();
+  const auto reader = WorldReader::open(directory());
+  ::kill(world->keeper_pid(), SIGKILL);
+  EXPECT_TRUE(happens_within(2500ms, [&] { return !reader->alive(); }));
+  EXPECT_FALSE(reader->record(0));
+  EXPECT_EQ(world_status(directory()).error().code, Errc::unavailable);
+}
+
+TEST_F(KeeperTest, AStoppedKeeperIsUnavailableAndStillEnds) {
+  const auto world = start(KeeperLifetime::independent);
+  ::kill(world->keeper_pid(), SIGSTOP);
+  EXPECT_EQ(set_load(directory(), 0, {}).error().code, Errc::unavailable);
+  const TimePoint before = BootClock::now();
+  EXPECT_TRUE(stop_keeper(directory()));
+  EXPECT_LT(to_milliseconds(BootClock::now() - before), 3000);
+  EXPECT_TRUE(is_gone(world->keeper_pid()));
+  EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
+}
+
+// A process that creates a world and is then killed.
+class KilledCreator {
+ public:
+  explicit KilledCreator(std::vector<std::string> arguments) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    const UniqueFd reading(ends[0]);
+    UniqueFd writing(ends[1]);
+    // Its stdout is /dev/null, so it writes the keeper's pid to this descriptor.
+    arguments.insert(arguments.begin(), "create");
+    creator_ =
+        *spawn({.program = SIM_KEEPER_PROGRAM, .arguments = arguments, .given = {writing.get()}});
+    writing.reset();
+    std::array<char, 32> text{};
+    EXPECT_GT(::read(reading.get(), text.data(), text.size() - 1), 0);
+    keeper_ = static_cast<pid_t>(std::strtol(text.data(), nullptr, 10));
+  }
+  void kill() const {
+    ::kill(creator_, SIGKILL);
+    ::waitpid(creator_, nullptr, 0);
+  }
+  pid_t keeper() const { return keeper_; }
+
+ private:
+  pid_t creator_ = 0;
+  pid_t keeper_ = 0;
+};
+
+TEST_F(KeeperTest, AKeeperWhoseCreatorIsKilledIsGoneWithinASecond) {
+  const KilledCreator creator({directory()});
+  ASSERT_GT(creator.keeper(), 0);
+  ASSERT_TRUE(world_status(directory()));
+  creator.kill();
+  // The keeper is gone, or a zombie that its new parent has not reaped yet: its world is removed
+  // either way.
+  EXPECT_TRUE(happens_within(1s, [&] { return !world_status(directory()); }));
+  EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
+  EXPECT_TRUE(std::filesystem::exists(directory()));
+}
+
+TEST_F(KeeperTest, APrivateDirectoryIsRemovedEvenWhenTheCreatorIsKilled) {
+  const KilledCreator creator({directory(), "private"});
+  ASSERT_TRUE(world_status(directory()));
+  creator.kill();
+  EXPECT_TRUE(happens_within(1s, [&] { return !std::filesystem::exists(directory()); }));
+}
+
+TEST_F(KeeperTest, APrivateDirectoryWithSomethingElseInItStays) {
+  auto private_options = options();
+  private_options.private_directory = true;
+  {
+    const auto world = start_keeper(private_options, KeeperLifetime::with_creator);
+    ASSERT_TRUE(world) << world.error().message;
+    std::ofstream(directory() + "/thesis") << "x";
+  }
+  EXPECT_TRUE(std::filesystem::exists(directory() + "/thesis"));
+}
+
+TEST_F(KeeperTest, AKeeperWhoseDirectoryIsRemovedEnds) {
+  const auto world = start();
+  std::filesystem::remove_all(directory());
+  EXPECT_TRUE(happens_within(
+      3s, [&] { return ::waitpid(world->keeper_pid(), nullptr, WNOHANG) == world->keeper_pid(); }));
+}
+
+TEST_F(KeeperTest, TerminationRemovesTheWorldsFiles) {
+  const auto world = start();
+  ::kill(world->keeper_pid(), SIGTERM);
+  EXPECT_TRUE(happens_within(1s, [&] { return !std::filesystem::exists(directory() + "/state"); }));
+}
+
+TEST_F(KeeperTest, WhatCannotBeSimulatedIsRefused) {
+  auto wrong = options();
+  wrong.model = "h9000";
+  EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::invalid);
+  wrong = options();
+  wrong.gpus = 65;
+  EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::invalid);
+  wrong.gpus = 0;
+  EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::invalid);
+  wrong = options();
+  wrong.program = "/bin/true";
+  EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::internal);
+  wrong.program = "/no/such/program";
+  EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::not_found);
+}
+
+TEST_F(KeeperTest, AMixedFleetIsStartedAsItIsNamed) {
+  auto mixed = options();
+  mixed.model = "t4,rtx4090:2,h200";
+  mixed.gpus = std::nullopt;
+  const auto world = start_keeper(mixed, KeeperLifetime::with_creator);
+  ASSERT_TRUE(world) << world.error().message;
+  const auto status = world_status(directory());
+  ASSERT_EQ(status->gpus.size(), 4U);
+  EXPECT_EQ(status->gpus[0].model, "t4");
+  EXPECT_EQ(status->gpus[2].name, "NVIDIA GeForce RTX 4090");
+  EXPECT_EQ(status->gpus[2].fan_percent.size(), 2U);
+  EXPECT_FALSE(status->gpus[2].settings.ecc_mode);
+  EXPECT_EQ(status->gpus[3].settings.ecc_mode, true);
+}
+
+TEST(KeeperArguments, SurviveTheCommandLine) {
+  const KeeperOptions options{.world = {.directory = "/a b",
+                                        .model = "h100",
+                                        .gpus = 3,
+                                        .setters = SettersFor::nobody,
+                                        .load = {WorkloadKind::steady, 0.25, 1 << 20},
+                                        .driver_version = "550.1",
+                                        .process_entry_bytes = 32,
+                                        .missing = {"nvmlInit", "nvmlShutdown"},
+                                        .speed = 2.5,
+                                        .scenario = "/a c.toml",
+                                        .private_directory = true},
+                              .creator = 42};
+  const auto parsed = parse_keeper_arguments(keeper_arguments(options));
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->world.directory, "/a b");
+  EXPECT_EQ(parsed->world.gpus, 3);
+  EXPECT_EQ(parsed->world.setters, SettersFor::nobody);
+  EXPECT_EQ(parsed->world.load, options.world.load);
+  EXPECT_EQ(parsed->creator, 42);
+  EXPECT_EQ(parsed->world.driver_version, "550.1");
+  EXPECT_EQ(parsed->world.process_entry_bytes, 32U);
+  EXPECT_EQ(parsed->world.missing, options.world.missing);
+  EXPECT_EQ(parsed->world.speed, 2.5);
+  EXPECT_FALSE(parsed->world.stepped);
+  EXPECT_EQ(parsed->world.scenario, "/a c.toml");
+  EXPECT_TRUE(parsed->world.private_directory);
+  for (const auto& wrong : {std::vector<std::string>{"--gpus"},
+                            {"--gpus", "3x"},
+                            {"--fleet", "3"},
+                            {"--setters", "somebody"},
+                            {"--load", "heavy"}}) {
+    EXPECT_FALSE(parse_keeper_arguments(wrong));
+  }
+}
+
+}  // namespace
+}  // namespace gpuyard::sim

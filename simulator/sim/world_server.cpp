@@ -1,0 +1,303 @@
+#include "sim/world_server.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "sim/physics.h"
+#include "sim/world_commands.h"
+
+namespace gpuyard::sim {
+namespace {
+
+// The most steps that a delayed keeper catches up; further time is skipped.
+constexpr std::uint64_t kMaxStepsAtOnce = 200;  // of real time
+
+constexpr std::uint64_t kXidDoubleBitEcc = 48;
+
+constexpr std::uint64_t kMaxStepsAsked = 10'000;  // a command must be answered within 2 s
+
+std::string text_of(const Command& command) {
+  return {command.text, ::strnlen(command.text, sizeof command.text)};
+}
+
+}  // namespace
+
+WorldKeeper::WorldKeeper(World world, WorldWriter writer, ProcessWatch watch)
+    : world_(std::move(world)),
+      writer_(std::move(writer)),
+      watch_(std::move(watch)),
+      asking_(own_peer()),
+      logged_session_(world_.driver.session),
+      logged_loaded_(world_.driver.loaded) {}
+
+void WorldKeeper::advance(std::uint64_t steps) {
+  if (world_.time.mode != TimeMode::stepped) {
+    const auto real = static_cast<double>(std::min(steps, kMaxStepsAtOnce));
+    owed_steps_ += real * world_.time.speed;
+    const auto whole = static_cast<std::uint64_t>(owed_steps_);
+    owed_steps_ -= static_cast<double>(whole);
+    move_on(whole);
+  }
+  writer_.publish(world_);
+}
+
+void WorldKeeper::move_on(std::uint64_t steps) {
+  for (std::uint64_t i = 0; i < steps; ++i) {
+    step(world_, kStep);
+    load_due_driver(world_);
+    log_driver_changes();
+    do_what_is_due();
+  }
+}
+
+void WorldKeeper::follow(std::vector<TimedCommand> timeline) {
+  timeline_ = std::move(timeline);
+  world_.timeline_entries = static_cast<std::uint32_t>(timeline_.size());
+  do_what_is_due();
+  writer_.publish(world_);
+}
+
+// Executes the timeline's commands that are due. Some are refused only now: a reset while processes
+// run, a GPU that is unplugged.
+void WorldKeeper::do_what_is_due() {
+  while (world_.timeline_done < timeline_.size() &&
+         timeline_[world_.timeline_done].at <= world_.age()) {
+    const auto done = obey(timeline_[world_.timeline_done].command);
+    ++world_.timeline_done;
+    if (!done) ++world_.timeline_refused;
+  }
+}
+
+Result<void> WorldKeeper::take_steps(std::uint64_t count) {
+  if (world_.time.mode != TimeMode::stepped) {
+    return Error{Errc::conflict, "this world's time runs by itself", "",
+                 "gpuyard sim start --stepped"};
+  }
+  if (count > kMaxStepsAsked) return Error{Errc::invalid, "too many steps at once"};
+  move_on(count);
+  return {};
+}
+
+Reply WorldKeeper::execute(const Command& command, const Peer& peer) {
+  if (command.verb != Verb::set && !peer.is_owner) {
+    return reply_of(Error{Errc::denied, "this simulated world belongs to another user"});
+  }
+  asking_ = peer;
+  const Reply reply = command.verb == Verb::set ? set(command) : reply_of(obey(command));
+  asking_ = own_peer();
+  writer_.publish(world_);
+  return reply;
+}
+
+Result<void> WorldKeeper::obey(const Command& command) {
+  switch (command.verb) {
+    case Verb::stop:
+      stopping_ = true;
+      return {};
+    case Verb::step:
+      return take_steps(command.count);
+    case Verb::unload_driver:
+    case Verb::load_driver:
+    case Verb::reload_driver:
+    case Verb::plug:
+      return change_world(command);
+    default:
+      break;
+  }
+  if (command.gpu == kEveryGpu) return change_each(command);
+  if (command.gpu >= world_.order.size()) {
+    return Error{Errc::not_found, fmt::format("the simulated world has no GPU {}", command.gpu)};
+  }
+  return change(world_.order[command.gpu], command);
+}
+
+Result<void> WorldKeeper::change_world(const Command& command) {
+  const std::string text = text_of(command);
+  Result<void> done;
+  if (command.verb == Verb::unload_driver) done = unload_driver(world_);
+  if (command.verb == Verb::load_driver) done = load_driver(world_, text);
+  if (command.verb == Verb::reload_driver) {
+    if (!(command.load >= 0.0) || command.load > 1e6) {
+      return Error{Errc::invalid, "invalid time for the driver to stay unloaded"};
+    }
+    done =
+        reload_driver(world_, std::chrono::milliseconds(std::llround(command.load * 1000.0)), text);
+  }
+  if (command.verb == Verb::plug) {
+    done = plug(world_, text, command.gpu == kEveryGpu ? std::nullopt : std::optional(command.gpu));
+  }
+  if (done) writer_.publish_processes(world_);
+  log_driver_changes();
+  return done;
+}
+
+// Changes every GPU, and stops at the first that fails.
+Result<void> WorldKeeper::change_each(const Command& command) {
+  if (command.verb == Verb::inject) return inject_everywhere(command.fault);
+  if (command.verb == Verb::clear_faults) world_.fault = {};
+  const std::vector<std::uint32_t> places = world_.order;
+  for (const std::uint32_t place : places) {
+    if (auto done = change(place, command); !done) return done;
+  }
+  return {};
+}
+
+// States are added to each GPU; failing calls are added to the driver, as they fail before the
+// driver looks for the GPU.
+Result<void> WorldKeeper::inject_everywhere(Fault fault) {
+  if (auto plausible = check_fault(fault); !plausible) return plausible;
+  for (const std::uint32_t place : world_.order) {
+    if (auto possible = check_fault_on(*world_.gpus[place].model, fault); !possible) {
+      return possible;
+    }
+  }
+  number_calls(fault, world_.faults_made);
+  Fault calls;
+  std::swap(calls.calls, fault.calls);
+  if (auto added = add_fault(world_.fault, calls); !added) return added;
+  for (const std::uint32_t place : world_.order) {
+    static_cast<void>(add_fault(world_.gpus[place].fault, fault).ok());
+  }
+  return {};
+}
+
+Result<void> WorldKeeper::change(std::uint32_t place, const Command& command) {
+  Gpu& gpu = world_.gpus[place];
+  switch (command.verb) {
+    case Verb::attach:
+      return attach(gpu, command.process);
+    case Verb::set_synthetic:
+      return set_synthetic(gpu, command.count, command.process);
+    case Verb::add_ecc_errors:
+      return add_ecc_errors(place, command);
+    case Verb::raise_event:
+      if (command.count > kMaxXid) return Error{Errc::invalid, "not an Xid"};
+      log_event(place, kEventXid, command.count);
+      return {};
+    case Verb::unplug:
+      unplug(world_, place);
+      writer_.publish_processes(world_);
+      return {};
+    case Verb::inject:
+      return inject(gpu, command.fault, world_.faults_made);
+    case Verb::reset:
+      return reset(place, command.count != 0);
+    case Verb::set_load:
+      return set_load(gpu, command, world_.elapsed);
+    default:
+      return change_gpu(gpu, command);
+  }
+}
+
+Result<void> WorldKeeper::add_ecc_errors(std::uint32_t place, const Command& command) {
+  const MemoryErrors errors{
+      .location = command.location,
+      .uncorrected = command.uncorrected != 0,
+      .count = static_cast<std::uint32_t>(std::min<std::uint64_t>(command.count, UINT32_MAX))};
+  if (auto added = add_memory_errors(world_.gpus[place], errors); !added) return added;
+  log_event(place, errors.uncorrected ? kEventDoubleBitEcc : kEventSingleBitEcc, 0);
+  if (errors.uncorrected) log_event(place, kEventXid, kXidDoubleBitEcc);
+  return {};
+}
+
+void WorldKeeper::log_event(std::uint32_t place, std::uint64_t type, std::uint64_t data) {
+  writer_.log_event({.type = type, .data = data, .gpu = place});
+}
+
+// A keeper and the processes on its GPUs.
+namespace {
+
+constexpr std::uint32_t kWhole = 1000;  // permille
+
+bool is_synthetic(const ProcessRecord& process) {
+  return process.pid > kLastRealPid;
+}
+
+// nvmlComputeMode_t says how many processes may compute.
+Result<void> admits(const Gpu& gpu, std::size_t processes_after) {
+  constexpr std::uint32_t kProhibited = 2;
+  constexpr std::uint32_t kExclusiveProcess = 3;
+  const std::uint32_t mode = gpu.settings.compute_mode;
+  if (mode == kProhibited && processes_after > 0) {
+    return Error{Errc::conflict, "the compute mode of this GPU prohibits processes"};
+  }
+  if (mode == kExclusiveProcess && processes_after > 1) {
+    return Error{Errc::conflict, "the compute mode of this GPU allows only one process"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> WorldKeeper::attach(Gpu& gpu, const ProcessRecord& asked) {
+  ProcessRecord process = asked;
+  process.since_ns = boot_time_ns();
+  // Attaching a process again replaces its demand; it has used the GPU since it came.
+  const auto same = [&](const ProcessRecord& other) {
+    return other.pid == process.pid && other.start_time == process.start_time;
+  };
+  if (is_synthetic(process)) return Error{Errc::invalid, "not the pid of a process"};
+  std::vector<ProcessRecord> after = gpu.processes.list();
+  if (const auto before = std::ranges::find_if(after, same); before != after.end()) {
+    process.since_ns = before->since_ns;
+    after.erase(before);
+  }
+  after.push_back(process);
+  if (auto watched = watch_.watch({process.pid, process.start_time}); !watched) return watched;
+  return put_processes(gpu, std::move(after));
+}
+
+Result<void> WorldKeeper::set_synthetic(Gpu& gpu, std::uint64_t count, const ProcessRecord& each) {
+  if (count > kMaxProcesses) {
+    return Error{Errc::invalid,
+                 fmt::format("a simulated world holds at most {} processes", kMaxProcesses)};
+  }
+  std::vector<ProcessRecord> after = gpu.processes.list();
+  std::erase_if(after, is_synthetic);
+  ProcessRecord process = each;
+  process.start_time = 0;
+  process.since_ns = boot_time_ns();
+  process.pid = kLastRealPid + gpu.identity.minor_number * kMaxProcesses;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    ++process.pid;
+    after.push_back(process);
+  }
+  return put_processes(gpu, std::move(after));
+}
+
+Result<void> WorldKeeper::put_processes(Gpu& gpu, std::vector<ProcessRecord> list) {
+  std::size_t total = list.size();
+  for (const Gpu& other : world_.gpus) {
+    if (&other != &gpu) total += other.processes.list().size();
+  }
+  if (total > kMaxProcesses) {
+    return Error{Errc::busy,
+                 fmt::format("a simulated world holds at most {} processes", kMaxProcesses)};
+  }
+  if (auto admitted = admits(gpu, list.size()); !admitted) return admitted;
+  Processes after(std::move(list));
+  if (after.most_asked() > kWhole) return Error{Errc::invalid, "the load must be 0 to 1"};
+  if (!after.memory_bytes() || *after.memory_bytes() > usable_memory(*gpu.model)) {
+    return Error{Errc::conflict, "out of memory: the processes would use more than this GPU has"};
+  }
+  gpu.processes = std::move(after);
+  writer_.publish_processes(world_);
+  return {};
+}
+
+void WorldKeeper::remove_dead() {
+  const std::vector<ProcessKey> dead = watch_.take_dead();
+  if (dead.empty()) return;
+  for (Gpu& gpu : world_.gpus) {
+    gpu.processes.erase_if([&](const ProcessRecord& process) {
+      return std::ranges::find(dead, ProcessKey{process.pid, process.start_time}) != dead.end();
+    });
+  }
+  writer_.publish_processes(world_);
+  writer_.publish(world_);
+}
+
+}  // namespace gpuyard::sim

@@ -1,0 +1,253 @@
+#include "sim/world_server_main.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "sim/command_server.h"
+#include "sim/demo.h"
+#include "sim/physics.h"
+#include "sim/scenario.h"
+#include "sim/stripped_library.h"
+#include "sim/world.h"
+#include "sim/world_commands.h"
+#include "sim/world_lock.h"
+#include "sim/world_server.h"
+
+namespace gpuyard::sim {
+namespace {
+
+constexpr std::chrono::seconds kLookAround{1};
+// Simulated time before a world begins, so that its first reader sees GPUs at work.
+constexpr std::chrono::seconds kWarmUp{72};
+
+// Removes a world's own directory, which by then holds only the lock: no other world can have begun
+// in it. A directory with anything else in it stays.
+class PrivateDirectory {
+ public:
+  explicit PrivateDirectory(const WorldOptions& world)
+      : path_(world.private_directory ? world.directory : "") {}
+  PrivateDirectory(const PrivateDirectory&) = delete;
+  PrivateDirectory& operator=(const PrivateDirectory&) = delete;
+  ~PrivateDirectory() {
+    if (path_.empty()) return;
+    remove_keeper_lock(path_);
+    ::rmdir(path_.c_str());
+  }
+
+ private:
+  std::string path_;
+};
+
+// Makes SIGTERM and SIGINT a descriptor to poll, so that the world's files are removed. Ignores
+// SIGPIPE: a creator that ended before it read "ready" must not end the keeper.
+UniqueFd catch_signals() {
+  ::signal(SIGPIPE, SIG_IGN);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+UniqueFd every(std::chrono::milliseconds period) {
+  // Not CLOCK_BOOTTIME: the GPUs of a suspended machine are suspended too.
+  UniqueFd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  const timespec length{.tv_sec = 0, .tv_nsec = static_cast<long>(period.count()) * 1'000'000};
+  const itimerspec schedule{.it_interval = length, .it_value = length};
+  ::timerfd_settime(timer.get(), 0, &schedule, nullptr);
+  return timer;
+}
+
+Result<void> check(const WorldOptions& options) {
+  if (!(options.speed >= kLeastSpeed && options.speed <= kMostSpeed)) {
+    return Error{Errc::invalid, fmt::format("the speed must be {} to {}, not {}", kLeastSpeed,
+                                            kMostSpeed, options.speed)};
+  }
+  if (options.stepped && options.speed != 1.0) {
+    return Error{Errc::invalid, "a stepped world cannot have a speed"};
+  }
+  const std::uint32_t entry = options.process_entry_bytes;
+  if (entry != 16 && entry != 24 && entry != 32) {
+    return Error{Errc::invalid, "the process entry size must be 16, 24 or 32 bytes"};
+  }
+  return {};
+}
+
+// Reads the scenario file; without one, makes a scenario of the options alone.
+Result<Scenario> scenario_of(const WorldOptions& options) {
+  if (!options.scenario.empty()) return read_scenario(options.scenario, options.gpus);
+  if (auto good = check(options); !good) return std::move(good).error();
+  Scenario scenario;
+  scenario.world = options;
+  scenario.warm_up = kWarmUp;
+  if (!options.demo) return scenario;
+  auto fleet = parse_fleet(options.model, options.gpus);
+  if (!fleet) return std::move(fleet).error();
+  // A demo warms up with the work that its processes then take over.
+  for (const DemoRole& role : demo_roles(fleet->size())) {
+    scenario.loads.push_back(load_command(static_cast<int>(role.gpu), role.workload));
+  }
+  return scenario;
+}
+
+// Writes the world's own library, if it needs one. A dead keeper's library is removed: it is not
+// for this world.
+class OwnLibrary {
+ public:
+  explicit OwnLibrary(const std::string& directory) : path_(own_nvml_path(directory)) {
+    ::unlink(path_.c_str());
+  }
+  OwnLibrary(const OwnLibrary&) = delete;
+  OwnLibrary& operator=(const OwnLibrary&) = delete;
+  ~OwnLibrary() { ::unlink(path_.c_str()); }
+
+  Result<void> write_without(const std::vector<std::string>& functions) const {
+    if (functions.empty()) return {};
+    return write_library_without(functions, whole_nvml_path(), path_);
+  }
+
+ private:
+  std::string path_;
+};
+
+Result<World> world_of(const Scenario& scenario) {
+  const WorldOptions& options = scenario.world;
+  const auto fleet = parse_fleet(options.model, options.gpus);
+  if (!fleet) return fleet.error();
+  World world = make_world(*fleet, options.load, scenario.ambient, options.machine);
+  for (const Command& load : scenario.loads) {
+    for (std::uint32_t gpu = 0; gpu < world.gpus.size(); ++gpu) {
+      if (load.gpu != gpu && load.gpu != kEveryGpu) continue;
+      if (auto set = set_load(world.gpus[gpu], load, world.elapsed); !set) {
+        return std::move(set).error();
+      }
+    }
+  }
+  while (world.elapsed < scenario.warm_up) step(world, kStep);
+  if (options.demo) heat_demo_gpu(world);
+  world.began = world.elapsed;
+  if (!options.driver_version.empty()) world.driver.version = options.driver_version;
+  world.process_entry_bytes = options.process_entry_bytes;
+  world.time.speed = options.speed;
+  world.setters = options.setters;
+  if (options.speed != 1.0) world.time.mode = TimeMode::scaled;
+  if (options.stepped) world.time.mode = TimeMode::stepped;
+  return world;
+}
+
+// Each process on a GPU costs a descriptor.
+void allow_many_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, kMaxProcesses + 1024);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Reports once whether starting succeeded. It is constructed before any file is opened: without a
+// creator another file would soon get this descriptor number.
+class ReadyPipe {
+ public:
+  ReadyPipe() : fd_(::fcntl(kReadyFd, F_GETFD) >= 0 ? kReadyFd : -1) {}
+
+  void tell(const std::string& text) {
+    [[maybe_unused]] const auto told = ::write(fd_.get(), text.data(), text.size());
+    fd_.reset();
+  }
+  int refuse(const Error& error) {
+    tell(fmt::format("{} {}", static_cast<int>(error.code), error.text()));
+    return exit_code_of(error.code);
+  }
+
+ private:
+  UniqueFd fd_;
+};
+
+// Checks two signs, because another process may hold the lifeline's far end open. PR_SET_PDEATHSIG
+// would be no third one: it fires when the creating *thread* ends.
+bool creator_is_gone(pid_t creator, short lifeline_events) {
+  return creator != 0 && (lifeline_events != 0 || ::getppid() != creator);
+}
+
+void keep(WorldKeeper& keeper, CommandServer& server, std::optional<Demo>& demo,
+          const UniqueFd& signals, pid_t creator) {
+  const UniqueFd timer = every(kStep);
+  TimePoint look_around = BootClock::now() + kLookAround;
+  std::vector<pollfd> polled;
+  while (!keeper.stopping()) {
+    polled.assign({{timer.get(), POLLIN, 0},
+                   {signals.get(), POLLIN, 0},
+                   {creator != 0 ? kLifelineFd : -1, 0, 0},
+                   {keeper.watch_fd(), POLLIN, 0}});
+    const std::size_t own = polled.size();
+    server.wants(polled);
+    if (::poll(polled.data(), polled.size(), -1) < 0) continue;  // EINTR
+    if (polled[1].revents != 0 || creator_is_gone(creator, polled[2].revents)) return;
+    if (polled[3].revents != 0) keeper.remove_dead();
+    std::uint64_t steps = 0;
+    if (::read(timer.get(), &steps, sizeof steps) == ssize_t{sizeof steps}) keeper.advance(steps);
+    const TimePoint now = BootClock::now();
+    server.serve(std::span(polled).subspan(own), now);
+    if (now < look_around) continue;
+    if (!keeper.can_be_found()) return;
+    if (demo) demo->go_on();
+    look_around = now + kLookAround;
+  }
+}
+
+Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
+  const UniqueFd signals = catch_signals();  // before there are files to remove
+  auto scenario = scenario_of(options.world);
+  if (!scenario) return std::move(scenario).error();
+  auto world = world_of(*scenario);
+  if (!world) return std::move(world).error();
+  const auto lock = take_keeper_lock(options.world.directory);
+  if (!lock) return lock.error();
+  const PrivateDirectory directory(options.world);  // removed after the files in it
+  const OwnLibrary library(options.world.directory);
+  if (auto done = library.write_without(scenario->world.missing); !done) return done;
+  auto writer = WorldWriter::create(options.world.directory, *world);
+  if (!writer) return std::move(writer).error();
+  auto watch = ProcessWatch::create();
+  if (!watch) return std::move(watch).error();
+  WorldKeeper keeper(*std::move(world), *std::move(writer), *std::move(watch));
+  keeper.follow(std::move(scenario->timeline));
+  auto server = CommandServer::listen(
+      options.world.directory,
+      [&](const Command& command, const Peer& peer) { return keeper.execute(command, peer); });
+  if (!server) return std::move(server).error();
+  std::optional<Demo> demo;
+  if (options.world.demo) demo.emplace(keeper, *options.world.demo);
+  ready.tell("ready");
+  keep(keeper, *server, demo, signals, options.creator);
+  return {};
+}
+
+}  // namespace
+
+int run_keeper(const KeeperOptions& options) {
+  ::prctl(PR_SET_NAME, "gpuyard-keeper");  // started as /proc/self/exe, it would be called "exe"
+  ReadyPipe ready;
+  allow_many_descriptors();
+  const auto done = run(options, ready);
+  return done ? 0 : ready.refuse(done.error());
+}
+
+int keeper_main(std::span<const std::string> arguments) {
+  const auto options = parse_keeper_arguments(arguments);
+  return options ? run_keeper(*options) : ReadyPipe().refuse(options.error());
+}
+
+}  // namespace gpuyard::sim

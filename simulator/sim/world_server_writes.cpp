@@ -1,0 +1,119 @@
+// How a keeper carries out and logs NVML's setters and resets.
+#include <fmt/format.h>
+
+#include "gpu/nvml/abi.h"
+#include "sim/apply_setting.h"
+#include "sim/world_server.h"
+
+namespace gpuyard::sim {
+namespace {
+
+Errc errc_of(nvml::ReturnCode code) {
+  switch (code) {
+    case nvml::kNoPermission:
+      return Errc::denied;
+    case nvml::kNotSupported:
+      return Errc::unsupported;
+    case nvml::kGpuIsLost:
+    case nvml::kResetRequired:
+      return Errc::device_lost;
+    case nvml::kDriverNotLoaded:
+      return Errc::unavailable;
+    default:
+      return Errc::invalid;
+  }
+}
+
+// The code that NVML would return, if it had such a call.
+nvml::ReturnCode code_of(Errc code) {
+  switch (code) {
+    case Errc::denied:
+      return nvml::kNoPermission;
+    case Errc::unavailable:
+      return nvml::kDriverNotLoaded;
+    case Errc::conflict:
+      return nvml::kInUse;
+    default:
+      return nvml::kUnknown;
+  }
+}
+
+}  // namespace
+
+bool WorldKeeper::may_set() const {
+  switch (world_.setters) {
+    case SettersFor::owner:
+      return asking_.is_owner;
+    case SettersFor::everyone:
+      return true;
+    case SettersFor::root:
+      return asking_.uid == 0;
+    case SettersFor::nobody:
+      break;
+  }
+  return false;
+}
+
+// Every setter call is logged, whatever its result.
+Reply WorldKeeper::set(const Command& command) {
+  SettingWrite write = command.write;
+  write.gpu = command.gpu;
+  nvml::ReturnCode code = nvml::kInvalidArgument;
+  if (command.gpu < world_.gpus.size()) {
+    code = !world_.driver.loaded ? nvml::kDriverNotLoaded
+           : may_set()           ? apply_setting(world_.gpus[command.gpu], write)
+                                 : nvml::kNoPermission;
+  }
+  log_write(write, code);
+  if (code == nvml::kSuccess) return {};
+  Reply reply =
+      reply_of(Error{errc_of(code), fmt::format("{}: NVML code {}", name_of(write.setting), code)});
+  reply.nvml_code = code;
+  return reply;
+}
+
+// Checks the reasons for which a real driver refuses a reset, except for processes on the GPU.
+Result<void> WorldKeeper::check_reset_of_driver() const {
+  if (!world_.driver.loaded) return Error{Errc::unavailable, "the driver is not loaded"};
+  if (!may_set()) {
+    return Error{Errc::denied,
+                 fmt::format("in this world, settings and resets are allowed for {} only",
+                             name_of(world_.setters))};
+  }
+  if (!writer_.driver_is_open()) return {};
+  return Error{
+      Errc::conflict,
+      "a program has the driver open; a reset must wait until all programs have closed NVML"};
+}
+
+Result<void> WorldKeeper::reset(std::uint32_t place, bool as_driver) {
+  auto done = as_driver ? check_reset_of_driver() : Result<void>();
+  if (done) done = reset_gpu(world_.gpus[place]);
+  log_write({.setting = Setting::reset, .gpu = place},
+            done ? nvml::kSuccess : code_of(done.error().code));
+  return done;
+}
+
+void WorldKeeper::log_write(const SettingWrite& write, std::int32_t nvml_code) {
+  writer_.log_write({.write = write,
+                     .nvml_code = nvml_code,
+                     .peer_pid = static_cast<std::uint32_t>(asking_.pid),
+                     .peer_uid = asking_.uid});
+}
+
+// Logs driver changes of every origin: a command, a scenario, or a reload that fell due.
+void WorldKeeper::log_driver_changes() {
+  const Driver& driver = world_.driver;
+  const bool another = driver.session != logged_session_;
+  if (logged_loaded_ && (another || !driver.loaded)) {
+    log_write({.setting = Setting::driver_unloaded, .gpu = kEveryGpu}, nvml::kSuccess);
+  }
+  if (another) {
+    log_write({.setting = Setting::driver_loaded, .gpu = kEveryGpu, .values = {driver.session, 0}},
+              nvml::kSuccess);
+  }
+  logged_session_ = driver.session;
+  logged_loaded_ = driver.loaded;
+}
+
+}  // namespace gpuyard::sim

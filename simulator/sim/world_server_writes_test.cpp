@@ -1,0 +1,174 @@
+// Setters, resets and the keeper's log of both.
+#include <gmock/gmock.h>
+
+#include <optional>
+#include <tuple>
+
+#include "sim/world_server_for_tests.h"
+
+namespace gpuyard::sim {
+namespace {
+
+constexpr Command kResetOfADriver{.verb = Verb::reset, .count = 1};
+
+class OpenWorldKeeperTest : public WorldKeeperTest {
+ protected:
+  OpenWorldKeeperTest() : WorldKeeperTest(SettersFor::everyone) {}
+};
+
+class RootsWorldKeeperTest : public WorldKeeperTest {
+ protected:
+  RootsWorldKeeperTest() : WorldKeeperTest(SettersFor::root) {}
+};
+
+class ClosedWorldKeeperTest : public WorldKeeperTest {
+ protected:
+  ClosedWorldKeeperTest() : WorldKeeperTest(SettersFor::nobody) {}
+};
+
+TEST_F(WorldKeeperTest, StrangersMaySetNothing) {
+  EXPECT_EQ(set(Setting::power_limit, 350'000, kStranger), nvml::kNoPermission);
+  EXPECT_EQ(reader_.record(0)->power_limit_mw, 700'000U);
+}
+
+TEST_F(OpenWorldKeeperTest, UnlessTheWorldIsOpenToEveryone) {
+  EXPECT_EQ(set(Setting::power_limit, 350'000, kStranger), nvml::kSuccess);
+  const Reply reply = say({.verb = Verb::clear_faults}, kStranger);
+  EXPECT_EQ(errc_from_number(reply.errc), Errc::denied);
+  EXPECT_FALSE(keeper_.stopping());
+}
+
+TEST_F(RootsWorldKeeperTest, ItsOwnersMayNotSetUnlessTheyAreRoot) {
+  constexpr Peer kUser{.pid = 33, .uid = 1000, .is_owner = true};
+  EXPECT_EQ(set(Setting::power_limit, 350'000, kUser), nvml::kNoPermission);
+  EXPECT_EQ(set(Setting::power_limit, 350'000, kOwner), nvml::kSuccess);
+  EXPECT_EQ(say({.verb = Verb::reset}, kUser).failed, 0U);  // as a test
+  EXPECT_EQ(errc_from_number(say(kResetOfADriver, kUser).errc), Errc::denied);
+}
+
+TEST_F(ClosedWorldKeeperTest, NobodyMaySetButItsOwnerCommandsIt) {
+  EXPECT_EQ(set(Setting::power_limit, 350'000), nvml::kNoPermission);
+  EXPECT_EQ(set(Setting::gpu_locked_clocks_reset, 0), nvml::kNoPermission);
+  EXPECT_EQ(say({.verb = Verb::clear_faults}).failed, 0U);
+  EXPECT_EQ(errc_from_number(say(kResetOfADriver).errc), Errc::denied);
+  EXPECT_EQ(reader_.record(0)->power_limit_mw, 700'000U);
+  EXPECT_EQ(reader_.driver()->setters, SettersFor::nobody);
+}
+
+// A logged write: setting, place, code.
+using Logged = std::tuple<Setting, std::uint32_t, std::int32_t>;
+
+std::vector<Logged> logged(const WorldReader& reader) {
+  std::vector<Logged> out;
+  for (const WriteRecord& write : reader.writes()) {
+    out.emplace_back(write.write.setting, write.write.gpu, write.nvml_code);
+  }
+  return out;
+}
+
+TEST_F(WorldKeeperTest, ADriverResetsNothingWhileAProgramHasItOpen) {
+  set(Setting::power_limit, 350'000);
+  {
+    const auto client = *WorldReader::open(directory_.path(), Opens::the_driver);
+    const Reply refused = say(kResetOfADriver);
+    EXPECT_EQ(errc_from_number(refused.errc), Errc::conflict);
+    EXPECT_THAT(refused.message, testing::HasSubstr("a program has the driver open"));
+    EXPECT_EQ(reader_.record(0)->power_limit_mw, 350'000U);
+  }
+  EXPECT_EQ(say(kResetOfADriver).failed, 0U);
+  EXPECT_EQ(reader_.record(0)->power_limit_mw, 700'000U);
+  EXPECT_THAT(logged(reader_), testing::ElementsAre(Logged(Setting::power_limit, 0, 0),
+                                                    Logged(Setting::reset, 0, nvml::kInUse),
+                                                    Logged(Setting::reset, 0, nvml::kSuccess)));
+  EXPECT_EQ(reader_.writes()[1].peer_pid, 11U);
+}
+
+TEST_F(WorldKeeperTest, NorWhileProcessesUseTheGpuNorWithoutADriver) {
+  ASSERT_EQ(synthetic(0, 1).failed, 0U);
+  EXPECT_EQ(errc_from_number(say(kResetOfADriver).errc), Errc::conflict);
+  ASSERT_EQ(say({.verb = Verb::unload_driver}).failed, 0U);
+  EXPECT_EQ(errc_from_number(say(kResetOfADriver).errc), Errc::unavailable);
+}
+
+TEST_F(WorldKeeperTest, AnyNumberOfProgramsHaveTheDriverOpenAndOneIsEnough) {
+  auto first = WorldReader::open(directory_.path(), Opens::the_driver);
+  std::optional<WorldReader> second(*WorldReader::open(directory_.path(), Opens::the_driver));
+  second.reset();
+  EXPECT_EQ(errc_from_number(say(kResetOfADriver).errc), Errc::conflict);
+  EXPECT_EQ(say({.verb = Verb::reset}).failed, 0U);  // a reset by the test
+}
+
+TEST_F(WorldKeeperTest, WhatPutsSettingsBackHasItsPlaceAmongTheWrites) {
+  set(Setting::power_limit, 350'000, kOwner, 1);
+  set(Setting::ecc_mode, 0, kOwner, 1);
+  ASSERT_EQ(say({.verb = Verb::reset, .gpu = 1}).failed, 0U);
+  EXPECT_EQ(reader_.record(1)->power_limit_mw, 700'000U);
+  EXPECT_EQ(reader_.record(1)->ecc_mode, 0U);
+  set(Setting::gpu_locked_clocks_reset, 0, kOwner, 2);
+  ASSERT_EQ(say({.verb = Verb::reload_driver}).failed, 0U);
+  set(Setting::power_limit, 300'000);
+  EXPECT_THAT(logged(reader_),
+              testing::ElementsAre(Logged(Setting::power_limit, 1, 0),
+                                   Logged(Setting::ecc_mode, 1, 0), Logged(Setting::reset, 1, 0),
+                                   Logged(Setting::gpu_locked_clocks_reset, 2, 0),
+                                   Logged(Setting::driver_unloaded, kEveryGpu, 0),
+                                   Logged(Setting::driver_loaded, kEveryGpu, 0),
+                                   Logged(Setting::power_limit, 0, 0)));
+  EXPECT_EQ(reader_.writes()[5].write.values[0], 2U);  // the session
+}
+
+TEST_F(WorldKeeperTest, ADriverThatComesBackByItselfIsLoggedWhenItDoes) {
+  Command away{.verb = Verb::reload_driver};
+  away.load = 0.02;
+  ASSERT_EQ(say(away).failed, 0U);
+  EXPECT_EQ(set(Setting::power_limit, 350'000), nvml::kDriverNotLoaded);
+  keeper_.advance(2);
+  EXPECT_THAT(logged(reader_),
+              testing::ElementsAre(Logged(Setting::driver_unloaded, kEveryGpu, 0),
+                                   Logged(Setting::power_limit, 0, nvml::kDriverNotLoaded),
+                                   Logged(Setting::driver_loaded, kEveryGpu, 0)));
+  EXPECT_EQ(reader_.writes()[0].peer_pid, 11U);
+  EXPECT_EQ(reader_.writes()[2].peer_pid, static_cast<std::uint32_t>(::getpid()));
+}
+
+TEST_F(WorldKeeperTest, NoClientCanLogAResetByASetter) {
+  for (const Setting setting : {Setting::reset, Setting::driver_unloaded, Setting::driver_loaded}) {
+    EXPECT_EQ(set(setting, 7), nvml::kInvalidArgument);
+  }
+  EXPECT_EQ(reader_.record(0)->power_limit_mw, 700'000U);
+}
+
+TEST_F(WorldKeeperTest, EveryWriteIsLoggedInOrderTakenOrRefused) {
+  set(Setting::power_limit, 350'000);
+  set(Setting::power_limit, 1, kOwner, 2);
+  set(Setting::persistence_mode, 1, kStranger, 1);
+  set(Setting::power_limit, 350'000, kOwner, 77);
+  const auto writes = reader_.writes();
+  ASSERT_EQ(writes.size(), 4U);
+  for (std::uint64_t i = 0; i < 4; ++i) EXPECT_EQ(writes[i].sequence, i + 1);
+  EXPECT_EQ(writes[0].nvml_code, nvml::kSuccess);
+  EXPECT_EQ(writes[0].write.values[0], 350'000U);
+  EXPECT_EQ(writes[1].nvml_code, nvml::kInvalidArgument);
+  EXPECT_EQ(writes[1].write.gpu, 2U);
+  EXPECT_EQ(writes[2].nvml_code, nvml::kNoPermission);
+  EXPECT_EQ(writes[2].write.setting, Setting::persistence_mode);
+  EXPECT_EQ(writes[2].peer_pid, 22U);
+  EXPECT_EQ(writes[2].peer_uid, 1234U);
+  EXPECT_EQ(writes[3].nvml_code, nvml::kInvalidArgument);
+}
+
+TEST_F(WorldKeeperTest, TheLastWritesAreKeptAndThoseBeforeAreCounted) {
+  constexpr std::uint64_t kMade = kWritesKept + 100;
+  for (std::uint64_t i = 0; i < kMade; ++i) set(Setting::power_limit, i);
+  const auto writes = reader_.writes();
+  ASSERT_EQ(writes.size(), kWritesKept);
+  EXPECT_EQ(writes.front().write.values[0], kMade - kWritesKept);
+  EXPECT_EQ(writes.back().write.values[0], kMade - 1);
+  const auto status = world_status(directory_.path());
+  EXPECT_EQ(status->writes_dropped, 100U);
+  EXPECT_EQ(status->writes.size(), kWritesKept);
+  EXPECT_GT(status->writes.front().at_boot_ms, 0U);
+}
+
+}  // namespace
+}  // namespace gpuyard::sim

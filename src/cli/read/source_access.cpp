@@ -1,0 +1,202 @@
+#include "cli/read/source_access.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
+#include "faces/client/local.h"
+#include "gpu/device/device.h"
+#include "gpu/device/error.h"
+#include "sim/demo.h"
+#include "sim/world_file.h"
+
+namespace gpuyard::cli {
+
+namespace {
+
+// Returns TMPDIR if it is short enough for the name of a Unix socket in it.
+std::string place_of_worlds() {
+  constexpr std::size_t kLongest = 60;
+  std::error_code failed;
+  std::string place = std::filesystem::temp_directory_path(failed).string();
+  return failed || place.size() > kLongest ? "/tmp" : place;
+}
+
+}  // namespace
+
+Result<TemporaryDirectory> TemporaryDirectory::make() {
+  std::string path = place_of_worlds() + "/gpuyard-world-XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) return system_error("creating " + path);
+  return TemporaryDirectory(std::move(path));
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+Result<PrivateWorld> PrivateWorld::start(int gpus, Simulated what) {
+  auto directory = TemporaryDirectory::make();
+  if (!directory) return std::move(directory).error();
+  sim::WorldOptions options{
+      .directory = directory->path(), .gpus = gpus, .private_directory = true};
+  if (what == Simulated::demo) sim::make_demo(options);
+  auto world = sim::start_keeper(options, sim::KeeperLifetime::with_creator);
+  if (!world) return std::move(world).error().in("simulating");
+  ::setenv("GPUYARD_SIM_WORLD", directory->path().c_str(), 1);
+  return PrivateWorld(*std::move(directory), *std::move(world));
+}
+
+SourceOptions source_options(const SourceFlags& flags) {
+  const auto environment = Environment::of_process();
+  SourceOptions options;
+  options.socket = flags.socket.empty() ? environment.gpuyard_socket : flags.socket;
+  if (flags.socket.empty()) options.named_by = "GPUYARD_SOCKET";
+  options.sockets = client::sockets_to_believe(environment);
+  options.keys = client::keys_of(environment);
+  options.keys.ssh.guarded = true;
+  options.local = flags.local || flags.simulate || flags.replay || !flags.nvml.empty();
+  options.driver =
+      library::choose_nvml(flags.simulate ? "" : flags.nvml, sim::simulated_nvml_path());
+  options.driver.replay = flags.replay;
+  return options;
+}
+
+Result<OpenSource> open_source(const SourceFlags& flags, Simulated what) {
+  OpenSource open;
+  if (flags.simulate) {
+    auto world = PrivateWorld::start(*flags.simulate, what);
+    if (!world) return std::move(world).error();
+    open.world.emplace(*std::move(world));
+  }
+  auto source = open_source(source_options(flags));
+  if (!source) return std::move(source).error();
+  open.source = *std::move(source);
+  return open;
+}
+
+Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_none) {
+  SourceFlags flags;
+  flags.socket = socket;
+  const SourceOptions options = source_options(flags);
+  if (!options.socket.empty()) return daemon_named(options);
+  if (auto found = client::find_daemon(options.sockets)) return *std::move(found);
+  return Error{Errc::unavailable, std::string(if_none), "", client::start_command()};
+}
+
+namespace {
+
+// The error of a driver of this machine, with what is known of such errors.
+Error explained(Error error) {
+  if (const auto world = environment_variable("GPUYARD_SIM_WORLD"); !world.empty()) {
+    error.cause = fmt::format("GPUYARD_SIM_WORLD points to the simulated world in {}", world);
+    error.hint = "gpuyard sim status";
+    return error;
+  }
+  const std::string_view reason = init_failure_reason(error);
+  const bool library = is_about_library(reason);
+  if (!library) error.cause = advice_on_driver(reason, "");
+  // Another reason names the library, with the path that was set for it.
+  if (reason.find("Shared Library Not Found") != reason.npos) {
+    error.cause =
+        "libnvidia-ml.so.1, part of the NVIDIA driver, is not in the loader's search path";
+  }
+  error.hint = std::string(library ? "ldconfig -p | grep nvidia-ml\n" : "") +
+               "gpuyard doctor\n"
+               "gpuyard devices --simulate 4  # works without a GPU";
+  return error;
+}
+
+}  // namespace
+
+Printable place_text(const std::string& socket) {
+  return client::is_elsewhere(socket) ? formatted("On {}:\n", socket) : "";
+}
+
+std::string source_words(const SourceFlags& flags) {
+  if (flags.simulate) return fmt::format(" --simulate {}", *flags.simulate);
+  if (!flags.nvml.empty()) return " --nvml " + shell_word(flags.nvml);
+  if (flags.local) return " --local";
+  if (flags.socket.empty()) return "";
+  return fmt::format(" {} {}", client::is_elsewhere(flags.socket) ? "-H" : "--socket",
+                     shell_word(flags.socket));
+}
+
+Result<protocol::Snapshot> look_at(Source& source, std::string_view gpus, ProbeSet wanted,
+                                   Owners owners, std::string_view words) {
+  auto snapshot = source.snapshot(wanted, owners);
+  if (!snapshot) return snapshot;
+  if (!snapshot->driver_initialised) {
+    const std::string asked = source.name();
+    // Advice on drivers is about this machine's.
+    return client::mentions_elsewhere(asked) ? no_driver(*snapshot).in(asked)
+                                             : no_driver(*snapshot);
+  }
+  if (snapshot->devices.empty()) {
+    return Error{Errc::unavailable, "the driver is loaded but reports no GPUs", "",
+                 "gpuyard doctor"};
+  }
+  if (gpus.empty()) return snapshot;
+  if (auto kept = keep_only(*snapshot, gpus, words); !kept) return std::move(kept).error();
+  return snapshot;
+}
+
+Error no_driver(const protocol::Snapshot& snapshot) {
+  return init_failed(snapshot.driver_error.value_or("unknown reason"));
+}
+
+// A daemon names the driver's reason alone, without the words before it.
+bool is_of_driver(const Error& error) {
+  const std::string_view reason = init_failure_reason(error);
+  return reason != error.message || !advice_on_driver(reason, "").empty();
+}
+
+int complain_about_source(const Error& error) {
+  const bool of_driver_here = error.code == Errc::unavailable && is_of_driver(error) &&
+                              !client::mentions_elsewhere(error.message);
+  return complain(of_driver_here ? explained(error) : error);
+}
+
+namespace {
+
+using protocol::Device;
+
+bool is_called(const Device& device, std::string_view name) {
+  if (name == std::to_string(device.index)) return true;
+  if (!device.uuid.empty() && equals_ignoring_case(device.uuid, name)) return true;
+  return !device.pci_address.empty() && device.pci_address == short_pci_address(name);
+}
+
+Error nobody_called(std::string_view name, std::size_t gpus, std::string_view words) {
+  return {Errc::not_found,
+          fmt::format("GPU \"{}\" not found; there {} {}, named by index, UUID or PCI address",
+                      name, gpus == 1 ? "is" : "are", gpus),
+          "", std::string("gpuyard devices").append(words)};
+}
+
+}  // namespace
+
+Result<void> keep_only(protocol::Snapshot& snapshot, std::string_view names,
+                       std::string_view words) {
+  std::vector<Device> kept;
+  for (const std::string& name : split(names, ',')) {
+    const auto found = std::ranges::find_if(
+        snapshot.devices, [&](const Device& device) { return is_called(device, name); });
+    if (found == snapshot.devices.end()) {
+      return nobody_called(name, snapshot.devices.size(), words);
+    }
+    kept.push_back(*found);
+  }
+  snapshot.devices = std::move(kept);
+  return {};
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,82 @@
+// What the screen is told, and by whom: a daemon or the driver, of now or of a past moment, or a
+// recording. Only the asking thread calls a teller; the screen shows what it said last.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/read/source_access.h"
+#include "faces/protocol/alerts.h"
+#include "faces/protocol/history.h"
+#include "faces/protocol/leases.h"
+#include "faces/protocol/resources.h"
+
+namespace gpuyard::cli::top {
+
+// The newest utilisation of each GPU, by UUID, one value a second, from 0 to 1 or kNoValue.
+inline constexpr std::size_t kRecent = 120;
+using Recent = std::map<std::string, std::deque<double>>;
+void note(Recent&, const protocol::Snapshot&);
+
+enum class Pane : std::uint8_t { overview, gpu, processes, queue, alerts, usage, help };
+BOOST_DESCRIBE_ENUM(Pane, overview, gpu, processes, queue, alerts, usage, help)
+
+// Something that happened, on the line of time.
+struct Mark {
+  WallTime at{};
+  char sign = '*';       // '*' an alert, '!' a severe one, 'X' an Xid
+  std::string gpu = {};  // its UUID; empty: the machine
+  std::string text = {};
+};
+
+// What a source knows at one moment.
+struct News {
+  protocol::Snapshot snapshot = {};
+  // Of a daemon only; empty: there is none, or it did not tell.
+  std::optional<protocol::Leases> leases = {};
+  std::optional<protocol::Queue> queue = {};
+  std::optional<protocol::Alerts> alerts = {};
+  std::optional<protocol::Usage> usage = {};
+  std::string today = {};                // "31.2kWh 7.80EUR today"; empty: not known
+  std::vector<Mark> marks = {};          // oldest first
+  protocol::HistoryColumns charts = {};  // of the GPU that the wish names
+  Recent before = {};  // of a past moment, and of the first after it: the two minutes before
+  std::optional<WallTime> at = {};  // of a past moment, and of a recording
+  WallTime heard = {};
+};
+
+// What the screen wants to be told of.
+struct Wish {
+  std::optional<WallTime> at = {};  // nothing: of now
+  Pane pane = Pane::overview;
+  std::size_t changes = 0;      // that were made from the screen: what they changed is asked anew
+  std::string charts_of = {};   // a UUID; empty: none
+  std::chrono::seconds span{};  // of the charts, which end at that moment
+
+  friend bool operator==(const Wish&, const Wish&) = default;
+};
+
+class Teller {
+ public:
+  virtual ~Teller() = default;
+  virtual Result<News> tell(const Wish&) = 0;
+  // The last minutes, with which the first screen begins.
+  virtual Recent recent() { return {}; }
+  // Null: no daemon is asked.
+  virtual const http::Endpoint* daemon() const { return nullptr; }
+  virtual bool knows_past() const { return daemon() != nullptr; }
+  virtual bool replays() const { return false; }
+};
+
+// The source must outlive it.
+std::unique_ptr<Teller> teller_of(Source& source);
+// Plays the file from `from` at this speed; 0: stands still there.
+Result<std::unique_ptr<Teller>> teller_of_recording(const std::string& file, Duration from,
+                                                    double speed);
+
+}  // namespace gpuyard::cli::top

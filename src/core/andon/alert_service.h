@@ -1,0 +1,174 @@
+// The daemon's Andon board: evaluates the rules on every snapshot, keeps alerts on disk before
+// anybody is told, and decides who is told what. Knows no sink and no lease. Lives on the io
+// thread.
+//
+// FactBook turns a snapshot into the facts that rules look at: numbers, or nothing, which trips
+// nothing. Engine knows which rule is pending, firing or over for which GPU. The changes of a tick
+// and the messages about them are one entry in state.db; people are told once that is synced
+// (docs/decisions/009). A message stays in an outbox until its sink has taken it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/result.h"
+#include "core/andon/alert.h"
+#include "core/andon/rule_engine.h"
+
+namespace gpuyard::andon {
+
+// Carries messages to sinks.
+class Messenger {
+ public:
+  virtual ~Messenger() = default;
+  // Returns the sinks that are told that the alert fires: those that its rule names, or else all
+  // that want alerts of its level.
+  virtual std::vector<std::string> sinks_for(const Alert&, const Rule&) = 0;
+  // Returns the sink that runs the rule's command, or "" if the rule has none.
+  virtual std::string command_of(const Rule&) = 0;
+  // Builds the message to a sink about an alert, firing or resolved. Sends nothing.
+  virtual Outgoing words_for(const Alert&, const std::string& sink) = 0;
+  // Sends the message, now or when the sink can take it. Board::delivered() is called then, never
+  // inside this call.
+  virtual void send(const Outgoing&) = 0;
+};
+
+// Why a GPU gets no new work.
+struct Quarantine {
+  std::string rule;
+  std::uint64_t alert = 0;
+  std::string text;
+  std::string message;  // of the alert
+  std::string advice;
+};
+
+class Board {
+ public:
+  using Answer = std::function<void(Result<Alert>)>;
+  using Silenced = std::function<void(Result<Silence>)>;
+  using Done = std::function<void(const Result<void>&)>;
+
+  static constexpr Duration kLoadAgain = std::chrono::seconds(1);
+  // How long alerts wait for the disk to be read at the start. After that they fire without it.
+  static constexpr Duration kLoadPatience = std::chrono::seconds(10);
+  static constexpr Duration kSaveAgain = std::chrono::seconds(5);
+  // How long a message waits for its write to the disk. After that it is sent all the same.
+  static constexpr Duration kSavePatience = std::chrono::seconds(5);
+  static constexpr std::size_t kMostOutgoing = 8192;  // messages kept on disk; more are only sent
+  static constexpr std::size_t kMostOver = 1024;      // resolved alerts not yet on disk
+
+  // The references outlive the board.
+  Board(Loop&, AlertArchive&, Messenger&, Rules);
+  Board(const Board&) = delete;
+  Board& operator=(const Board&) = delete;
+
+  // Reads what was kept. No rule is evaluated before that is done.
+  void start();
+
+  void on_event(const DeviceEvent& event) { engine_.on_event(event); }
+  void on_echo(const DeviceEvent& event) { engine_.on_echo(event); }
+  void tick(const Facts&);
+  // Evaluates these rules from now on.
+  void replace(Rules);
+  // Forgets a message that its sink has taken, or never will take.
+  void delivered(const std::string& outgoing);
+
+  // Each answers once the change is on the disk, never inside the call. Errors: not_found, conflict
+  // (the alert is resolved), unavailable (in effect, but not stored), busy (too many silences, or
+  // this requester's share of the disk queue is full; nothing is changed).
+  void acknowledge(std::uint64_t number, Acknowledgement, const Answer&,
+                   const Requester& = Requester::daemon());
+  void silence(Silence, const Silenced&, const Requester& = Requester::daemon());
+  void unsilence(const std::string& name, const Done&, const Requester& = Requester::daemon());
+  // Returns an alert that fires, or that is over but not kept yet; null: only history() may know
+  // it.
+  const Alert* find(std::uint64_t number) const;
+  bool history(HistoryQuestion question, std::function<void(Result<std::vector<Alert>>)> answered) {
+    return archive_.history(std::move(question), std::move(answered));
+  }
+
+  // One listener, told at once of every alert that fires, gets worse, is acknowledged or is over.
+  void on_change(std::function<void(const Alert&)> told) { told_ = std::move(told); }
+
+  // One listener, told of an alert that a user acknowledges, before it is kept.
+  void on_acknowledged(std::function<void(const Alert&, const Rule&)> told) {
+    acknowledged_ = std::move(told);
+  }
+  // Ends all alerts about a GPU that was taken out of the machine.
+  void take_out(const DeviceId&, const std::string& why);
+
+  const Engine& engine() const { return engine_; }
+  const SilenceBook& silences() const { return silences_; }
+  std::optional<Quarantine> quarantine(const DeviceId&) const;
+  const std::map<std::string, Outgoing>& outgoing() const { return outgoing_; }
+  bool looking() const { return open_; }
+  // Whether the stored alerts have been read.
+  bool loaded() const { return loaded_; }
+  // Whether the stored alerts are still being read, even if alerts fire without them already. False
+  // once a read has failed.
+  bool reading() const { return !open_ || (!loaded_ && !load_failed_); }
+  std::optional<Error> trouble() const { return trouble_; }
+
+ private:
+  using Kept = std::function<void(const Result<void>&)>;
+
+  // An entry that is being kept, and the messages to send once it is kept.
+  struct Keeping {
+    AlertEntry entry;
+    std::vector<Outgoing> words;
+    bool said = false;
+    Kept kept;
+  };
+  using KeepingPtr = std::shared_ptr<Keeping>;
+
+  void load();
+  void on_loaded(Result<andon::Kept>);
+  void merge(const andon::Kept&);
+  void open_without_what_was_kept();
+  void open();
+  void take(const std::vector<Change>&);
+  void tell_of_firing();
+  void tell_new_sinks();
+  void run_command(const Alert&);
+  void tell(const Alert&, const std::vector<std::string>& sinks);
+  void quarantine_anew();
+  void keep(Alert);
+  void flush(Kept kept = nullptr, const Requester& = Requester::daemon());
+  void save(const KeepingPtr&);
+  void say(Keeping&);
+  void fail(const Error&);
+  void on_kept(const KeepingPtr&, const Result<void>&);
+  AlertEntry everything() const;
+
+  Loop& loop_;
+  AlertArchive& archive_;
+  Messenger& messenger_;
+  Engine engine_;
+  SilenceBook silences_;
+  std::map<std::string, Outgoing> outgoing_;
+  std::map<DeviceId, Quarantine> quarantined_;
+  AlertEntry entry_;                     // the next one to be kept
+  std::uint64_t next_order_ = 1;         // of the next message
+  std::map<std::uint64_t, Alert> over_;  // resolved, and not kept yet
+  std::function<void(const Alert&)> told_ = [](const Alert&) {};
+  std::function<void(const Alert&, const Rule&)> acknowledged_ = [](const Alert&, const Rule&) {};
+  bool open_ = false;
+  bool loaded_ = false;           // the kept state has been read
+  bool load_failed_ = false;      // at least once
+  bool owes_everything_ = false;  // the disk lacks something that it was given
+  std::uint64_t next_keeping_ = 0;
+  std::map<std::uint64_t, Subscription> patience_;  // one timer for each save that is not answered
+  std::optional<Error> trouble_;
+  Subscription load_timer_;
+  Subscription open_timer_;
+  Subscription save_timer_;
+  Lifetime here_;
+};
+
+}  // namespace gpuyard::andon

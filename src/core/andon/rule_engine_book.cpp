@@ -1,0 +1,178 @@
+// The parts of Engine that do not belong to a tick: restoring, replacing rules, acknowledging, and
+// queries.
+#include <algorithm>
+#include <utility>
+
+#include "core/andon/rule_engine.h"
+#include "gpu/device/xid.h"
+
+namespace gpuyard::andon {
+namespace {
+
+// Whether both rules look at the same value, over the same window.
+bool looks_alike(const Rule& one, const Rule& other) {
+  return one.on == other.on && one.over == other.over;
+}
+
+// Whether both rules also judge the value in the same way.
+bool judges_alike(const Rule& one, const Rule& other) {
+  return looks_alike(one, other) && one.at == other.at && one.below == other.below &&
+         one.clear_at == other.clear_at && one.enabled == other.enabled;
+}
+
+// Returns the driver's words, which stand behind the meaning in the messages of the built-in rules;
+// "" if there are none.
+std::string words_in(const Alert& alert) {
+  const std::string_view meaning = alert.xid ? xid_row(*alert.xid).meaning : std::string_view();
+  const std::size_t at = meaning.empty() ? std::string::npos : alert.message.find(meaning);
+  if (at == std::string::npos) return "";
+  const std::string_view rest = std::string_view(alert.message).substr(at + meaning.size());
+  if (!rest.starts_with(" (") || !rest.ends_with(")")) return "";
+  return std::string(rest.substr(2, rest.size() - 3));
+}
+
+}  // namespace
+
+void Engine::restore(const std::vector<Alert>& firing, std::uint64_t last_number, TimePoint now) {
+  last_number_ = std::max(last_number_, last_number);
+  for (const Alert& alert : firing) {
+    Track& track = tracks_[alert.rule][alert.gpu];
+    track.alert = alert;
+    track.value = alert.value;
+    track.index = alert.index.value_or(0);
+    // The times of the events were not kept: they count as if they came now.
+    if (alert.xid) track.xids.insert(*alert.xid);
+    const std::string words = words_in(alert);
+    track.alert->words = words;
+    const Rule* const rule = find_rule(rules_, alert.rule);
+    if (rule == nullptr || !rule->over) continue;
+    track.not_clear_before = now + *rule->over;
+    if (!std::holds_alternative<EventSource>(rule->source)) continue;
+    for (int n = 0; n < std::min(rule->at, 1.0 * Occurrences::kMost); ++n) {
+      track.occurrences.add(now, alert.xid, words);
+    }
+  }
+}
+
+std::vector<Change> Engine::replace(Rules rules, WallTime wall) {
+  const Rules before = std::exchange(rules_, {});
+  take(std::move(rules));
+  std::vector<Change> changes;
+  for (auto& [name, tracks] : tracks_) {
+    const Rule* const rule = find_rule(rules_, name);
+    const Rule* const was = find_rule(before, name);
+    const bool goes_on = rule != nullptr && rule->enabled;
+    const bool both = rule != nullptr && was != nullptr;
+    for (auto& [gpu, track] : tracks) {
+      if (both && goes_on && judges_alike(*rule, *was)) continue;
+      track.reached.reset();
+      track.clear.reset();
+      if (!both || !looks_alike(*rule, *was)) {
+        track.growth = {};
+        track.occurrences = {};
+      }
+      if (!goes_on && track.alert) {
+        resolve(track, wall, rule != nullptr ? "its rule was disabled" : "its rule was removed",
+                changes);
+      }
+    }
+  }
+  std::erase_if(tracks_, [&](const auto& one) { return find_rule(rules_, one.first) == nullptr; });
+  return changes;
+}
+
+std::vector<Change> Engine::take_out(const DeviceId& gpu, const std::string& why, WallTime wall) {
+  std::vector<Change> changes;
+  for (auto& [rule, tracks] : tracks_) {
+    const auto track = tracks.find(gpu);
+    if (gpu.empty() || track == tracks.end()) continue;
+    if (track->second.alert) resolve(track->second, wall, why, changes);
+    tracks.erase(track);
+  }
+  return changes;
+}
+
+void Engine::acknowledge(std::uint64_t number, Acknowledgement by) {
+  if (Track* const track = track_of(number)) track->alert->acknowledged = std::move(by);
+}
+
+void Engine::note_told(std::uint64_t number, std::optional<int> severity,
+                       const std::vector<std::string>& sinks) {
+  Track* const track = track_of(number);
+  if (track == nullptr) return;
+  Alert& alert = *track->alert;
+  if (severity) alert.told = std::max(*severity, alert.told.value_or(0));
+  for (const std::string& sink : sinks) {
+    if (std::ranges::find(alert.heard_by, sink) == alert.heard_by.end()) {
+      alert.heard_by.push_back(sink);
+    }
+  }
+}
+
+Engine::Track* Engine::track_of(std::uint64_t number) {
+  for (auto& [rule, tracks] : tracks_) {
+    for (auto& [gpu, track] : tracks) {
+      if (track.alert && track.alert->number == number) return &track;
+    }
+  }
+  return nullptr;
+}
+
+const Alert* Engine::find(std::uint64_t number) const {
+  for (const auto& [rule, tracks] : tracks_) {
+    for (const auto& [gpu, track] : tracks) {
+      if (track.alert && track.alert->number == number) return &*track.alert;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<Alert> Engine::firing() const {
+  std::vector<Alert> all;
+  for (const auto& [rule, tracks] : tracks_) {
+    for (const auto& [gpu, track] : tracks) {
+      if (track.alert) all.push_back(*track.alert);
+    }
+  }
+  std::ranges::sort(all, {}, &Alert::number);
+  return all;
+}
+
+std::vector<Pending> Engine::pending(TimePoint now) const {
+  std::vector<Pending> all;
+  for (const Rule& rule : rules_) {
+    const auto tracks = tracks_.find(rule.name);
+    if (tracks == tracks_.end()) continue;
+    for (const auto& [gpu, track] : tracks->second) {
+      if (track.alert || !track.reached) continue;
+      all.push_back({rule.name, gpu, track.index, track.value, now - *track.reached, rule.hold});
+    }
+  }
+  return all;
+}
+
+// Among rules that keep each other quiet, the first to fire is not kept quiet; otherwise none would
+// ever end.
+std::string Engine::inhibitor(const std::string& rule, const DeviceId& gpu) const {
+  const Rule* const self = find_rule(rules_, rule);
+  const bool inhibits = self != nullptr && !self->inhibits.empty();
+  const Alert* const own = inhibits ? alert_of(rule, gpu) : nullptr;
+  for (const std::size_t place : inhibiting_) {
+    const Rule& other = rules_[place];
+    if (other.name == rule) continue;
+    const bool meant = std::ranges::any_of(
+        other.inhibits, [&](const std::string& one) { return one == "*" || one == rule; });
+    const Alert* const alert = meant ? alert_of(other.name, gpu) : nullptr;
+    if (alert != nullptr && (own == nullptr || alert->number < own->number)) return other.name;
+  }
+  return {};
+}
+
+const Alert* Engine::alert_of(const std::string& rule, const DeviceId& gpu) const {
+  const auto tracks = tracks_.find(rule);
+  if (tracks == tracks_.end()) return nullptr;
+  const auto track = tracks->second.find(gpu);
+  return track != tracks->second.end() && track->second.alert ? &*track->second.alert : nullptr;
+}
+
+}  // namespace gpuyard::andon

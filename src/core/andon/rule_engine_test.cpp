@@ -1,0 +1,349 @@
+#include "core/andon/rule_engine.h"
+
+#include <gtest/gtest.h>
+
+#include "core/andon/alert_service_for_tests.h"
+#include "core/andon/rule_reader.h"
+
+namespace gpuyard::andon {
+namespace {
+
+using Kind = Change::Kind;
+
+TEST(Engine, FiresOnceItsThresholdIsReachedForAsLongAsItHolds) {
+  RecordProperty("contract", "C8");
+  EngineRun run({hot_rule()});
+  EXPECT_TRUE(run.stay(at_temperature(80), 10).empty());
+  ASSERT_EQ(run.engine.pending(run.now).size(), 1U);
+  EXPECT_EQ(run.engine.pending(run.now)[0].for_so_long, std::chrono::seconds(9));
+  const auto changes = run.tick(at_temperature(80));
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].kind, Kind::fired);
+  EXPECT_EQ(changes[0].alert.message, "GPU 0 is at 80 C");
+  EXPECT_EQ(changes[0].alert.severity, 50);
+  EXPECT_EQ(key_of(changes[0].alert), "hot/GPU-0");
+}
+
+TEST(Engine, ADipBeginsTheHoldAnew) {
+  EngineRun run({hot_rule()});
+  run.stay(at_temperature(85), 9);
+  run.tick(at_temperature(79.9));
+  EXPECT_TRUE(run.stay(at_temperature(85), 10).empty());
+  EXPECT_EQ(run.tick(at_temperature(85)).size(), 1U);
+}
+
+TEST(Engine, AClockThatGoesBackBeginsTheHoldAnew) {
+  EngineRun run({hot_rule()});
+  run.stay(at_temperature(85), 5);
+  run.now -= std::chrono::minutes(30);
+  EXPECT_TRUE(run.stay(at_temperature(85), 10).empty());
+  EXPECT_EQ(run.tick(at_temperature(85)).size(), 1U);
+}
+
+TEST(Engine, WhatIsMissingNeitherTripsNorClears) {
+  EngineRun run({hot_rule()});
+  run.stay(at_temperature(85), 9);
+  EXPECT_TRUE(run.stay(at_temperature({}), 60).empty());
+  run.stay(at_temperature(85), 11);
+  ASSERT_EQ(run.engine.firing().size(), 1U);
+  EXPECT_TRUE(run.stay(at_temperature({}), 3600).empty());
+  EXPECT_EQ(run.engine.firing().size(), 1U);
+  run.stay(at_temperature(60), 19);
+  run.tick(at_temperature({}));  // so it was not clear for twenty seconds
+  EXPECT_TRUE(run.stay(at_temperature(60), 20).empty());
+  EXPECT_EQ(run.tick(at_temperature(60)).size(), 1U);
+}
+
+TEST(Engine, ClearsOnlyBeyondItsClearLevelAndForItsClearHold) {
+  EngineRun run({hot_rule()});
+  run.stay(at_temperature(85), 11);
+  EXPECT_TRUE(run.stay(at_temperature(76), 600).empty());
+  EXPECT_TRUE(run.stay(at_temperature(75), 600).empty());
+  EXPECT_TRUE(run.stay(at_temperature(74.9), 20).empty());
+  const auto changes = run.tick(at_temperature(74.9));
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].kind, Kind::resolved);
+  EXPECT_EQ(changes[0].alert.state, State::resolved);
+  EXPECT_EQ(changes[0].alert.ending, "");
+  EXPECT_TRUE(run.engine.firing().empty());
+}
+
+TEST(Engine, OnlyAWorseLevelIsAChange) {
+  EngineRun run({hot_rule()});
+  run.stay(at_temperature(81), 11);
+  EXPECT_TRUE(run.tick(at_temperature(85)).empty());
+  EXPECT_EQ(run.engine.firing()[0].severity, 55);
+  const auto changes = run.tick(at_temperature(91));
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].kind, Kind::worse);
+  EXPECT_EQ(changes[0].alert.severity, 61);
+}
+
+TEST(Engine, WhileItClearsAnAlertIsAsBadAsItLastWas) {
+  EngineRun run({hot_rule()});
+  run.stay(at_temperature(90), 11);
+  run.stay(at_temperature(60), 10);
+  EXPECT_EQ(run.engine.firing()[0].message, "GPU 0 is at 90 C");
+}
+
+TEST(Engine, ALostGpuKeepsItsOtherAlertsQuietAndNoOtherGpus) {
+  EngineRun run({hot_rule(), lost_rule()});
+  Facts facts = at_temperature(90);
+  facts.gpus.push_back(gpu_facts(1));
+  facts.gpus[0].signals[Signal::lost] = 1;
+  facts.gpus[1].signals[Signal::lost] = 0;
+  facts.gpus[1].signals[Signal::temperature] = 90;
+  const auto changes = run.stay(facts, 30);
+  ASSERT_EQ(changes.size(), 2U);
+  EXPECT_EQ(key_of(changes[0].alert), "lost/GPU-0");
+  EXPECT_EQ(key_of(changes[1].alert), "hot/GPU-1");
+  EXPECT_EQ(run.engine.inhibitor("hot", "GPU-0"), "lost");
+  EXPECT_EQ(run.engine.inhibitor("hot", "GPU-1"), "");
+}
+
+TEST(Engine, WhatIsKeptQuietGetsNoWordInWithinTheSameReading) {
+  Rule hot = hot_rule();
+  hot.hold = {};
+  EngineRun run({hot, lost_rule()});
+  Facts facts = at_temperature(90);
+  facts.gpus[0].signals[Signal::lost] = 1;
+  const auto changes = run.tick(facts);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].alert.rule, "lost");
+}
+
+TEST(Engine, WhatFiredBeforeARestartGoesOnAndIsNoNews) {
+  EngineRun before({hot_rule()});
+  before.stay(at_temperature(85), 11);
+  EngineRun run({hot_rule()});
+  run.engine.restore(before.engine.firing(), 7, run.now);
+  EXPECT_TRUE(run.stay(at_temperature({}), 30).empty());
+  EXPECT_TRUE(run.stay(at_temperature(85), 30).empty());
+  const auto changes = run.stay(at_temperature(60), 30);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].kind, Kind::resolved);
+  EXPECT_EQ(changes[0].alert.number, 1U);
+  run.stay(at_temperature(85), 11);
+  EXPECT_EQ(run.engine.firing()[0].number, 8U);
+}
+
+TEST(Engine, WhatARuleHadIsOverWhenTheRuleIsGoneOrSwitchedOff) {
+  EngineRun run({hot_rule()});
+  run.stay(at_temperature(85), 11);
+  Rule off = hot_rule();
+  off.enabled = false;
+  auto changes = run.engine.replace({off}, kWall);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].alert.ending, "its rule was disabled");
+  run.engine.replace({hot_rule()}, kWall);
+  run.stay(at_temperature(85), 11);
+  changes = run.engine.replace({}, kWall);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].alert.ending, "its rule was removed");
+}
+
+TEST(Engine, AnAlertOfAGpuThatIsNotListedStaysForADay) {
+  EngineRun run({hot_rule()});
+  run.stay(at_temperature(85), 11);
+  const Facts none;
+  EXPECT_TRUE(run.stay(none, 100).empty());
+  run.now += std::chrono::hours(23);
+  EXPECT_TRUE(run.stay(none, 100).empty());
+  run.now += std::chrono::hours(1);
+  const auto changes = run.stay(none, 100);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].alert.ending, "the GPU is no longer in this machine");
+}
+
+TEST(Engine, ReadingTheSameRulesAgainBeginsNoHoldAnew) {
+  EngineRun run({hot_rule()});
+  run.stay(at_temperature(85), 8);
+  run.engine.replace({hot_rule()}, kWall);
+  EXPECT_TRUE(run.stay(at_temperature(85), 2).empty());
+  EXPECT_EQ(run.tick(at_temperature(85)).size(), 1U);
+  Rule other = hot_rule();
+  other.at = 82;
+  run.stay(at_temperature(60), 60);
+  run.stay(at_temperature(85), 8);
+  run.engine.replace({other}, kWall);
+  EXPECT_TRUE(run.stay(at_temperature(85), 10).empty());
+}
+
+TEST(Engine, AnAlertEndsWhenItsRuleIsAboutOtherGpus) {
+  Rule rule = hot_rule();
+  EngineRun run({rule});
+  run.stay(at_temperature(85), 11);
+  rule.gpus = {"1"};
+  run.engine.replace({rule}, kWall);
+  const auto changes = run.tick(at_temperature(85));
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].alert.ending, "its rule now applies to other GPUs");
+  EXPECT_TRUE(run.engine.firing().empty());
+}
+
+TEST(Engine, AnAlertFollowsItsGpuToAnotherIndex) {
+  EngineRun run({hot_rule()});
+  run.stay(at_temperature(85), 11);
+  Facts facts = at_temperature(85);
+  facts.gpus[0].info.index = 5;
+  run.tick(facts);
+  EXPECT_EQ(run.engine.firing()[0].message, "GPU 5 is at 85 C");
+}
+
+TEST(Engine, TwoThatKeepEachOtherQuietStillEnd) {
+  Rule one = hot_rule();
+  one.inhibits = {"*"};
+  Rule other = one;
+  other.name = "hotter";
+  EngineRun run({one, other});
+  run.stay(at_temperature(85), 11);
+  EXPECT_EQ(run.engine.firing().size(), 2U);
+  run.stay(at_temperature(60), 60);
+  EXPECT_TRUE(run.engine.firing().empty());
+}
+
+TEST(Engine, ARuleForSomeGpusLooksAtNoOthers) {
+  Rule rule = hot_rule();
+  rule.gpus = {"1"};
+  EngineRun run({rule});
+  Facts facts = at_temperature(90);
+  facts.gpus.push_back(gpu_facts(1));
+  facts.gpus[1].signals[Signal::temperature] = 90;
+  const auto changes = run.stay(facts, 30);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].alert.gpu, "GPU-1");
+}
+
+TEST(Engine, LooksAtTheMachineOnce) {
+  Rule rule;
+  rule.name = "disk";
+  rule.source = Signal::disk_free;
+  rule.below = true;
+  rule.at = 5;
+  rule.clear_at = 8;
+  EngineRun run({rule});
+  Facts facts = at_temperature({});
+  facts.node[Signal::disk_free] = 5;
+  const auto changes = run.stay(facts, 3);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(key_of(changes[0].alert), "disk/node");
+  facts.node[Signal::disk_free] = 8;
+  EXPECT_TRUE(run.stay(facts, 3).empty());
+  facts.node[Signal::disk_free] = 8.1;
+  EXPECT_EQ(run.stay(facts, 3).size(), 1U);
+}
+
+// The facts of a fleet at 85 C, by UUID and in the order of their indexes. With a `former` index
+// the last GPU is no longer listed.
+Facts hot_fleet(const std::vector<std::string>& uuids, std::optional<std::uint32_t> former = {}) {
+  Facts facts;
+  for (std::uint32_t i = 0; i < uuids.size(); ++i) {
+    GpuFacts& gpu = facts.gpus.emplace_back(gpu_facts(i));
+    gpu.info.id = gpu.info.uuid = uuids[i];
+    gpu.signals[Signal::temperature] = 85;
+  }
+  if (former) {
+    GpuFacts& gpu = facts.gpus.back();
+    gpu.info.former_index = former;
+    gpu.signals[Signal::temperature].reset();
+    gpu.signals[Signal::missing] = 1;
+    gpu.why = "not listed";
+  }
+  return facts;
+}
+
+std::vector<std::string> messages(const Engine& engine) {
+  std::vector<std::string> all;
+  for (const Alert& alert : engine.firing()) all.push_back(alert.message);
+  return all;
+}
+
+TEST(Engine, AnIndexThatAnotherGpuHasNamesNoGpu) {
+  Rule rule = hot_rule();
+  rule.gpus = {"GPU-b"};
+  EngineRun run({rule});
+  run.stay(hot_fleet({"GPU-a", "GPU-b", "GPU-c"}), 11);
+  ASSERT_EQ(messages(run.engine), std::vector<std::string>{"GPU 1 is at 85 C"});
+  EXPECT_FALSE(run.engine.index_is_anothers(run.engine.firing()[0]));
+  run.tick(hot_fleet({"GPU-a", "GPU-c", "GPU-b"}, 1));
+  EXPECT_EQ(messages(run.engine), std::vector<std::string>{"GPU GPU-b (was 1) is at 85 C"});
+  EXPECT_EQ(run.engine.firing()[0].index, 1U);
+  EXPECT_TRUE(run.engine.index_is_anothers(run.engine.firing()[0]));
+  run.tick(hot_fleet({"GPU-a", "GPU-c"}));
+  EXPECT_EQ(messages(run.engine), std::vector<std::string>{"GPU GPU-b (was 1) is at 85 C"});
+  run.tick(hot_fleet({"GPU-a", "GPU-c", "GPU-b"}));
+  EXPECT_EQ(messages(run.engine), std::vector<std::string>{"GPU 2 is at 85 C"});
+}
+
+TEST(Engine, ARestoredAlertIsNotNamedByAnothersIndex) {
+  EngineRun first({hot_rule()});
+  first.stay(hot_fleet({"GPU-a", "GPU-b"}), 11);
+  EngineRun next({hot_rule()});
+  next.engine.restore(first.engine.firing(), 2, next.now);
+  next.tick(hot_fleet({"GPU-b"}));
+  EXPECT_EQ(messages(next.engine),
+            (std::vector<std::string>{"GPU GPU-a (was 0) is at 85 C", "GPU 0 is at 85 C"}));
+}
+
+TEST(Engine, AMissingGpuIsAnAlertUntilItIsTakenOut) {
+  EngineRun run(built_in_rules());
+  run.tick(hot_fleet({"GPU-a", "GPU-c", "GPU-b"}, 1));
+  ASSERT_EQ(messages(run.engine),
+            std::vector<std::string>{"GPU GPU-b (was 1) is missing: not listed"});
+  EXPECT_EQ(run.engine.firing()[0].rule, "gpu-missing");
+  const auto changes = run.engine.take_out("GPU-b", "taken out", kWall);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].kind, Kind::resolved);
+  EXPECT_EQ(changes[0].alert.ending, "taken out");
+  EXPECT_TRUE(run.engine.firing().empty());
+}
+
+TEST(Engine, AMemoryErrorAfterAnAcknowledgementIsNews) {
+  for (const Metric metric : {Metric::ecc_uncorrected_volatile, Metric::ecc_corrected_volatile}) {
+    Rule rule = hot_rule();
+    rule.source = MetricSource{metric, 1};
+    rule.at = 1;
+    rule.clear_at.reset();
+    rule.hold = {};
+    rule.over = std::chrono::hours(1);
+    rule.curve = Curve::none;
+    EngineRun run({rule});
+    Sample sample;
+    Facts facts;
+    facts.gpus.push_back(gpu_facts(0));
+    facts.gpus[0].sample = &sample;
+    const auto count = [&](std::int64_t errors) {
+      sample.set({metric, 0, run.now, errors});
+      return run.tick(facts);
+    };
+    count(0);
+    EXPECT_EQ(count(1).size(), 1U);
+    run.engine.acknowledge(1, {"uid 0", "", kWall});
+    EXPECT_TRUE(count(1).empty());
+    const bool news = metric == Metric::ecc_uncorrected_volatile;
+    EXPECT_EQ(count(2).size(), news ? 1U : 0U);
+    EXPECT_EQ(run.engine.firing()[0].acknowledged.has_value(), !news);
+  }
+}
+
+TEST(Rule, KnowsWhichAlertsAreAboutMemoryErrors) {
+  const Rules& rules = built_in_rules();
+  const auto about = [&](const char* name, std::optional<std::uint32_t> xid = {}) {
+    Alert alert;
+    alert.xid = xid;
+    return is_about_memory_errors(*find_rule(rules, name), alert);
+  };
+  EXPECT_TRUE(about("gpu-unhealthy"));
+  EXPECT_TRUE(about("ecc-uncorrected"));
+  EXPECT_TRUE(about("xid-fatal", 48));
+  EXPECT_TRUE(about("xid-contained", 94));
+  EXPECT_FALSE(about("xid-fatal", 79));
+  EXPECT_FALSE(about("ecc-corrected"));
+  EXPECT_FALSE(about("thermal"));
+  EXPECT_TRUE(is_about_presence(*find_rule(rules, "gpu-missing")));
+  EXPECT_TRUE(is_about_presence(*find_rule(rules, "gpu-lost")));
+  EXPECT_FALSE(is_about_presence(*find_rule(rules, "gpu-unhealthy")));
+}
+
+}  // namespace
+}  // namespace gpuyard::andon

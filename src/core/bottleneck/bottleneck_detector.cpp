@@ -1,0 +1,311 @@
+#include "core/bottleneck/bottleneck_detector.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "gpu/device/catalog.h"
+
+namespace gpuyard::bottleneck {
+namespace {
+
+constexpr std::int64_t kBusy = 50;        // %: below, a GPU may rest, and lowers its link
+constexpr std::int64_t kFewSms = 20'000;  // of SMs active, in thousandths of a percent
+constexpr double kWholeCore = 95;         // % of a core: a thread that never waits
+constexpr double kLinkFull = 80;          // % of what PCIe carries, without its headers
+
+// "PCIe 3 of 5, 8 of 16 lanes"; "" if there is nothing wrong with it.
+std::string pcie_fault(const Sample& sample) {
+  const auto width = number(sample, Metric::pcie_width);
+  const auto width_max = number(sample, Metric::pcie_width_max);
+  const auto generation = number(sample, Metric::pcie_generation);
+  const auto generation_max = number(sample, Metric::pcie_generation_max);
+  std::string text;
+  if (width && width_max && *width < *width_max) {
+    text = fmt::format("{} of {} PCIe lanes", *width, *width_max);
+  }
+  if (generation && generation_max && *generation < *generation_max) {
+    text += fmt::format("{}PCIe generation {} of {}", text.empty() ? "" : ", ", *generation,
+                        *generation_max);
+  }
+  return text;
+}
+
+// "17 of 18 NVLinks"; "" also where none is up: then nothing is connected to the GPU, unless links
+// were up before.
+std::string nvlink_fault(const std::optional<LostNvlinks>& links) {
+  if (!links || links->up == links->all) return "";
+  if (links->up == 0 && links->down.empty()) return "";
+  return fmt::format("{} of {} NVLinks", links->up, links->all);
+}
+
+// Bytes a second in one direction, without what the encoding takes (PCI Express Base 6.0, 1.2).
+std::optional<double> pcie_capacity(const Sample& sample) {
+  constexpr std::array kLane = {250e6, 500e6, 985e6, 1969e6, 3938e6, 7563e6};
+  const auto generation = number(sample, Metric::pcie_generation);
+  const auto width = number(sample, Metric::pcie_width);
+  if (!generation || !width || *generation < 1 || *width < 1) return std::nullopt;
+  const auto row = std::min(static_cast<std::size_t>(*generation), kLane.size()) - 1;
+  return kLane.at(row) * static_cast<double>(*width);
+}
+
+std::string why_missing(const Sample& sample, Metric metric) {
+  const Reading* const reading = sample.find(metric);
+  if (reading == nullptr) return "not read";
+  return reading->missing() != nullptr ? describe(*reading->missing()) : "not read";
+}
+
+std::string in_short(Duration length) {
+  return short_length(std::chrono::duration_cast<std::chrono::seconds>(length).count());
+}
+
+}  // namespace
+
+// Judges one GPU by its past and its newest readings.
+class Watch::Judge {
+ public:
+  Judge(const Policy& policy, const Minute& past, const DeviceState& device, const Around& around,
+        TimePoint now)
+      : policy_(policy),
+        past_(past),
+        device_(device),
+        sample_(device.sample),
+        around_(around),
+        now_(now) {}
+
+  Bottleneck verdict() {
+    const bool named = lost() || stale() || heat() || power_brake() || power_cap() ||
+                       lost_nvlinks() || narrow_link() || starved() || waiting() || leased_idle() ||
+                       memory_full();
+    if (!named) none();
+    return std::move(found_);
+  }
+
+ private:
+  bool name(BottleneckCause cause, std::string brief, std::string text, std::string advice) {
+    found_.cause = cause;
+    found_.brief = std::move(brief);
+    found_.text = std::move(text);
+    found_.advice = std::move(advice);
+    return true;
+  }
+
+  bool lost() {
+    const auto why = lost_because(device_);
+    if (!why) return false;
+    return name(BottleneckCause::lost, "lost " + silent_for(),
+                fmt::format("has been lost for {}: {}", silent_for(), describe(*why)),
+                "Its work has failed. Reset it (gpuyard reset) or replace it.");
+  }
+
+  bool stale() {
+    if (device_.condition == DeviceCondition::responsive) return false;
+    return name(BottleneckCause::stale, "not responding " + silent_for(),
+                fmt::format("has not responded for {}: {}", silent_for(), device_.why),
+                "Its readings are stale. Check the kernel log and run gpuyard doctor.");
+  }
+
+  bool heat() {
+    auto share =
+        past_.share_of(kSwThermal | kHwThermal, {&Second::sw_heat_ns, &Second::hw_heat_ns});
+    const auto bare = past_.bare_slowdown();
+    if (!share && !bare) return unknown("heat", Metric::throttle_reasons);
+    found_.inferred = share.value_or(0) < policy_.least_share_percent;
+    if (found_.inferred) share = bare;
+    if (share.value_or(0) < policy_.least_share_percent) return found_.inferred = false;
+    found_.share_percent = share;
+    return name(BottleneckCause::heat, fmt::format("heat {}%", *share),
+                fmt::format("is {}throttled by heat, {}{}{}", probably(), past_.in_words(*share),
+                            clocks(kSwThermal | kHwThermal | kHwSlowdown), temperature(", ", "")),
+                "Check its fans, airflow and neighbouring cards, or lower its power limit.");
+  }
+
+  bool power_brake() {
+    const auto share = past_.share_of(kHwPowerBrake, {&Second::brake_ns});
+    if (!share) return unknown("power brake", Metric::throttle_reasons);
+    if (*share < policy_.least_share_percent) return false;
+    found_.share_percent = share;
+    return name(BottleneckCause::power_brake, fmt::format("power brake {}%", *share),
+                fmt::format("is throttled by the power supply (power brake), {}{}",
+                            past_.in_words(*share), clocks(kHwPowerBrake)),
+                "The power supply or the rack provides too little power: check both.");
+  }
+
+  bool power_cap() {
+    const auto share = past_.share_of(kSwPowerCap);
+    if (!share) return unknown("power cap", Metric::throttle_reasons);
+    if (*share < policy_.least_share_percent) return false;
+    found_.share_percent = share;
+    const auto limit = number(sample_, Metric::power_limit);
+    const auto highest = number(sample_, Metric::power_limit_max);
+    return name(
+        BottleneckCause::power_cap, fmt::format("power cap {}%", *share),
+        fmt::format("is limited by its power limit, {}{}{}", past_.in_words(*share),
+                    clocks(kSwPowerCap), temperature(", not by heat (", ")")),
+        limit && highest ? advice_on_limit(*limit, *highest) : "Spread the work over more GPUs.");
+  }
+
+  std::string advice_on_limit(std::int64_t limit, std::int64_t highest) const {
+    if (limit >= highest) {
+      return "The limit is already at its maximum: spread the work over more GPUs.";
+    }
+    return fmt::format("To raise the limit to the maximum: gpuyard power {} {}", device_.info.index,
+                       highest / 1000);
+  }
+
+  // Links that were up and are down count at any load: what waits for them may look idle.
+  bool lost_nvlinks() {
+    const auto& links = past_.nvlinks();
+    if (!links || links->down.empty()) return false;
+    return name(BottleneckCause::narrow_link, "NVLink down",
+                fmt::format("has only {}: {} {} up until {} ago", nvlink_fault(links),
+                            text_of_links(links->down), links->down.size() == 1 ? "was" : "were",
+                            in_short(now_ - *links->since)),
+                "Check its NVLink bridge or switch and the kernel log; resetting the GPU may bring "
+                "it back up.");
+  }
+
+  bool narrow_link() {
+    const auto use = past_.mean_use();
+    const auto now = number(sample_, Metric::utilization_gpu);
+    if (!use || *use < kBusy || now.value_or(0) < kBusy) return false;
+    std::string fault = pcie_fault(sample_);
+    const std::string nvlink = nvlink_fault(past_.nvlinks());
+    if (!nvlink.empty()) fault += (fault.empty() ? "" : ", ") + nvlink;
+    if (fault.empty()) return false;
+    return name(BottleneckCause::narrow_link,
+                pcie_fault(sample_).empty() ? "NVLink down" : "narrow PCIe link",
+                "runs with only " + fault,
+                "Reseat the card, and check the riser, slot and bridges.");
+  }
+
+  bool starved() {
+    const auto use = past_.mean_use();
+    if (!use) return unknown("starved", Metric::utilization_gpu);
+    if (*use < 1 || *use >= static_cast<double>(policy_.starved_below_percent)) return false;
+    const auto capacity = pcie_capacity(sample_);
+    const auto received = number(sample_, Metric::pcie_rx);
+    const auto link = capacity && received
+                          ? std::optional(static_cast<double>(*received) / *capacity * kWhole)
+                          : std::nullopt;
+    const bool by_link = link && *link >= kLinkFull;
+    const bool by_cpu = around_.cpu_percent && *around_.cpu_percent >= kWholeCore;
+    if (!by_link && !by_cpu) {
+      if (!around_.cpu_percent) {
+        found_.not_known.emplace_back("starved: CPU use of its processes unknown");
+      }
+      if (!link)
+        found_.not_known.push_back("starved: PCIe: " + why_missing(sample_, Metric::pcie_rx));
+      return false;
+    }
+    found_.inferred = true;
+    const double cores = around_.cpu_percent.value_or(0) / kWhole;
+    return name(BottleneckCause::starved,
+                by_link ? std::string("starved: PCIe") : fmt::format("starved: CPU {:.1f}", cores),
+                by_link ? fmt::format("is probably waiting for PCIe: {:.0f}% busy, with {:.0f}% of "
+                                      "the link's inbound capacity used",
+                                      *use, *link)
+                        : fmt::format("is probably waiting for its process on the CPU: {:.0f}% "
+                                      "busy, while the process uses {:.1f} cores",
+                                      *use, cores),
+                by_link ? "Keep data on the GPU, or transfer less."
+                        : "Give the input pipeline more workers or cores, or use larger batches.");
+  }
+
+  bool waiting() {
+    const auto power = past_.busy_at(static_cast<double>(policy_.waiting_power_percent), now_);
+    if (!power) return false;
+    const auto sms = number(sample_, Metric::gpm_sm);
+    if (sms && *sms >= kFewSms) return false;
+    if (!sms) found_.not_known.push_back("SMs active: " + why_missing(sample_, Metric::gpm_sm));
+    found_.inferred = true;
+    return name(
+        BottleneckCause::waiting, fmt::format("busy at {:.0f}% W: waits", *power),
+        fmt::format("is probably waiting: busy all the time at only {:.0f}% of its power limit{}",
+                    *power, sms ? fmt::format(", with {}% of its SMs active", *sms / 1000) : ""),
+        "Its kernels are spinning: look for a slow or dead peer in its collective.");
+  }
+
+  bool leased_idle() {
+    if (around_.leased != true || !past_.idle_since()) return false;
+    const Duration idle = now_ - *past_.idle_since();
+    if (idle < std::chrono::seconds(policy_.idle_after_s)) return false;
+    return name(BottleneckCause::leased_idle, "leased, idle " + in_short(idle),
+                "is leased but has been idle for " + in_short(idle),
+                "Ask the holder to release it.");
+  }
+
+  bool memory_full() {
+    const auto used =
+        percent_of(number(sample_, Metric::memory_used), number(sample_, Metric::memory_total));
+    if (!used) return unknown("memory full", Metric::memory_used);
+    if (*used < static_cast<double>(policy_.memory_full_percent)) return false;
+    return name(BottleneckCause::memory_full, fmt::format("memory {:.0f}% full", *used),
+                fmt::format("has {:.0f}% of its memory in use", *used),
+                "The next allocation may fail: use smaller batches, or another GPU.");
+  }
+
+  void none() {
+    const bool blind = !past_.share_of(0) || !past_.mean_use();
+    if (!blind) {
+      name(BottleneckCause::none, "none", "has no bottleneck", "");
+      return;
+    }
+    std::string first = found_.not_known.empty() ? "too few samples" : found_.not_known.front();
+    name(BottleneckCause::not_known, "unknown", "could not be assessed (" + first + ")", "");
+  }
+
+  bool unknown(std::string_view what, Metric metric) {
+    if (sample_.number(metric) != nullptr) return false;  // too few samples so far
+    found_.not_known.push_back(fmt::format("{}: {}", what, why_missing(sample_, metric)));
+    return false;
+  }
+
+  std::string silent_for() const {
+    return past_.silent_since() ? in_short(now_ - *past_.silent_since()) : "0s";
+  }
+  std::string_view probably() const { return found_.inferred ? "probably " : ""; }
+  // ": then at 1410 of 1980 MHz": the mean clock of the samples with one of these flags. The share
+  // is of a minute, and so is this; the clock of the moment may be the highest again.
+  std::string clocks(std::int64_t flags) const {
+    const auto then = past_.clock_under(flags);
+    const auto most = number(sample_, Metric::clock_sm_max);
+    if (!then || !most) return "";
+    return fmt::format(": then at {} of {} MHz", *then, *most);
+  }
+  std::string temperature(std::string_view before, std::string_view after) const {
+    const auto hottest = past_.hottest();
+    const auto most = number(sample_, Metric::temperature_slowdown);
+    if (!hottest || !most) return "";
+    return fmt::format("{}at most {} of {} C{}", before, *hottest, *most, after);
+  }
+
+  const Policy& policy_;
+  const Minute& past_;
+  const DeviceState& device_;
+  const Sample& sample_;
+  const Around& around_;
+  TimePoint now_;
+  Bottleneck found_;
+};
+
+void Watch::judge(Snapshot& snapshot, const std::function<Around(const DeviceState&)>& around) {
+  std::set<DeviceId> there;
+  for (DeviceState& device : snapshot.devices) {
+    there.insert(device.info.id);
+    Minute& past = gpus_[device.info.id];
+    past.note(device, snapshot.taken);
+    const Around known = around(device);
+    if (known.leased != true) past.begin_idle_anew();
+    device.bottleneck = Judge(policy_, past, device, known, snapshot.taken).verdict();
+  }
+  std::erase_if(gpus_, [&](const auto& one) { return !there.contains(one.first); });
+}
+
+}  // namespace gpuyard::bottleneck

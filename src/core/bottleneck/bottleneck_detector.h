@@ -1,0 +1,52 @@
+// Finds why each GPU is slow, from the readings of the last minute. Pure: the caller tells the time
+// with each snapshot. Knows no lease and no /proc: it is told what they say.
+//
+// Meaning of the driver's words: docs/metrics.md, throttle_reasons. The thresholds of `starved` and
+// `waiting` are inferred from reports of users and were not yet checked on hardware.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "core/bottleneck/reading_window.h"
+#include "gpu/device/bottleneck.h"
+#include "gpu/device/snapshot.h"
+
+namespace gpuyard::bottleneck {
+
+struct Policy {
+  // Heat, brake and power limit are named from this share of the last minute on.
+  std::int64_t least_share_percent = 10;
+  // A GPU in use below this utilisation may be starved.
+  std::int64_t starved_below_percent = 40;
+  // A GPU that is always busy with no more than this share of its power limit waits.
+  std::int64_t waiting_power_percent = 35;
+  // A leased GPU that nobody uses for so many seconds is idle.
+  std::int64_t idle_after_s = 60;
+  std::int64_t memory_full_percent = 98;
+};
+
+// What others know of a GPU; empty: not known.
+struct Around {
+  std::optional<bool> leased = {};
+  // The most CPU that one of its processes uses, in percent of a core; 0 without processes.
+  std::optional<double> cpu_percent = {};
+};
+
+class Watch {
+ public:
+  explicit Watch(Policy policy = {}) : policy_(policy) {}
+
+  // Adds the readings of a snapshot, and fills Bottleneck of each of its GPUs.
+  void judge(Snapshot&, const std::function<Around(const DeviceState&)>&);
+
+ private:
+  class Judge;
+
+  Policy policy_;
+  std::map<DeviceId, Minute> gpus_;
+};
+
+}  // namespace gpuyard::bottleneck

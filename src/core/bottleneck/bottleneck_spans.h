@@ -1,0 +1,78 @@
+// Why each GPU was slow: the spans of time with one cause, kept on a disk. "Fine" is a cause too,
+// so each second that was judged belongs to one spell, and the time without one is not known.
+// Keeps those that are on in memory, and tells an archive of every start and end. Lives on the io
+// thread; the archive is used on a worker's.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "gpu/device/bottleneck.h"
+#include "gpu/device/record_archive.h"
+#include "gpu/device/snapshot.h"
+
+namespace gpuyard::bottleneck {
+
+// Wall times are as the clock was when they were taken.
+struct Spell {
+  DeviceId gpu;
+  // As it was at its worst: with its greatest share, or the longest.
+  Bottleneck what = {};
+  WallTime first_seen = {};
+  WallTime last_seen = {};  // its end, or the last moment at which it is known
+  bool over = false;
+
+  auto name() const { return std::tuple(gpu, first_seen); }
+  friend bool operator==(const Spell&, const Spell&) = default;
+};
+
+using SpellsQuestion = QuestionFor<Spell>;
+using SpellArchive = Archive<Spell>;
+
+class SpellBook {
+ public:
+  // A spell lasts so long at least. A cause that is found within is taken afterwards, if it is
+  // still there: one that comes and goes makes no more than 8640 spells a day.
+  static constexpr auto kShortest = std::chrono::seconds(10);
+  // Between two snapshots. A spell does not go on over a longer time: nobody knows what was.
+  static constexpr auto kLongestGap = std::chrono::seconds(10);
+  // How often those that are on are written, so that a daemon that is killed loses no more.
+  static constexpr Duration kPutEvery = std::chrono::minutes(1);
+
+  SpellBook(Worker& worker, std::shared_ptr<SpellArchive> archive)
+      : archive_(std::move(archive)), puts_(worker, archive_) {}
+
+  // Takes what Watch::judge() has found.
+  void on_snapshot(const Snapshot&);
+
+  // For a job on the worker, with archive(): kept_and_here().
+  std::vector<Spell> here() const;
+  const std::shared_ptr<SpellArchive>& archive() const { return archive_; }
+
+  // Gives the worker all that is not on disk yet; called before the end.
+  void put_away();
+
+ private:
+  void note(const DeviceState&, WallTime);
+  void end(Spell&);
+
+  std::shared_ptr<SpellArchive> archive_;
+  std::map<DeviceId, Spell> on_;
+  PutQueue<Spell> puts_;
+  TimePoint all_put_;
+};
+
+// Returns the spell of a GPU at a moment, of the newest first; null: it is not known what was. The
+// moment of a change belongs to the spell that begins, even if nothing was read after it.
+const Spell* spell_at(const std::vector<Spell>&, const DeviceId&, WallTime at);
+
+// How long each cause lasted within [from, until), of the spells of a GPU, the newest first.
+// Moments that two spells have, because the clock was set back, count once.
+std::map<BottleneckCause, std::chrono::milliseconds> lengths_of(const std::vector<Spell>&,
+                                                                const DeviceId&, WallTime from,
+                                                                WallTime until);
+
+}  // namespace gpuyard::bottleneck

@@ -1,0 +1,209 @@
+#include "core/bottleneck/bottleneck_spans.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/manual_worker_for_tests.h"
+#include "gpu/device/record_archive_for_tests.h"
+
+namespace gpuyard::bottleneck {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::SizeIs;
+using enum BottleneckCause;
+
+const WallTime kBegin{milliseconds(1'700'000'000'000)};
+
+class SpellsTest : public ::testing::Test {
+ protected:
+  static Bottleneck because(BottleneckCause cause, std::optional<std::int64_t> share = {}) {
+    Bottleneck found;
+    found.cause = cause;
+    found.share_percent = share;
+    found.text = share ? "held back " + std::to_string(*share) + "%" : "a state";
+    return found;
+  }
+  // A snapshot for each second.
+  void see(const Bottleneck& found, int count = 1) {
+    for (int i = 0; i < count; ++i) {
+      now_ += seconds(1);
+      look({{"GPU-1", found}});
+    }
+  }
+  void look(const std::map<DeviceId, Bottleneck>& gpus) {
+    Snapshot snapshot;
+    snapshot.taken = now_;
+    snapshot.wall = kBegin + set_by_ + std::chrono::duration_cast<seconds>(now_.time_since_epoch());
+    for (const auto& [id, found] : gpus) {
+      DeviceState& gpu = snapshot.devices.emplace_back();
+      gpu.info.id = id;
+      gpu.bottleneck = found;
+    }
+    book_.on_snapshot(snapshot);
+    worker_.run_all();
+  }
+  std::vector<Spell> ask(WallTime from, WallTime until) {
+    auto got = kept_and_here<Spell>({from, until, {}, 1000}, *archive_, book_.here());
+    EXPECT_TRUE(got);
+    return got ? *std::move(got) : std::vector<Spell>{};
+  }
+  std::vector<Spell> all() {
+    return ask(kBegin - std::chrono::hours(1), kBegin + std::chrono::hours(24));
+  }
+  static seconds length(const Spell& spell) {
+    return std::chrono::duration_cast<seconds>(spell.last_seen - spell.first_seen);
+  }
+
+  ManualWorker worker_;
+  std::shared_ptr<FakeArchiveOf<Spell>> archive_ = std::make_shared<FakeArchiveOf<Spell>>();
+  SpellBook book_{worker_, archive_};
+  TimePoint now_{seconds(1000)};
+  seconds set_by_{0};
+};
+
+TEST_F(SpellsTest, ASpellLastsUntilTheNextCauseIsFound) {
+  see(because(heat, 20), 30);
+  see(because(none), 15);
+  const auto spells = all();
+  ASSERT_THAT(spells, SizeIs(2));
+  EXPECT_EQ(spells[0].what.cause, none);
+  EXPECT_FALSE(spells[0].over);
+  EXPECT_EQ(spells[1].what.cause, heat);
+  EXPECT_TRUE(spells[1].over);
+  EXPECT_EQ(length(spells[1]), seconds(30));
+  EXPECT_EQ(spells[1].last_seen, spells[0].first_seen) << "no time between them is lost";
+}
+
+TEST_F(SpellsTest, KeepsItsWorstSecond) {
+  see(because(heat, 20), 5);
+  see(because(heat, 61));
+  see(because(heat, 15), 5);
+  EXPECT_EQ(all().at(0).what.text, "held back 61%");
+}
+
+TEST_F(SpellsTest, OfAStateItKeepsTheNewest) {
+  see(because(lost));
+  Bottleneck longer = because(lost);
+  longer.text = "is lost for 2h";
+  see(longer);
+  EXPECT_EQ(all().at(0).what.text, "is lost for 2h");
+}
+
+TEST_F(SpellsTest, ACauseThatComesAndGoesMakesOneSpellInTenSecondsAtMost) {
+  constexpr int kHour = 3600;
+  for (int i = 0; i < kHour / 2; ++i) {
+    see(because(heat, 20));
+    see(because(none));
+  }
+  const auto spells = all();
+  EXPECT_LE(spells.size(), static_cast<std::size_t>(kHour / 10));
+  for (const Spell& spell : spells) {
+    EXPECT_TRUE(!spell.over || length(spell) >= SpellBook::kShortest);
+  }
+  EXPECT_THAT(archive_->kept, SizeIs(spells.size()));
+}
+
+TEST_F(SpellsTest, AShortOneIsTakenIfItIsStillThere) {
+  see(because(none), 3);
+  see(because(lost), 20);
+  const auto spells = all();
+  ASSERT_THAT(spells, SizeIs(2));
+  EXPECT_EQ(length(spells[1]), SpellBook::kShortest);
+  EXPECT_EQ(spells[0].what.cause, lost);
+}
+
+TEST_F(SpellsTest, OverAGapItDoesNotGoOn) {
+  see(because(none), 20);
+  now_ += seconds(60);  // the machine slept
+  see(because(none), 20);
+  const auto spells = all();
+  ASSERT_THAT(spells, SizeIs(2));
+  EXPECT_EQ(length(spells[0]), seconds(19));
+  EXPECT_EQ(length(spells[1]), seconds(19));
+  EXPECT_TRUE(spells[1].over);
+}
+
+TEST_F(SpellsTest, AClockThatIsSetBackEndsItToo) {
+  see(because(none), 100);
+  set_by_ = seconds(-60);
+  see(because(none), 100);
+  const auto spells = all();
+  ASSERT_THAT(spells, SizeIs(2));
+  EXPECT_THAT(lengths_of(spells, "GPU-1", kBegin, kBegin + seconds(5000)),
+              ElementsAre(Pair(none, seconds(139))))
+      << "what both have counts once";
+}
+
+TEST_F(SpellsTest, AGpuThatIsGoneEndsItsOwn) {
+  now_ += seconds(1);
+  look({{"GPU-1", because(none)}, {"GPU-2", because(heat, 20)}});
+  see(because(none));
+  for (const Spell& spell : all()) EXPECT_EQ(spell.over, spell.gpu == "GPU-2") << spell.gpu;
+}
+
+TEST_F(SpellsTest, StartsAreWrittenAtOnceAndItsEndOnceAMinute) {
+  see(because(heat, 20));
+  EXPECT_THAT(archive_->kept, SizeIs(1));
+  EXPECT_EQ(archive_->puts, 1);
+  see(because(heat, 20), 60);
+  EXPECT_EQ(archive_->puts, 2);
+  EXPECT_EQ(length(archive_->kept.at(0)), seconds(60));
+}
+
+TEST_F(SpellsTest, WhatADaemonThatWasKilledLeftIsOverAtItsLastPut) {
+  archive_->kept.push_back({"GPU-1", because(heat, 20), kBegin, kBegin + seconds(60), false});
+  const auto spells = all();
+  EXPECT_TRUE(spells.at(0).over);
+  EXPECT_NE(spell_at(spells, "GPU-1", kBegin + seconds(59)), nullptr);
+  EXPECT_EQ(spell_at(spells, "GPU-1", kBegin + seconds(60)), nullptr);
+}
+
+TEST_F(SpellsTest, WhatIsOnIsPutAwayAtTheEnd) {
+  see(because(heat, 20), 20);
+  book_.put_away();
+  worker_.run_all();
+  EXPECT_EQ(length(archive_->kept.at(0)), seconds(19));
+}
+
+TEST_F(SpellsTest, AMomentHasTheSpellThatIsNewest) {
+  see(because(heat, 20), 20);
+  see(because(none), 20);
+  const auto spells = all();
+  const WallTime change = spells.at(0).first_seen;
+  EXPECT_EQ(spell_at(spells, "GPU-1", change)->what.cause, none);
+  EXPECT_EQ(spell_at(spells, "GPU-1", change - milliseconds(1))->what.cause, heat);
+  EXPECT_EQ(spell_at(spells, "GPU-1", spells[0].last_seen + milliseconds(900))->what.cause, none)
+      << "between two snapshots";
+  EXPECT_EQ(spell_at(spells, "GPU-1", spells[1].first_seen - milliseconds(1)), nullptr);
+  EXPECT_EQ(spell_at(spells, "GPU-2", change), nullptr);
+}
+
+// A daemon that is killed right after a change leaves a spell without a length.
+TEST_F(SpellsTest, SpellWithoutLengthHasItsOwnMoment) {
+  archive_->kept.push_back({"GPU-1", because(none), kBegin, kBegin, false});
+  archive_->kept.push_back({"GPU-1", because(heat, 20), kBegin - seconds(60), kBegin, true});
+  const auto spells = all();
+  EXPECT_EQ(spell_at(spells, "GPU-1", kBegin)->what.cause, none);
+  EXPECT_EQ(spell_at(spells, "GPU-1", kBegin - milliseconds(1))->what.cause, heat);
+  EXPECT_EQ(spell_at(spells, "GPU-1", kBegin + milliseconds(1)), nullptr);
+}
+
+TEST_F(SpellsTest, LengthsAreOfTheRangeThatIsAskedFor) {
+  see(because(heat, 20), 20);
+  see(because(none), 20);
+  const WallTime change = all().at(0).first_seen;
+  const auto spells = ask(change - seconds(5), change + seconds(8));
+  EXPECT_THAT(lengths_of(spells, "GPU-1", change - seconds(5), change + seconds(8)),
+              ElementsAre(Pair(heat, seconds(5)), Pair(none, seconds(8))));
+  EXPECT_THAT(lengths_of({}, "GPU-1", kBegin, kBegin + seconds(5)), IsEmpty());
+}
+
+}  // namespace
+}  // namespace gpuyard::bottleneck

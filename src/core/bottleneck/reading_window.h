@@ -1,0 +1,91 @@
+// The last minute of one GPU: the samples of its readings, and what they add up to.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <initializer_list>
+#include <optional>
+#include <string>
+
+#include "gpu/device/nvlinks.h"
+#include "gpu/device/snapshot.h"
+
+namespace gpuyard::bottleneck {
+
+// Bits of nvmlClocksEventReasons (nvml.h).
+inline constexpr std::int64_t kSwPowerCap = 0x4;
+inline constexpr std::int64_t kHwSlowdown = 0x8;  // heat or brake; alone where no more is told
+inline constexpr std::int64_t kSwThermal = 0x20;
+inline constexpr std::int64_t kHwThermal = 0x40;
+inline constexpr std::int64_t kHwPowerBrake = 0x80;
+
+// How much of the past is judged, and from how many samples on.
+inline constexpr Duration kWindow = std::chrono::seconds(60);
+inline constexpr std::size_t kFewestSamples = 10;
+
+inline constexpr double kWhole = 100;  // percent
+
+std::optional<std::int64_t> number(const Sample&, Metric);
+std::optional<double> percent_of(std::optional<std::int64_t> part,
+                                 std::optional<std::int64_t> whole);
+
+// What is needed later of one snapshot's readings.
+struct Second {
+  TimePoint at;
+  std::optional<std::int64_t> flags;
+  std::optional<std::int64_t> use;
+  std::optional<double> power_percent;  // of the limit
+  bool slowed = true;                   // its clock is visibly below the highest, or not known
+  std::optional<std::int64_t> clock_mhz;
+  std::optional<std::int64_t> temperature;
+  // The driver's counters of time.
+  std::optional<std::int64_t> sw_heat_ns;
+  std::optional<std::int64_t> hw_heat_ns;
+  std::optional<std::int64_t> brake_ns;
+};
+
+class Minute {
+ public:
+  using Counter = std::optional<std::int64_t> Second::*;
+
+  // Adds a sample, and forgets what is older than the window. A GPU that does not answer adds none.
+  void note(const DeviceState&, TimePoint now);
+
+  // The results of all that follow are empty with too few samples.
+
+  // The percentage of the samples with one of these flags, or of the time that a counter says,
+  // whichever is most.
+  std::optional<std::int64_t> share_of(std::int64_t flags,
+                                       std::initializer_list<Counter> counters = {}) const;
+  // The percentage of the samples with a slowdown of which the GPU does not tell the reason.
+  std::optional<std::int64_t> bare_slowdown() const;
+  // The mean clock over the samples with one of these flags; nothing if there is none.
+  std::optional<std::int64_t> clock_under(std::int64_t flags) const;
+  std::optional<std::int64_t> hottest() const;  // the highest temperature of all samples
+  std::optional<double> mean_use() const;
+  // The mean share of the power limit, if the GPU was always busy for half a minute and always at
+  // no more than `most`.
+  std::optional<double> busy_at(double most, TimePoint now) const;
+
+  std::optional<TimePoint> idle_since() const { return idle_since_; }
+  // What it idled before a lease is not the holder's.
+  void begin_idle_anew() { idle_since_.reset(); }
+  // What is known of its NVLinks by the last sample; empty: not known.
+  const std::optional<LostNvlinks>& nvlinks() const { return nvlinks_; }
+  // When it was first found not to answer, or lost.
+  std::optional<TimePoint> silent_since() const { return silent_since_; }
+
+  // "38% of the last minute"; says so where less than a minute is known. There are samples.
+  std::string in_words(std::int64_t share) const;
+
+ private:
+  std::optional<std::int64_t> share_counted(Counter) const;
+
+  std::deque<Second> seconds_;
+  std::optional<TimePoint> idle_since_;
+  std::optional<TimePoint> silent_since_;
+  NvlinkMemory nvlink_memory_;
+  std::optional<LostNvlinks> nvlinks_;
+};
+
+}  // namespace gpuyard::bottleneck

@@ -1,0 +1,164 @@
+// Several GPUs, several owners, and faults at the same time: cases that were once wrong.
+#include <gtest/gtest.h>
+
+#include "core/control/control_fixture_for_tests.h"
+
+namespace gpuyard::control {
+namespace {
+
+using std::chrono::seconds;
+using Writes = std::vector<std::string>;
+
+class Together : public ::testing::Test {
+ protected:
+  Together() { daemon.greet(); }
+
+  Request all(const std::string& owner, Action action) {
+    Request request{{owner, true, "r", daemon.loop.now()}, {"GPU-0", "GPU-1"}, action};
+    request.atomic = true;
+    return request;
+  }
+  // Begins a request; its result may come later or never.
+  std::shared_ptr<std::optional<Result<Control::Changes>>> begin(const Request& request) {
+    auto told = std::make_shared<std::optional<Result<Control::Changes>>>();
+    daemon.control().ask(request,
+                         [told](const Result<Control::Changes>& heard) { told->emplace(heard); });
+    daemon.settle();
+    return told;
+  }
+  void fail_second_gpu() {
+    world.driver_fails = Error{Errc::internal, "broken"};
+    world.fails_only = "GPU-1";
+  }
+  std::vector<Claim> claims(const DeviceId& gpu) {
+    const Holding* held = daemon.control().holding(gpu, SettingKind::power_limit);
+    return held == nullptr ? std::vector<Claim>() : held->claims;
+  }
+
+  World world = World::with_gpus(2);
+  Daemon daemon{world};
+};
+
+TEST_F(Together, TwoResetsAtOnceAreBothAnswered) {
+  Request first{{"root", true, "r", daemon.loop.now()}, {"GPU-0"}, Reset{}};
+  Request second = first;
+  second.gpus = {"GPU-1"};
+  first.dry_run = second.dry_run = true;
+  std::vector<Outcome> outcomes;
+  for (const Request& request : {first, second}) {
+    daemon.control().ask(request, [&](const Result<Control::Changes>& heard) {
+      outcomes.push_back(heard->front().outcome);
+    });
+  }
+  daemon.settle();
+  EXPECT_EQ(outcomes, (std::vector{Outcome::planned, Outcome::planned}));
+}
+
+TEST_F(Together, ARollbackLeavesWhatOthersHaveSetMeanwhile) {
+  fail_second_gpu();
+  daemon.hold_replies = true;
+  daemon.hold_only = "GPU-1";
+  const auto told = begin(all("root", Put{power_limit(400'000), {}}));
+  EXPECT_EQ(daemon.put("a", power_limit(300'000)).outcome, Outcome::applied);
+  daemon.release_replies();
+  ASSERT_TRUE(*told && **told);
+  EXPECT_EQ((**told)->front().outcome, Outcome::rolled_back);
+  ASSERT_EQ(claims("GPU-0").size(), 1U);
+  EXPECT_EQ(claims("GPU-0")[0].owner, "a");
+  EXPECT_EQ(world.power("GPU-0").lowest, 300'000);
+}
+
+TEST_F(Together, ARollbackDoesNotBringBackWhatItsOwnerHasGivenUp) {
+  daemon.put("a", power_limit(300'000));
+  fail_second_gpu();
+  daemon.hold_replies = true;
+  daemon.hold_only = "GPU-1";
+  begin(all("root", Put{power_limit(250'000), {}}));
+  daemon.restore("a");
+  daemon.release_replies();
+  EXPECT_TRUE(claims("GPU-0").empty());
+  EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
+}
+
+TEST_F(Together, ARestoreOfAllOrNoneThatFailsIsTakenBack) {
+  daemon.put("a", power_limit(300'000));
+  const auto told = begin(all("a", Restore{SettingKind::power_limit}));
+  ASSERT_TRUE(*told && **told);
+  EXPECT_EQ((**told)->at(0).outcome, Outcome::rolled_back);
+  EXPECT_EQ((**told)->at(1).error->code, Errc::not_found);
+  ASSERT_EQ(claims("GPU-0").size(), 1U);
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W", "GPU-0 300 W"}));
+}
+
+TEST_F(Together, AllOrNoneHoldsWhenNobodyWaitsAnyMore) {
+  fail_second_gpu();
+  daemon.hold_replies = true;
+  daemon.hold_only = "GPU-1";
+  const auto told = begin(all("a", Put{power_limit(400'000), {}}));
+  daemon.pass(Control::kPatience);
+  ASSERT_TRUE(*told);
+  EXPECT_EQ((*told)->error().code, Errc::timed_out);
+  daemon.release_replies();
+  EXPECT_TRUE(claims("GPU-0").empty());
+  EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
+}
+
+TEST_F(Together, ARollbackThatFailsIsSaidToHaveFailed) {
+  daemon.hold_replies = true;
+  daemon.hold_only = "GPU-1";
+  const auto told = begin(all("a", Put{power_limit(400'000), {}}));
+  world.driver_fails = Error{Errc::internal, "broken"};
+  daemon.release_replies();
+  ASSERT_TRUE(*told && **told);
+  EXPECT_EQ((**told)->at(0).outcome, Outcome::failed);
+  EXPECT_NE((**told)->at(0).error->message.find("could not be rolled back"), std::string::npos);
+}
+
+TEST_F(Together, AFullDiskDoesNotMakeTheEndOfASettingSpin) {
+  daemon.put("a", power_limit(300'000), seconds(3));
+  world.disk_fails = Error{Errc::unavailable, "disk full"};
+  const std::size_t before = daemon.saves;
+  daemon.pass(seconds(4));
+  EXPECT_LT(daemon.saves - before, 5U);
+  world.disk_fails.reset();
+  daemon.pass(GpuQueue::kTryAgain);
+  EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
+}
+
+TEST_F(Together, ALimitThatWaitsPutsADriftedOneInForceFirst) {
+  daemon.put("a", power_limit(300'000));
+  world.power("GPU-0") = {500'000, 500'000};
+  daemon.lose_host();
+  daemon.greet();
+  EXPECT_EQ(daemon.put("b", power_limit(400'000)).outcome, Outcome::held);
+  EXPECT_EQ(world.power("GPU-0").lowest, 300'000);
+}
+
+TEST_F(Together, WhatSomebodyElseChoseIsTheBaselineOfWhoeverReplacesIt) {
+  daemon.put("a", power_limit(300'000));
+  world.power("GPU-0") = {500'000, 500'000};
+  daemon.put("a", power_limit(400'000));
+  daemon.restore("a");
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 400 W", "GPU-0 500 W"}));
+}
+
+TEST(TogetherAtTheEnd, WhatIsOwedIsPutBackToo) {
+  World world = World::with_gpus(1);
+  {
+    Daemon daemon(world, {true, true});
+    daemon.greet();
+    daemon.put("a", power_limit(300'000));
+    daemon.lose_host();
+    daemon.hold_replies = true;  // the looks of the new driver-host
+    daemon.greet();
+    daemon.lose_host();
+    daemon.hold_replies = false;
+    daemon.greet();
+    daemon.stop();
+  }
+  EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
+  EXPECT_EQ(world.disk.size(), 1U);
+}
+
+}  // namespace
+}  // namespace gpuyard::control

@@ -1,0 +1,284 @@
+#include "core/history/query.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.h"
+#include "core/history/history.h"
+
+namespace gpuyard::history {
+namespace {
+
+struct UnitOfTime {
+  std::string_view name;
+  std::int64_t ms;
+};
+constexpr std::array kUnits = {UnitOfTime{"ms", 1},           UnitOfTime{"s", 1000},
+                               UnitOfTime{"m", 60'000},       UnitOfTime{"h", kHourMs},
+                               UnitOfTime{"d", 24 * kHourMs}, UnitOfTime{"w", kHourMs * 24 * 7}};
+
+constexpr std::int64_t kLongestMs = kHourMs * 24 * 365 * 100;
+
+// Reads a decimal number; `rest` is the text after it.
+std::optional<double> number(std::string_view text, std::string_view& rest) {
+  double value = 0;
+  const auto parsed =
+      std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  if (parsed.ec != std::errc{}) return std::nullopt;
+  rest = text.substr(static_cast<std::size_t>(parsed.ptr - text.data()));
+  return value;
+}
+
+std::optional<std::int64_t> length_of(std::string_view text, std::string_view plain_unit) {
+  std::string_view rest;
+  const auto value = number(text, rest);
+  const auto unit = std::ranges::find(kUnits, rest.empty() ? plain_unit : rest, &UnitOfTime::name);
+  if (!value || unit == kUnits.end()) return std::nullopt;
+  const double ms = *value * static_cast<double>(unit->ms);
+  if (!(ms >= 0 && ms <= static_cast<double>(kLongestMs))) return std::nullopt;
+  return static_cast<std::int64_t>(ms);
+}
+
+std::optional<int> digits(std::string_view text, std::size_t at, std::size_t count) {
+  int value = 0;
+  if (text.size() < at + count) return std::nullopt;
+  for (const char c : text.substr(at, count)) {
+    if (c < '0' || c > '9') return std::nullopt;
+    value = value * 10 + (c - '0');
+  }
+  return value;
+}
+
+// Reads the seconds after the minute: ":05.250Z", "Z" or nothing.
+std::optional<double> seconds_of(std::string_view text) {
+  if (text.ends_with('Z') || text.ends_with('z')) text.remove_suffix(1);
+  if (text.empty()) return 0.0;
+  std::string_view rest;
+  if (!text.starts_with(':') || !digits(text, 1, 2)) return std::nullopt;
+  const auto value = number(text.substr(1), rest);
+  return value && rest.empty() && *value < 61 ? value : std::nullopt;
+}
+
+// Reads RFC 3339 in UTC. Seconds and the Z may be left out, and a blank may replace the T.
+std::optional<std::int64_t> date_time(std::string_view text) {
+  const auto year = digits(text, 0, 4);
+  const auto month = digits(text, 5, 2);
+  const auto day = digits(text, 8, 2);
+  if (!year || !month || !day || text[4] != '-' || text[7] != '-') return std::nullopt;
+  const std::chrono::year_month_day date{std::chrono::year(*year),
+                                         std::chrono::month(static_cast<unsigned>(*month)),
+                                         std::chrono::day(static_cast<unsigned>(*day))};
+  if (!date.ok()) return std::nullopt;
+  const std::chrono::milliseconds begin = std::chrono::sys_days(date).time_since_epoch();
+  if (text.size() == 10) return begin.count();
+  const auto hour = digits(text, 11, 2);
+  const auto minute = digits(text, 14, 2);
+  if (!hour || !minute || *hour > 23 || *minute > 59 || text[13] != ':') return std::nullopt;
+  if (text[10] != 'T' && text[10] != 't' && text[10] != ' ') return std::nullopt;
+  const auto seconds = seconds_of(text.substr(16));
+  if (!seconds) return std::nullopt;
+  return begin.count() + *hour * kHourMs + *minute * kMinuteMs +
+         static_cast<std::int64_t>(*seconds * 1000);
+}
+
+std::string length_text(std::int64_t ms) {
+  for (auto unit = kUnits.rbegin(); unit != kUnits.rend(); ++unit) {
+    if (ms % unit->ms == 0 && ms != 0 && unit->name != "w") {
+      return fmt::format("{}{}", ms / unit->ms, unit->name);
+    }
+  }
+  return "0s";
+}
+
+}  // namespace
+
+Result<std::int64_t> parse_length(std::string_view text, std::string_view what) {
+  if (const auto length = length_of(text, "s")) return *length;
+  return Error{
+      Errc::invalid,
+      fmt::format("{}: expected a duration such as 10s, 5m, 2h or 7d; got \"{}\"", what, text)};
+}
+
+Result<std::int64_t> parse_moment(std::string_view text, std::string_view what,
+                                  std::int64_t now_ms) {
+  if (text == "now") return now_ms;
+  if (const auto moment = date_time(text)) return *moment;
+  if (const auto ago = length_of(text, "")) return now_ms - *ago;
+  if (const auto seconds = length_of(text, "s")) return *seconds;
+  return Error{Errc::invalid,
+               fmt::format("{}: expected how long ago, such as 90s, 2h or 7d, a time such as "
+                           "2026-01-31T12:00:00Z, or seconds since 1970; got \"{}\"",
+                           what, text)};
+}
+
+namespace {
+
+// Round lengths, in ms.
+constexpr std::array<std::int64_t, 20> kSteps = {
+    1'000,     2'000,       5'000,       10'000,      15'000,       20'000,      30'000,
+    kMinuteMs, 120'000,     300'000,     600'000,     900'000,      1'200'000,   1'800'000,
+    kHourMs,   2 * kHourMs, 3 * kHourMs, 6 * kHourMs, 12 * kHourMs, 24 * kHourMs};
+
+}  // namespace
+
+std::int64_t round_step(std::int64_t least_ms) {
+  const auto step = std::ranges::lower_bound(kSteps, least_ms);
+  return step != kSteps.end() ? *step : least_ms;
+}
+
+std::int64_t step_for(std::int64_t range_ms, std::uint64_t points) {
+  return round_step((range_ms - 1) / static_cast<std::int64_t>(points) + 1);
+}
+
+Result<void> set_times(Question& question, const Wish& wish, std::int64_t now_ms) {
+  const auto from = parse_moment(wish.since, "since", now_ms);
+  if (!from) return from.error();
+  const auto until = parse_moment(wish.until, "until", now_ms);
+  if (!until) return until.error();
+  if (*from >= *until) return Error{Errc::invalid, "since must be before until"};
+  question.from_ms = *from;
+  question.until_ms = *until;
+  question.points = wish.points.value_or(kDefaultPoints);
+  if (question.points < 1 || question.points > kMaxPoints) {
+    return Error{Errc::invalid, fmt::format("points: expected a number from 1 to {}", kMaxPoints)};
+  }
+  if (!wish.step) return {};
+  if (wish.points) return Error{Errc::invalid, "give step or points, not both"};
+  const auto step = parse_length(*wish.step, "step");
+  if (!step) return step.error();
+  // Minutes are kept no longer, so that a longer range has no more points.
+  const std::int64_t range = std::min(question.until_ms - question.from_ms, kMinutesKeptMs);
+  const std::int64_t least = range / static_cast<std::int64_t>(kMaxPoints) + 1;
+  if (*step < std::max<std::int64_t>(least, 1000)) {
+    const std::int64_t enough = (std::max<std::int64_t>(least, 1000) + 999) / 1000 * 1000;
+    return Error{Errc::invalid, fmt::format("step: expected {} or more for this range; got \"{}\"",
+                                            length_text(enough), printable(*wish.step))};
+  }
+  question.step_ms = *step;
+  return {};
+}
+
+namespace {
+
+struct ShortName {
+  std::string_view name;
+  Metric metric;
+};
+// Names for the first of several similar rows.
+constexpr std::array kShortNames = {
+    ShortName{"power", Metric::power_draw},
+    ShortName{"temperature", Metric::temperature_core},
+    ShortName{"temp", Metric::temperature_core},
+    ShortName{"utilization", Metric::utilization_gpu},
+    ShortName{"utilisation", Metric::utilization_gpu},
+    ShortName{"util", Metric::utilization_gpu},
+    ShortName{"memory", Metric::memory_used},
+    ShortName{"clock", Metric::clock_sm},
+};
+
+Duration period_of(Tier tier) {
+  if (tier == Tier::fast) return kFastPeriod;
+  return tier == Tier::slow ? kSlowPeriod : kRarePeriod;
+}
+
+bool is_remembered(const Row& row, Tier tier) {
+  if (row.subject != Subject::device) return false;
+  return row.kind == Kind::counter || (row.kind == Kind::gauge && tier != Tier::rare);
+}
+
+using Cadences = std::array<std::int64_t, kMetricCount>;
+
+Cadences cadences() {
+  Cadences all{};
+  for (const ProbeRow& probe : probes()) {
+    for (const Metric metric : probe.fills) {
+      if (!is_remembered(row_of(metric), probe.tier)) continue;
+      all[static_cast<std::size_t>(metric)] = to_milliseconds(period_of(probe.tier));
+    }
+  }
+  return all;
+}
+
+bool is_called(const Row& row, std::string_view name) {
+  return name == row.key || name == json_key(row) || (!name.empty() && name == row.nvidia_smi);
+}
+
+Error unknown(std::string_view name) {
+  std::vector<std::string> keys;
+  for (const Row* row : remembered_rows()) {
+    keys.push_back(json_key(*row));
+    keys.emplace_back(row->key);
+    keys.emplace_back(row->nvidia_smi);
+  }
+  for (const ShortName& one : kShortNames) keys.emplace_back(one.name);
+  const auto known =
+      std::ranges::find_if(catalog(), [&](const Row& row) { return is_called(row, name); });
+  if (known != catalog().end()) {
+    return {
+        Errc::invalid,
+        fmt::format("\"{}\" has no history: only numbers that change by themselves are recorded",
+                    name)};
+  }
+  return {Errc::invalid, unknown_word("metric", name, {keys.begin(), keys.end()}), "",
+          "gpuyard query --list"};
+}
+
+Error ambiguous(std::string_view name, const std::vector<const Row*>& rows) {
+  std::vector<std::string> keys;
+  for (const Row* row : rows) keys.push_back(json_key(*row));
+  return {Errc::invalid,
+          fmt::format("\"{}\" is ambiguous; it matches {}", name, fmt::join(keys, ", "))};
+}
+
+}  // namespace
+
+std::int64_t cadence_of(Metric metric) {
+  static const Cadences all = cadences();
+  return all[static_cast<std::size_t>(metric)];
+}
+
+std::vector<const Row*> remembered_rows() {
+  std::vector<const Row*> rows;
+  for (const Row& row : catalog()) {
+    if (cadence_of(row.metric) > 0) rows.push_back(&row);
+  }
+  return rows;
+}
+
+Result<const Row*> find_row(std::string_view given) {
+  const std::string name = to_lower(given);
+  const auto rows = remembered_rows();
+  const auto exact =
+      std::ranges::find_if(rows, [&](const Row* row) { return is_called(*row, name); });
+  if (exact != rows.end()) return *exact;
+  const auto alias = std::ranges::find(kShortNames, name, &ShortName::name);
+  if (alias != kShortNames.end()) return &row_of(alias->metric);
+  std::vector<const Row*> begun;
+  std::ranges::copy_if(rows, std::back_inserter(begun),
+                       [&](const Row* row) { return row->key.starts_with(name); });
+  if (name.empty() || begun.empty()) return unknown(given);
+  if (begun.size() > 1) return ambiguous(given, begun);
+  return begun.front();
+}
+
+Result<std::uint16_t> find_element(const Row& row, std::string_view name) {
+  if (row.dimension == Dimension::none) {
+    return Error{Errc::invalid,
+                 fmt::format("there is one {} per GPU: omit the element", json_key(row))};
+  }
+  for (std::uint16_t i = 0; i < extent_of(row.dimension); ++i) {
+    if (element_of(row.dimension, i) == name) return i;
+  }
+  const auto last = static_cast<std::uint16_t>(extent_of(row.dimension) - 1);
+  return Error{Errc::invalid,
+               fmt::format("element: expected a {} of {}, {} to {}; got \"{}\"",
+                           label_of(row.dimension), json_key(row), element_of(row.dimension, 0),
+                           element_of(row.dimension, last), printable(name))};
+}
+
+}  // namespace gpuyard::history

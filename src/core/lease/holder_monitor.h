@@ -1,0 +1,75 @@
+// The processes that leases are bound to: who they are, and when they are gone. Lives on the io
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "core/lease/gpu_pool.h"
+#include "core/lease/process_observer.h"
+
+namespace gpuyard::lease {
+
+class Holders {
+ public:
+  using Gone = std::function<void(const std::string& lease, const Process&)>;
+  using Found = std::function<void(Result<Identity>)>;
+
+  // `loop` and `observer` outlive it. Each known process takes two descriptors. Above `most_known`
+  // processes, those without a lease are forgotten.
+  Holders(Loop& loop, Observer& observer, std::size_t most_known, Gone gone)
+      : loop_(loop), observer_(observer), most_known_(most_known), gone_(std::move(gone)) {}
+
+  // Finds the process that has this number now. For one that has had a lease, `found` is called
+  // inside the call. A process that only asks is not kept.
+  void identify(std::uint32_t pid, const Found&);
+  // Calls gone() once when the process is gone, never inside this call. That also holds for a
+  // process that is gone already: its descriptor tells.
+  void bind(const std::string& lease, const Identity&);
+  void release(const std::string& lease, const std::vector<Process>& of);
+  void clear();
+
+ private:
+  struct Known {
+    Identity identity;
+    std::set<std::string> leases = {};
+    Subscription gone = {};
+  };
+
+  Known& keep(const Identity&);
+  void on_gone(std::uint32_t pid);
+  void make_room();
+
+  Loop& loop_;
+  Observer& observer_;
+  const std::size_t most_known_;
+  Gone gone_;
+  std::map<std::uint32_t, Known> known_;  // by pid, which is not reused before the process is gone
+  Lifetime here_;
+};
+
+// What is still left of a lease that was given up: none of its processes may live, none may be on
+// its GPUs, and their memory must be free again.
+
+// A driver keeps some memory of a process for a moment; more than this still belongs to a process.
+inline constexpr std::int64_t kSlackBytes = std::int64_t{512} << 20;
+
+// Returns the processes of the lease that have to go: those on its GPUs, and those that may still
+// begin to use them. The holder that gave up its lease itself may live on.
+std::vector<Process> remaining_processes(const Lease&, const Sight&);
+struct Left {
+  std::string text;   // for people
+  bool seen = false;  // if not, it could not be told whether anything is left
+};
+
+// Returns nothing if all is gone.
+std::optional<Left> left_of(const Lease&, const Sight&, const GpuBook&);
+
+}  // namespace gpuyard::lease

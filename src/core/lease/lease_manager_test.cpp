@@ -1,0 +1,513 @@
+#include "core/lease/lease_manager.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "core/lease/lease_fixture_for_tests.h"
+
+namespace gpuyard::lease {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+Wish detached(Duration ttl, unsigned gpus = 1) {
+  Wish wish;
+  wish.gpus = gpus;
+  wish.binding = Binding::detached;
+  wish.ttl = ttl;
+  return wish;
+}
+
+Wish at_once() {
+  Wish wish;
+  wish.patience = Duration::zero();
+  return wish;
+}
+
+TEST(Leases, GoToWhoAskedFirstAndThenToTheNext) {
+  RecordProperty("contract", "D2");
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(11);
+  const auto first = world.claim(10, "a");
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->state, State::held);
+  EXPECT_EQ(first->gpus, std::vector<DeviceId>{"GPU-0"});
+  const auto second = world.claim(11, "b");
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->state, State::waiting);
+  EXPECT_EQ(world.leases->pending_claimers(), 1U);
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.advance(seconds(1));
+  EXPECT_EQ(world.state("a"), State::ended);
+  EXPECT_EQ(world.state("b"), State::held);
+  EXPECT_GT(world.leases->find("b")->fence, first->fence);
+}
+
+TEST(Leases, WhoWantsNotToWaitHearsThatNoneIsFree) {
+  RecordProperty("contract", "D3");
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  const auto none = world.claim(10, "b", at_once());
+  ASSERT_TRUE(none);
+  EXPECT_EQ(none->ending, Ending::none_free);
+  EXPECT_EQ(world.leases->pending_claimers(), 0U);
+}
+
+TEST(Leases, TheSameCallOnceMoreIsNoSecondClaim) {
+  World world(2);
+  world.ground.start(10);
+  const auto once = world.claim(10, "a");
+  const auto again = world.claim(10, "a");
+  ASSERT_TRUE(again);
+  EXPECT_EQ(once->fence, again->fence);
+  EXPECT_EQ(world.leases->leases().size(), 1U);
+}
+
+TEST(Leases, AnIdIsOneBodysAndOneUsers) {
+  World world(2);
+  world.ground.start(10);
+  world.ground.start(11, 2000);
+  ASSERT_TRUE(world.claim(10, "a"));
+  Wish other;
+  other.gpus = 2;
+  EXPECT_EQ(world.claim(10, "a", other).error().code, Errc::conflict);
+  EXPECT_EQ(world.claim(11, "a").error().code, Errc::conflict);
+}
+
+TEST(Leases, WhatCanNeverBeIsRefusedAtOnce) {
+  World world(2);
+  world.ground.start(10);
+  Wish wish;
+  wish.gpus = 3;
+  const auto refused = world.claim(10, "a", wish);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::invalid);
+  wish.gpus = 1;
+  wish.model = "L40S";
+  EXPECT_EQ(world.claim(10, "b", wish).error().code, Errc::invalid);
+}
+
+TEST(Leases, EndWithTheProcessTheyAreBoundTo) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.ground.stop(10);
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::ended);
+  EXPECT_EQ(world.leases->find("a")->ending, Ending::exited);
+}
+
+TEST(Leases, AGpuIsNobodysBeforeTheProcessesOnItAreSeenGone) {
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(11);
+  ASSERT_TRUE(world.claim(10, "a"));
+  ASSERT_TRUE(world.claim(11, "b"));
+  world.ground.start(12);  // what the holder left behind
+  world.ground.running.at(12).lease = "a";
+  world.ground.running.at(12).gpus = {"GPU-0"};
+  world.ground.stop(10);
+  world.loop.advance(hours(1));
+  EXPECT_EQ(world.state("a"), State::draining);
+  EXPECT_NE(world.leases->find("a")->why.find("12"), std::string::npos);
+  // Keeps the waiting claim from being cancelled.
+  const auto there = world.leases->attend("b", Attendance::poll);
+  EXPECT_FALSE(world.leases->notes().empty());
+  world.ground.stop(12);
+  world.loop.advance(seconds(2));
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(Leases, AGpuThatSaysNothingOfItsProcessesStaysWithItsLease) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.ground.unreadable.insert("GPU-0");
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.advance(hours(1));
+  EXPECT_EQ(world.state("a"), State::draining);
+  world.ground.unreadable.clear();
+  world.loop.advance(seconds(2));
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(Leases, MemoryThatNobodyHasKeepsAGpuDraining) {
+  World world(1);
+  world.ground.start(10);
+  world.leases->on_processes();
+  world.loop.run_posted();
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.ground.used_bytes = std::int64_t{4} << 30;
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.advance(seconds(10));
+  EXPECT_EQ(world.state("a"), State::draining);
+  world.ground.used_bytes = 0;
+  world.loop.advance(seconds(2));
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(Leases, WhatDrainsForEverAnAdministratorMayEnd) {
+  World world(1);
+  world.ground.start(1, 0);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.ground.unreadable.insert("GPU-0");
+  ASSERT_TRUE(world.release(10, "a"));
+  Release force{{}, true, "the GPU was replaced"};
+  EXPECT_EQ(world.release(10, "a", force).error().code, Errc::denied);
+  const auto ended = world.release(1, "a", force);
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->state, State::ended);
+  EXPECT_EQ(ended->ending, Ending::forced);
+}
+
+TEST(Leases, ADetachedOneEndsUnlessItIsRenewed) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a", detached(seconds(60))));
+  world.loop.advance(seconds(50));
+  const auto renewed = world.heard([&](const Leases::Answer& answer) {
+    world.leases->renew(world.ground.caller(10), "a", seconds(60), std::nullopt, answer);
+  });
+  ASSERT_TRUE(renewed);
+  world.loop.advance(seconds(50));
+  EXPECT_EQ(world.state("a"), State::held);
+  world.loop.advance(seconds(15));
+  EXPECT_EQ(world.state("a"), State::ended);
+  EXPECT_EQ(world.leases->find("a")->ending, Ending::expired);
+}
+
+// Renewals have a rate limit of their own, which exempts those that change nothing and those of a
+// lease that would end soon.
+TEST(Leases, AFloodOfClaimsKeepsNobodyFromRenewing) {
+  Policy policy;
+  policy.shares.claims_a_minute = 2;
+  World world(1, policy);
+  world.ground.start(10);
+  const auto renew = [&](Duration ttl) {
+    return world.heard([&](const Leases::Answer& answer) {
+      world.leases->renew(world.ground.caller(10), "a", ttl, std::nullopt, answer);
+    });
+  };
+  ASSERT_TRUE(world.claim(10, "a", detached(seconds(60))));
+  ASSERT_TRUE(world.claim(10, "b", detached(seconds(60))));
+  EXPECT_EQ(world.claim(10, "c", detached(seconds(60))).error().code, Errc::busy);
+  EXPECT_TRUE(renew(seconds(90)));
+  for (int i = 0; i < 9; ++i) EXPECT_TRUE(renew(seconds(90))) << "says nothing new";
+  EXPECT_TRUE(renew(seconds(60)));
+  EXPECT_EQ(renew(seconds(90)).error().code, Errc::busy);
+  world.loop.advance(seconds(20));
+  EXPECT_TRUE(renew(seconds(90))) << "it would end soon";
+}
+
+// One user may have a quarter of the queue, but only a few slots of its last eighth; some slots
+// beyond the limit are for administrators alone.
+TEST(Leases, OfTheLastPlacesToWaitNobodyHasMoreThanAFewAndSomeAreRoots) {
+  Policy policy;
+  policy.most_waiting = 40;
+  World world(1, policy);
+  std::uint32_t number = 0;
+  // Returns how many claims of a user are taken, one after the other.
+  const auto taken = [&](std::uint32_t uid, bool admin = false) {
+    world.ground.start(uid, uid);
+    Caller caller = world.ground.caller(uid);
+    caller.admin = admin;
+    std::size_t count = 0;
+    for (Errc told = Errc::timed_out; told == Errc::timed_out; ++count) {
+      const auto answer = world.heard([&](const Leases::Answer& heard) {
+        world.leases->claim(caller, std::to_string(++number), detached(hours(1)), heard);
+      });
+      told = answer ? Errc::timed_out : answer.error().code;
+    }
+    return count - 1;
+  };
+  EXPECT_EQ(taken(1000), 1U + 10U) << "one is held; a quarter of all may wait";
+  EXPECT_EQ(taken(2000), 10U);
+  EXPECT_EQ(taken(3000), 10U);
+  EXPECT_EQ(taken(4000), 8U) << "of the last eighth";
+  EXPECT_EQ(taken(5000), 2U) << "all there are";
+  EXPECT_EQ(taken(6000), 0U);
+  EXPECT_EQ(taken(0, true), shares::kKeptPlaces);
+}
+
+TEST(Leases, AStaleFenceIsRefused) {
+  World world(1);
+  world.ground.start(10);
+  const auto lease = world.claim(10, "a");
+  ASSERT_TRUE(lease);
+  Release stale;
+  stale.fence = lease->fence + 1;
+  EXPECT_EQ(world.release(10, "a", stale).error().code, Errc::conflict);
+  EXPECT_TRUE(world.leases->may_use("a", lease->fence, "GPU-0"));
+  EXPECT_FALSE(world.leases->may_use("a", lease->fence - 1, "GPU-0"));
+}
+
+TEST(Leases, WhoeverWaitsAndIsAwayForLongLosesHisPlace) {
+  RecordProperty("contract", "D6");
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(11);
+  ASSERT_TRUE(world.claim(10, "a"));
+  ASSERT_TRUE(world.claim(11, "b"));
+  auto there = world.leases->attend("b", Attendance::poll);
+  world.loop.advance(seconds(100));
+  EXPECT_EQ(world.state("b"), State::waiting);
+  there.reset();
+  world.loop.advance(seconds(29));
+  EXPECT_EQ(world.state("b"), State::waiting);
+  world.loop.advance(seconds(2));
+  EXPECT_EQ(world.leases->find("b")->ending, Ending::unreachable);
+  EXPECT_EQ(world.leases->pending_claimers(), 0U);
+}
+
+TEST(Leases, ACancelledOneIsGoneBeforeTheNextGrant) {
+  World world(1);
+  for (std::uint32_t pid : {10U, 11U, 12U}) world.ground.start(pid);
+  ASSERT_TRUE(world.claim(10, "a"));
+  ASSERT_TRUE(world.claim(11, "b"));
+  ASSERT_TRUE(world.claim(12, "c"));
+  ASSERT_TRUE(world.release(11, "b"));
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.advance(seconds(1));
+  EXPECT_EQ(world.leases->find("b")->ending, Ending::cancelled);
+  EXPECT_EQ(world.state("c"), State::held);
+}
+
+TEST(Leases, AGrantThatNobodyHearsOfIsTakenBack) {
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(11);
+  ASSERT_TRUE(world.claim(10, "a"));
+  ASSERT_TRUE(world.claim(11, "b", detached(hours(8))));
+  world.loop.advance(seconds(1));
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.advance(seconds(10));
+  EXPECT_EQ(world.state("b"), State::held);
+  world.loop.advance(seconds(25));
+  EXPECT_EQ(world.leases->find("b")->ending, Ending::unreachable);
+}
+
+TEST(Leases, AGrantThatSomebodyAskedForAgainStays) {
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(11);
+  ASSERT_TRUE(world.claim(10, "a"));
+  ASSERT_TRUE(world.claim(11, "b", detached(hours(8))));
+  world.loop.advance(seconds(1));
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.advance(seconds(10));
+  ASSERT_TRUE(world.claim(11, "b", detached(hours(8))));
+  world.loop.advance(hours(1));
+  EXPECT_EQ(world.state("b"), State::held);
+}
+
+TEST(Leases, OnlyAChildOfItsProcessIsCountedToALease) {
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(12);
+  ASSERT_TRUE(world.claim(10, "a"));
+  const auto count = [&] {
+    return world.heard([&](const Leases::Answer& answer) {
+      world.leases->add_member(world.ground.caller(10), "a", 12, std::nullopt, answer);
+    });
+  };
+  EXPECT_EQ(count().error().code, Errc::denied);
+  world.ground.start(13);
+  world.ground.running.at(13).identity.parent = 10;
+  const auto counted = world.heard([&](const Leases::Answer& answer) {
+    world.leases->add_member(world.ground.caller(10), "a", 13, std::nullopt, answer);
+  });
+  ASSERT_TRUE(counted);
+  EXPECT_EQ(counted->processes.size(), 2U);
+}
+
+TEST(Leases, AStreamThatEndsTakesTheLeaseOfALivingProcessWithIt) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  auto stream = world.leases->attend("a", Attendance::stream);
+  stream.reset();
+  world.loop.advance(seconds(3));
+  EXPECT_EQ(world.state("a"), State::held);
+  world.loop.advance(seconds(5));
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(Leases, SomebodyElsesLeaseIsNotToBeTouched) {
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(11, 2000);
+  ASSERT_TRUE(world.claim(10, "a"));
+  EXPECT_EQ(world.release(11, "a").error().code, Errc::denied);
+  EXPECT_EQ(world.state("a"), State::held);
+}
+
+// A lease of process 10 that was released while process 12 still runs.
+class DrainingLease : public ::testing::Test {
+ protected:
+  DrainingLease() {
+    world_.ground.start(10);
+    world_.ground.start(11, 0);
+    world_.ground.start(12);
+    world_.ground.running.at(12).lease = "a";
+    Wish wish;
+    wish.binding = Binding::run;
+    EXPECT_TRUE(world_.claim(10, "a", wish));
+  }
+  void release() { ASSERT_TRUE(world_.release(10, "a")); }
+
+  World world_{1};
+};
+
+TEST_F(DrainingLease, SignalReachesWhatStillRuns) {
+  release();
+  const auto sent = world_.signal(10, "a", 15);
+  ASSERT_TRUE(sent);
+  EXPECT_TRUE(sent->checked && sent->left.empty());
+  EXPECT_EQ(sent->lease.state, State::draining);
+  const std::vector<std::pair<std::uint32_t, int>> expected{{12, 15}};
+  EXPECT_EQ(world_.ground.signals, expected);
+}
+
+TEST_F(DrainingLease, SignalThatIsRefusedNamesTheProcess) {
+  release();
+  world_.ground.may_signal = false;
+  const auto sent = world_.signal(11, "a", 15);
+  ASSERT_TRUE(sent);
+  ASSERT_EQ(sent->left.size(), 1U);
+  EXPECT_EQ(sent->left[0].process, world_.ground.running.at(12).identity.process);
+  EXPECT_EQ(sent->left[0].why.code, Errc::denied);
+}
+
+TEST_F(DrainingLease, SignalOfItsUserSparesOtherUsers) {
+  world_.ground.start(13, 2000);
+  world_.ground.running.at(13).lease = "a";
+  release();
+  EXPECT_EQ(world_.signal(10, "a", 15)->left.size(), 1U);
+  EXPECT_EQ(world_.signal(11, "a", 9)->left.size(), 0U) << "an administrator's";
+}
+
+TEST_F(DrainingLease, SignalWithoutALookIsAnsweredAndSentLater) {
+  release();
+  world_.ground.blind = true;
+  world_.loop.advance(Leases::kDrainLook);  // this look is not answered
+  std::optional<Result<Signalled>> sent;
+  world_.leases->signal(world_.ground.caller(10), "a", 15,
+                        [&](Result<Signalled> result) { sent = std::move(result); });
+  world_.loop.advance(Leases::kSignalPatience);
+  ASSERT_TRUE(sent && *sent);
+  EXPECT_FALSE((*sent)->checked);
+}
+
+TEST_F(DrainingLease, SignalsAreDroppedWithTheLease) {
+  release();
+  world_.ground.stop(12);
+  const auto sent = world_.signal(10, "a", 15);
+  ASSERT_TRUE(sent);
+  EXPECT_EQ(sent->lease.state, State::ended);
+  EXPECT_TRUE(sent->checked && sent->left.empty());
+  EXPECT_TRUE(world_.signal(10, "a", 15)) << "it has ended before";
+}
+
+TEST_F(DrainingLease, SignalsOfOthersAreRefused) {
+  release();
+  world_.ground.start(14, 2000);
+  EXPECT_EQ(world_.signal(14, "a", 15).error().code, Errc::denied);
+  EXPECT_EQ(world_.signal(10, "b", 15).error().code, Errc::not_found);
+  EXPECT_TRUE(world_.ground.signals.empty());
+}
+
+TEST_F(DrainingLease, OneLookServesTwoSignals) {
+  release();
+  int answers = 0;
+  for (const int number : {15, 15, 9}) {
+    world_.leases->signal(world_.ground.caller(10), "a", number,
+                          [&](const Result<Signalled>& result) { answers += result ? 1 : 0; });
+  }
+  world_.loop.run_posted();
+  EXPECT_EQ(answers, 3);
+  const std::vector<std::pair<std::uint32_t, int>> expected{{12, 15}, {12, 9}};
+  EXPECT_EQ(world_.ground.signals, expected) << "the same signal is sent once";
+}
+
+TEST_F(DrainingLease, HeldLeaseGetsNoSignal) {
+  const auto sent = world_.signal(10, "a", 15);
+  ASSERT_TRUE(sent);
+  EXPECT_EQ(sent->lease.state, State::held);
+  EXPECT_TRUE(world_.ground.signals.empty());
+}
+
+TEST(Leases, DrainingLeaseOfAContainerEndsWithIt) {
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(12, 2000);
+  world.ground.running.at(12).lease = "a";
+  world.ground.running.at(12).by_container = true;
+  Wish wish;
+  wish.binding = Binding::run;
+  ASSERT_TRUE(world.claim(10, "a", wish));
+  world.leases->on_processes();
+  world.loop.run_posted();
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::draining);
+  world.ground.running.at(12).lease = "";  // the container's first process has exited
+  world.loop.advance(std::chrono::seconds(1));
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(Leases, WhatIsGrantedWhileTheDiskIsSlowIsToldByTheAnswer) {
+  World world(2);
+  world.ground.start(10);
+  const auto first = world.claim(10, "a");
+  ASSERT_TRUE(first);
+  world.disk.slow = true;
+  const DeviceId other = first->gpus == std::vector<DeviceId>{"GPU-0"} ? "GPU-1" : "GPU-0";
+  world.leases->cordon({0, true}, {other}, "fan", [](const Result<void>&) {});
+  world.loop.run_posted();
+  std::optional<Result<Lease>> told;
+  world.leases->claim({1000}, "b", detached(hours(8)),
+                      [&](Result<Lease> lease) { told = std::move(lease); });
+  world.ground.stop(10);
+  world.loop.advance(seconds(2));
+  ASSERT_FALSE(told) << "nothing is told before it is on the disk";
+  world.disk.finish();
+  world.loop.advance(seconds(1));
+  ASSERT_TRUE(told && *told);
+  EXPECT_EQ((*told)->state, State::held) << "asked and granted are one entry";
+  world.loop.advance(hours(1));
+  EXPECT_EQ(world.state("b"), State::held);
+}
+
+TEST(Leases, WhoIsGoneBeforeTheAnswerHeardNothing) {
+  World world(1);
+  world.ground.start(10);
+  Caller caller = world.ground.caller(10);
+  caller.process = world.ground.running.at(10).identity.fd;
+  world.leases->claim(caller, "a", detached(hours(8)), [](const Result<Lease>&) {});
+  ::eventfd_write(caller.process->get(), 1);
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::held);
+  world.loop.advance(Leases::kReconnect + seconds(10));
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(Leases, ATimeThatWasGrantedAtOnceIsNotTakenForUnheard) {
+  World world(2);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a", detached(hours(8))));
+  Wish now_or_never = detached(hours(8));
+  now_or_never.patience = Duration::zero();
+  ASSERT_TRUE(world.claim(10, "b", now_or_never));
+  world.loop.advance(hours(1));
+  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("b"), State::held);
+}
+
+}  // namespace
+}  // namespace gpuyard::lease

@@ -1,0 +1,90 @@
+// Who asks for leases, and how much one user may ask for, so that no user takes the places of the
+// others. Lives on the io thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <boost/describe.hpp>
+
+#include "base/limits.h"
+#include "base/loop.h"
+#include "base/result.h"
+#include "base/token_bucket.h"
+#include "base/unique_fd.h"
+#include "core/lease/scheduler.h"
+
+namespace gpuyard::lease {
+
+// Whether GPUs are handed out here.
+enum class Mode : std::uint8_t {
+  automatic,  // until a hook of Slurm speaks; then Slurm hands them out
+  grant,
+  observe,  // leases only follow the jobs of Slurm
+};
+BOOST_DESCRIBE_ENUM(Mode, automatic, grant, observe)
+
+struct Policy {
+  Fairness fairness;
+  Mode mode = Mode::automatic;
+  Shares shares = {};
+  // Returns the user behind a uid; limits for each user count for that one. Empty: the uid itself.
+  std::function<std::uint32_t(std::uint32_t uid)> person = {};
+  std::size_t most_waiting = SIZE_MAX;  // claims of all users; at most shares::kWaitingClaims
+  bool end_overdue = false;             // ends a lease that is held longer than was said
+};
+
+// The caller, as the kernel identifies it.
+struct Caller {
+  std::uint32_t uid = 0;
+  bool admin = false;
+  std::uint32_t pid = 0;                         // 0: not known
+  std::shared_ptr<const UniqueFd> process = {};  // readable when it is gone
+  std::string name() const { return "uid " + std::to_string(uid); }
+  bool is_gone() const;
+};
+
+// Counts what each user has, and refuses what exceeds the user's share. The errors are busy.
+// Administrators have no share.
+class UserLimits {
+ public:
+  // The policy outlives it.
+  explicit UserLimits(const Policy&);
+  UserLimits(const UserLimits&) = delete;
+  UserLimits& operator=(const UserLimits&) = delete;
+
+  // Returns the user for whom a uid counts.
+  std::uint32_t person(std::uint32_t uid) const;
+
+  // Counts one claim that waits, until stops_waiting().
+  void waits(std::uint32_t uid) { ++waiting_of_[person(uid)]; }
+  void stops_waiting(std::uint32_t uid);
+  void nobody_waits() { waiting_of_.clear(); }
+  // Whether one more claim may wait; `waiting`: the claims of all users.
+  Result<void> room_to_wait(const Caller&, std::size_t waiting) const;
+
+  // Each counts a call whose rate in a minute is limited.
+  Result<void> count_claim(const Caller&, TimePoint now);
+  Result<void> count_renewal(const Caller&, TimePoint now);
+
+  // Counts an adoption until the subscription ends.
+  Result<std::shared_ptr<Subscription>> begin_adopting(const Caller&);
+
+ private:
+  Result<void> count(const Caller&, RateOfEach<std::uint32_t>&, std::string_view what,
+                     TimePoint now) const;
+
+  const Policy& policy_;
+  std::map<std::uint32_t, std::size_t> waiting_of_;  // these maps are by person
+  std::map<std::uint32_t, std::size_t> adopting_of_;
+  RateOfEach<std::uint32_t> claims_of_;
+  RateOfEach<std::uint32_t> renewals_of_;  // apart, so that a flood of claims loses no user a lease
+  Lifetime here_;
+};
+
+}  // namespace gpuyard::lease

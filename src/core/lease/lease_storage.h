@@ -1,0 +1,74 @@
+// The state of leases that survives a killed daemon, and the archive that keeps it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "core/lease/lease.h"
+
+namespace gpuyard::lease {
+
+// One line of the journal.
+struct Event {
+  std::string lease;  // "" where it is about a GPU alone
+  WallTime at{};
+  std::string what;     // "asked", "granted", "released", "draining", "ended", "renewed", ...
+  std::string by = {};  // "uid 1000", "PID 4711 exited"
+  DeviceId gpu = {};
+
+  friend bool operator==(const Event&, const Event&) = default;
+};
+
+// A GPU that is not handed out until an administrator uncordons it.
+struct Cordon {
+  DeviceId gpu;
+  std::string by;
+  std::string reason;
+  WallTime since{};
+
+  friend bool operator==(const Cordon&, const Cordon&) = default;
+};
+
+// The GPU of a cordon that covers all GPUs, including later ones: it is set if a row that may
+// withhold a GPU is unreadable. An entry for this plus a GPU's id exempts that GPU.
+inline constexpr const char* kEveryGpu = "*";
+
+// One transaction: all of it is kept, or nothing.
+struct LeaseEntry {
+  std::vector<Event> events = {};
+  std::vector<Lease> leases = {};           // each replaces its kept copy
+  std::vector<std::string> forgotten = {};  // ids of ended leases, deleted before `leases` are kept
+  Ticket last_ticket = 0;                   // the highest ever; 0: unchanged
+  Fence last_fence = 0;                     // the same
+  std::vector<Cordon> cordoned = {};
+  std::vector<DeviceId> uncordoned = {};
+};
+
+struct Kept {
+  std::vector<Lease> leases;  // all that are not forgotten
+  std::vector<Cordon> cordons;
+  Ticket last_ticket = 0;
+  Fence last_fence = 0;
+};
+
+// Lives on the io thread, and does its work elsewhere. Requests are served in order. A change that
+// is told as kept is on the disk, synced. A method returns false and does nothing if too many
+// requests wait already. A callback never runs inside the call it was given to.
+class LeaseArchive {
+ public:
+  virtual ~LeaseArchive() = default;
+  virtual bool load(std::function<void(Result<Kept>)> loaded) = 0;
+  // After an error it is not known whether the entry was kept; load() tells.
+  virtual bool save(LeaseEntry, std::function<void(const Result<void>&)> kept) = 0;
+  // Returns what is wrong with the archive, for people; empty when all is well.
+  virtual std::vector<std::string> notes() const = 0;
+
+  // How long an ended lease is still known. Until then, asking again with its id is no new claim.
+  static constexpr Duration kKeptFor = std::chrono::hours(24);
+  // How many lines of the journal are kept.
+  static constexpr std::int64_t kEventsKept = 100'000;
+};
+
+}  // namespace gpuyard::lease

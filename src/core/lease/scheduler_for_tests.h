@@ -1,0 +1,110 @@
+// A core with some GPUs and a clock, for tests: events in one word each.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/lease/scheduler.h"
+
+namespace gpuyard::lease {
+
+inline constexpr Duration kMinute = std::chrono::minutes(1);
+
+inline GpuSet slots(std::initializer_list<Slot> some) {
+  GpuSet set;
+  for (const Slot slot : some) set.set(slot);
+  return set;
+}
+
+inline Gpu gpu_named(std::string key) {
+  Gpu gpu;
+  gpu.key = std::move(key);
+  return gpu;
+}
+
+struct Desk {
+  Core core;
+  TimePoint now{};
+  std::vector<Ticket> granted;  // by all events so far, in order
+
+  explicit Desk(unsigned gpus, Fairness fairness = {}) : core(fairness) {
+    for (unsigned i = 0; i < gpus; ++i) (void)*core.add(gpu_named("GPU-" + std::to_string(i)));
+  }
+
+  Terms want(unsigned count, std::optional<Duration> longest = {}) const {
+    Terms terms;
+    terms.owner = 1000;
+    terms.count = count;
+    terms.eligible = core.known();
+    terms.longest = longest;
+    return terms;
+  }
+  Terms of_user(std::uint32_t owner, unsigned count) const {
+    Terms terms = want(count);
+    terms.owner = owner;
+    return terms;
+  }
+  Terms only(const GpuSet& eligible, unsigned count = 1) const {
+    Terms terms = want(count);
+    terms.eligible = eligible;
+    return terms;
+  }
+
+  Ticket claim(const Terms& terms) {
+    Effects effects;
+    const Ticket ticket = core.claim(terms, now, effects);
+    note(effects);
+    return ticket;
+  }
+  Ticket claim(unsigned count, std::optional<Duration> longest = {}) {
+    return claim(want(count, longest));
+  }
+  std::optional<Ticket> try_claim(unsigned count) { return core.try_claim(want(count), now); }
+  Effects release(Ticket ticket) { return note(core.release(ticket, now)); }
+  Effects freed(Ticket ticket) { return note(core.freed(ticket, now)); }
+  Effects cancel(Ticket ticket) { return note(core.cancel(ticket, now)); }
+  Effects pass(Duration time) {
+    now += time;
+    return note(core.advance(now));
+  }
+  Effects set(Slot slot, const Condition& condition) {
+    return note(core.set(slot, condition, now));
+  }
+  Effects in_service(Slot slot, bool yes) {
+    Condition condition = core.gpus()[slot].now;
+    condition.in_service = yes;
+    return set(slot, condition);
+  }
+  Effects squatted(Slot slot, bool yes) {
+    Condition condition = core.gpus()[slot].now;
+    condition.squatted = yes;
+    return set(slot, condition);
+  }
+  Effects free_bytes(Slot slot, std::optional<std::int64_t> bytes) {
+    Condition condition = core.gpus()[slot].now;
+    condition.free_bytes = bytes;
+    return set(slot, condition);
+  }
+
+  bool held(Ticket ticket) const {
+    const Claim* claim = core.find(ticket);
+    return claim != nullptr && claim->stage == Claim::Stage::held;
+  }
+  bool waits(Ticket ticket) const { return core.waiting().count(ticket) > 0; }
+  GpuSet gpus(Ticket ticket) const { return core.find(ticket)->gpus; }
+  Outlook outlook(Ticket ticket) const {
+    for (const Outlook& one : core.outlooks(now)) {
+      if (one.ticket == ticket) return one;
+    }
+    return {};
+  }
+
+ private:
+  Effects note(Effects effects) {
+    granted.insert(granted.end(), effects.granted.begin(), effects.granted.end());
+    return effects;
+  }
+};
+
+}  // namespace gpuyard::lease

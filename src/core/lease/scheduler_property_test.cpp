@@ -1,0 +1,309 @@
+// Properties that hold for all events in all orders: a GPU is in one lease only, no claim is passed
+// that may not be, no claim is forgotten, and a core made from what was kept is the core that was
+// there.
+//
+// GPUYARD_CASES=100 runs 100 times as many cases; RC_PARAMS="seed=..." repeats a run.
+#include <array>
+#include <cstdlib>
+#include <set>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+#include <rapidcheck/state.h>
+
+#include "core/lease/scheduler.h"
+#include "core/lease/scheduler_for_tests.h"
+#include "core/lease/scheduler_judge_for_tests.h"
+
+namespace gpuyard::lease {
+namespace {
+
+constexpr Slot kSlots = 6;
+constexpr int kCases = 1000;
+
+// A core, and what its user knows of it.
+class Node {
+ public:
+  explicit Node(Fairness fairness) : core(fairness) {}
+
+  // Checks the effects of any event but a grant.
+  void check(const Effects& effects) {
+    for (const Ticket ticket : effects.overdue) {
+      mistrust_[core.find(ticket)->terms.owner] = now + Core::kTrustLost;
+    }
+    replay(effects);
+    hold_apart();
+    RC_ASSERT(tickets(core.waiting()) == waiting_);
+    RC_ASSERT(tickets(core.live()) == live_);
+    const auto forgotten = Moment(core, now, mistrust_).forgotten();
+    if (forgotten) RC_FAIL("nobody served " + std::to_string(*forgotten));
+  }
+
+  void claim(const Terms& terms) {
+    if (!core.possible(terms)) return;
+    Effects effects;
+    const Ticket ticket = core.claim(terms, now, effects);
+    RC_ASSERT(ticket > last_ticket_);
+    last_ticket_ = ticket;
+    waiting_.insert(ticket);
+    check(effects);
+  }
+
+  void try_claim(const Terms& terms) {
+    const Moment before(core, now, mistrust_);
+    const GpuSet left = before.left_by_all_who_wait(terms);
+    const bool may = core.possible(terms).ok() && !before.too_much_for_owner(terms) &&
+                     left.count() >= terms.count;
+    RC_ASSERT(core.available(terms) == (may ? left : GpuSet{}));
+    const auto ticket = core.try_claim(terms, now);
+    RC_ASSERT(ticket.has_value() == may);
+    if (!ticket) return;
+    const Claim& claim = *core.find(*ticket);
+    RC_ASSERT((claim.gpus & ~left).none());
+    note_grant(claim);
+    last_ticket_ = *ticket;
+    check(core.open(now));
+  }
+
+  void cancel(std::size_t nth) {
+    if (waiting_.empty()) return;
+    const Ticket ticket = *std::next(waiting_.begin(), static_cast<long>(nth % waiting_.size()));
+    waiting_.erase(ticket);
+    check(core.cancel(ticket, now));
+  }
+
+  // Ends a held lease, or with `seen_gone` a draining one; does nothing to the other kind.
+  void let_go(std::size_t nth, bool seen_gone) {
+    if (live_.empty()) return;
+    const Ticket ticket = *std::next(live_.begin(), static_cast<long>(nth % live_.size()));
+    const bool drains = core.find(ticket)->stage == Claim::Stage::draining;
+    if (seen_gone == drains && (drains || !core.fairness().drains)) live_.erase(ticket);
+    check(seen_gone ? core.freed(ticket, now) : core.release(ticket, now));
+  }
+
+  void pass(Duration time) {
+    now += time;
+    std::erase_if(mistrust_, [&](const auto& one) { return one.second <= now; });
+    check(core.advance(now));
+  }
+
+  void remove(Slot slot) {
+    if (slot >= core.gpus().size() || core.holder(slot)) return;
+    core.remove(slot);
+    check(core.open(now));
+  }
+
+  // Kills the core, and makes it again from what a journal keeps.
+  void crash() {
+    Core again(core.fairness());
+    again.close();
+    for (const Gpu& gpu : core.gpus()) (void)*again.add(gpu);
+    for (Slot slot = 0; slot < core.gpus().size(); ++slot) {
+      if (!core.gpus()[slot].known) again.remove(slot);
+    }
+    for (const auto& [ticket, claim] : core.waiting()) again.restore(claim);
+    for (const auto& [ticket, claim] : core.live()) again.restore(claim);
+    again.restore_counters(core.last_ticket(), core.last_fence());
+    for (const auto& [owner, until] : mistrust_) again.restore_mistrust(owner, until);
+    check(core.open(now));
+    RC_ASSERT(again.open(now).empty());
+    RC_ASSERT(again == core);
+    core = again;
+  }
+
+  Core core;
+  TimePoint now{};
+
+ private:
+  static std::set<Ticket> tickets(const std::map<Ticket, Claim>& claims) {
+    std::set<Ticket> all;
+    for (const auto& [ticket, claim] : claims) all.insert(ticket);
+    return all;
+  }
+
+  void note_grant(const Claim& claim) {
+    RC_ASSERT(claim.fence > last_fence_);
+    last_fence_ = claim.fence;
+    RC_ASSERT(claim.granted == now);
+    live_.insert(claim.ticket);
+    waiting_.erase(claim.ticket);
+  }
+
+  // Repeats the grants one after the other, from the state before them.
+  void replay(const Effects& effects) {
+    Moment moment(core, now, mistrust_);
+    for (const Ticket ticket : effects.granted) {
+      RC_ASSERT(moment.live.count(ticket) == 1U);
+      Claim claim = moment.live.extract(ticket).mapped();
+      claim.gpus.reset();
+      moment.waiting.emplace(ticket, claim);
+    }
+    for (auto& [ticket, claim] : moment.waiting) claim.passed = passed_[ticket];
+    for (const Ticket ticket : effects.granted) {
+      const Claim& claim = *core.find(ticket);
+      const std::string wrong = moment.grant(ticket, claim);
+      if (!wrong.empty()) RC_FAIL(std::to_string(ticket) + ": " + wrong);
+      note_grant(claim);
+    }
+    for (const auto& [ticket, claim] : core.waiting()) {
+      RC_ASSERT(claim.passed == moment.waiting.at(ticket).passed);
+      RC_ASSERT(claim.passed <= (claim.terms.count == 1 ? 0U : Core::kPasses));
+      passed_[ticket] = claim.passed;
+    }
+  }
+
+  // Checks that a GPU is in one lease, a lease has all it wanted, and a waiting claim has nothing.
+  void hold_apart() const {
+    GpuSet taken;
+    for (const auto& [ticket, claim] : core.live()) {
+      RC_ASSERT((claim.gpus & taken).none());
+      RC_ASSERT(claim.gpus.count() == claim.terms.count);
+      RC_ASSERT((claim.gpus & ~core.known()).none());
+      taken |= claim.gpus;
+    }
+    for (const auto& [ticket, claim] : core.waiting()) RC_ASSERT(claim.gpus.none());
+  }
+
+  std::set<Ticket> waiting_;
+  std::set<Ticket> live_;
+  std::map<Ticket, unsigned> passed_;
+  Mistrust mistrust_;
+  Ticket last_ticket_ = 0;
+  Fence last_fence_ = 0;
+};
+
+struct Nothing {};  // which action is possible depends on no state: an index wraps around
+using Happening = rc::state::Command<Nothing, Node>;
+
+template <class T>
+T one_of(std::vector<T> all) {
+  return *rc::gen::elementOf(std::move(all));
+}
+
+struct Add : Happening {
+  Gpu gpu;
+  Add() {
+    gpu.key = "GPU-" + std::to_string(*rc::gen::inRange(0, 1000));
+    gpu.clique = one_of<std::optional<unsigned>>({std::nullopt, 0, 1});
+    gpu.numa_node = one_of<std::optional<unsigned>>({std::nullopt, 0, 1});
+  }
+  void run(const Nothing&, Node& node) const override {
+    if (node.core.known().count() < kSlots) (void)*node.core.add(gpu);
+  }
+  void show(std::ostream& os) const override { os << "add " << gpu.key; }
+};
+
+struct Remove : Happening {
+  Slot slot = *rc::gen::inRange<Slot>(0, kSlots);
+  void run(const Nothing&, Node& node) const override { node.remove(slot); }
+  void show(std::ostream& os) const override { os << "remove " << slot; }
+};
+
+struct Change : Happening {
+  Slot slot = *rc::gen::inRange<Slot>(0, kSlots);
+  Condition condition;
+  Change() {
+    condition.in_service = one_of<bool>({true, true, true, false});
+    condition.squatted = one_of<bool>({false, false, false, true});
+    condition.free_bytes = one_of<std::optional<std::int64_t>>({std::nullopt, 10, 20});
+    condition.temperature_c = one_of<std::optional<std::int64_t>>({std::nullopt, 40, 60});
+  }
+  void run(const Nothing&, Node& node) const override {
+    node.check(node.core.set(slot, condition, node.now));
+  }
+  void show(std::ostream& os) const override {
+    os << "GPU " << slot << (condition.in_service ? "" : " out of service")
+       << (condition.squatted ? " squatted" : "") << " free " << condition.free_bytes.value_or(-1);
+  }
+};
+
+struct Claims : Happening {
+  bool waits = *rc::gen::weightedElement<bool>({{4, true}, {1, false}});
+  Terms terms;
+  Claims() {
+    terms.owner = *rc::gen::inRange<std::uint32_t>(1, 4);
+    terms.count = one_of<unsigned>({1, 1, 1, 2, 3, 4});
+    terms.eligible = GpuSet(one_of<unsigned>({63, 63, 63, 7, 56, 30, *rc::gen::inRange(1U, 64U)}));
+    terms.min_free_bytes = one_of<std::int64_t>({0, 0, 0, 15});
+    terms.longest = one_of<std::optional<Duration>>(
+        {std::nullopt, std::nullopt, *rc::gen::inRange(1, 60) * kMinute});
+  }
+  void run(const Nothing&, Node& node) const override {
+    waits ? node.claim(terms) : node.try_claim(terms);
+  }
+  void show(std::ostream& os) const override {
+    os << (waits ? "claim " : "try ") << terms.count << " of " << terms.eligible.to_ulong()
+       << " owner " << terms.owner << " free " << terms.min_free_bytes << " for "
+       << (terms.longest ? *terms.longest / kMinute : -1);
+  }
+};
+
+struct Cancel : Happening {
+  std::size_t nth = *rc::gen::inRange<std::size_t>(0, 50);
+  void run(const Nothing&, Node& node) const override { node.cancel(nth); }
+  void show(std::ostream& os) const override { os << "cancel " << nth; }
+};
+
+struct LetGo : Happening {
+  std::size_t nth = *rc::gen::inRange<std::size_t>(0, kSlots);
+  bool seen_gone = *rc::gen::arbitrary<bool>();
+  void run(const Nothing&, Node& node) const override { node.let_go(nth, seen_gone); }
+  void show(std::ostream& os) const override { os << (seen_gone ? "freed " : "release ") << nth; }
+};
+
+struct Pass : Happening {
+  Duration time = one_of<Duration>({kMinute, 10 * kMinute, 60 * kMinute, Core::kTrustLost});
+  void run(const Nothing&, Node& node) const override { node.pass(time); }
+  void show(std::ostream& os) const override { os << "pass " << time / kMinute << " min"; }
+};
+
+struct Crash : Happening {
+  void run(const Nothing&, Node& node) const override { node.crash(); }
+  void show(std::ostream& os) const override { os << "crash"; }
+};
+
+// Frequent actions are listed several times.
+const auto kAnything =
+    rc::state::gen::execOneOfWithArgs<Add, Add, Remove, Change, Change, Claims, Claims, Claims,
+                                      Claims, Claims, Claims, Cancel, LetGo, LetGo, LetGo, LetGo,
+                                      LetGo, LetGo, Pass, Crash>();
+
+void hold(const Fairness& fairness) {
+  auto params = rc::detail::configuration().testParams;
+  const char* times = std::getenv("GPUYARD_CASES");
+  params.maxSuccess =
+      kCases *
+      std::max(1, times != nullptr ? static_cast<int>(std::strtol(times, nullptr, 10)) : 1);
+  const auto result = rc::detail::checkTestable(
+      [&] {
+        Node node(fairness);
+        for (int i = 0; i < 3; ++i) (void)*node.core.add(gpu_named(std::to_string(i)));
+        rc::state::check(Nothing{}, node, kAnything);
+      },
+      rc::detail::TestMetadata{}, params);
+  std::cout << params.maxSuccess << " cases, seed " << params.seed << "\n";
+  if (!result.template is<rc::detail::SuccessResult>()) {
+    rc::detail::printResultMessage(result, std::cout);
+    FAIL() << "seed " << params.seed;
+  }
+}
+
+TEST(CoreProperty, BackfillKeepsItsRules) {
+  RecordProperty("contract", "D4");
+  hold({});
+}
+
+TEST(CoreProperty, StrictKeepsItsRules) {
+  hold({.strict = true});
+}
+
+TEST(CoreProperty, WhatDrainsKeepsItsRules) {
+  hold({.drains = true});
+}
+
+TEST(CoreProperty, UsersWithALimitKeepTheirRules) {
+  hold({.most_gpus_of_owner = 4, .drains = true});
+}
+
+}  // namespace
+}  // namespace gpuyard::lease

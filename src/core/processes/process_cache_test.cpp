@@ -1,0 +1,287 @@
+#include "core/processes/process_cache.h"
+
+#include <gmock/gmock.h>
+
+#include <gtest/gtest.h>
+
+#include "base/manual_worker_for_tests.h"
+#include "core/processes/proc_tree_for_tests.h"
+
+namespace gpuyard::processes {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr TimePoint at(int seconds) {
+  return TimePoint(std::chrono::seconds(seconds));
+}
+
+ProcessFacts facts(std::uint32_t pid, TimePoint started, std::string command = "python3") {
+  ProcessFacts facts;
+  facts.pid = pid;
+  facts.started = started;
+  facts.uid = 1000;
+  facts.command = std::move(command);
+  facts.arguments = std::vector<std::string>{"python3"};
+  return facts;
+}
+
+std::vector<Finding> of(ProcessFacts facts) {
+  std::vector<Finding> findings(1);
+  findings.front().pid = facts.pid;
+  findings.front().facts.emplace(std::move(facts));
+  return findings;
+}
+std::vector<Finding> of(std::uint32_t pid, const Error& error) {
+  return {{pid, error}};
+}
+
+TEST(Owners, AreAskedForOnceAndThenGlancedAt) {
+  Owners owners;
+  owners.listed({{7, at(100)}});
+  ASSERT_EQ(owners.questions().size(), 1U);
+  EXPECT_FALSE(owners.questions().front().known);
+  EXPECT_EQ(owners.find(7).error().message, "not looked up yet");
+  owners.found(of(facts(7, at(50))));
+  EXPECT_EQ((*owners.find(7))->command, "python3");
+  EXPECT_TRUE(owners.questions().front().known->same_as({at(50), "python3"}));
+}
+
+TEST(Owners, AProcessThatLeavesTheListsIsForgotten) {
+  Owners owners;
+  owners.listed({{7, at(100)}});
+  owners.found(of(facts(7, at(50))));
+  const auto before = owners.revision();
+  owners.listed({});
+  EXPECT_GT(owners.revision(), before);
+  EXPECT_FALSE(owners.find(7));
+  EXPECT_THAT(owners.questions(), IsEmpty());
+}
+
+TEST(Owners, ANumberGivenAnewHasNewFacts) {
+  Owners owners;
+  owners.listed({{7, at(100)}});
+  owners.found(of(facts(7, at(50), "old")));
+  owners.named(1000, std::string("alice"));
+  owners.listed({{7, at(105)}});
+  owners.found(of(facts(7, at(103), "new")));
+  EXPECT_EQ((*owners.find(7))->command, "new");
+  EXPECT_EQ((*owners.find(7))->started, at(103));
+}
+
+TEST(Owners, WhoStartedAfterTheListWasMadeIsNotInIt) {
+  Owners owners;
+  owners.listed({{7, at(100)}});
+  owners.found(of(facts(7, at(101), "stranger")));
+  ASSERT_FALSE(owners.find(7));
+  EXPECT_EQ(owners.find(7).error().code, Errc::conflict);
+}
+
+TEST(Owners, AnEndedProcessIsWhoItWasUntilANewerListComes) {
+  Owners owners;
+  owners.listed({{7, at(100)}});
+  owners.found(of(facts(7, at(50), "old")));
+  owners.found(of(7, {Errc::not_found, "gone"}));
+  EXPECT_EQ((*owners.find(7))->command, "old");
+  owners.found(of(facts(7, at(101), "stranger")));
+  EXPECT_EQ((*owners.find(7))->command, "old");
+}
+
+TEST(Owners, TheInvisibleAreUnknownWithAReasonAndAskedForAgain) {
+  Owners owners;
+  owners.listed({{7, at(100)}});
+  owners.found(of(7, {Errc::not_found, "no such number here"}));
+  EXPECT_EQ(owners.find(7).error().message, "no such number here");
+  EXPECT_FALSE(owners.questions().front().known);
+}
+
+TEST(Owners, EverythingIsAskedAnewAfterAWhile) {
+  Owners owners;
+  owners.listed({{7, at(100)}});
+  owners.found(of(facts(7, at(50))));
+  owners.listed({{7, at(159)}});
+  EXPECT_TRUE(owners.questions().front().known);
+  owners.listed({{7, at(160)}});
+  EXPECT_FALSE(owners.questions().front().known);
+}
+
+TEST(Owners, ArgumentsThatCouldNotBeReadAreAskedForAgain) {
+  Owners owners;
+  owners.listed({{7, at(100)}});
+  auto stuck = facts(7, at(50));
+  stuck.arguments = Error{Errc::busy, "waits"};
+  owners.found(of(stuck));
+  EXPECT_FALSE(owners.questions().front().known);
+}
+
+TEST(Owners, ANameStaysWhenEverythingIsAskedAnew) {
+  Owners owners;
+  owners.listed({{7, at(100)}});
+  owners.found(of(facts(7, at(50))));
+  EXPECT_THAT(owners.nameless_users(), ElementsAre(1000U));
+  owners.named(1000, std::string("alice"));
+  EXPECT_THAT(owners.nameless_users(), IsEmpty());
+  auto again = facts(7, at(50));
+  again.started_at += std::chrono::milliseconds(3);  // the wall clock was set
+  owners.found(of(again));
+  EXPECT_EQ(*(*owners.find(7))->user, "alice");
+  EXPECT_EQ((*owners.find(7))->started_at, WallTime{});
+  auto another = facts(7, at(50));
+  another.uid = 0;
+  owners.found(of(another));
+  EXPECT_FALSE((*owners.find(7))->user);
+}
+
+TEST(Owners, HaveALimit) {
+  Owners owners;
+  Owners::Listed listed;
+  for (std::uint32_t pid = 1; pid <= Owners::kMost + 5; ++pid) listed[pid] = at(100);
+  owners.listed(listed);
+  EXPECT_EQ(owners.questions().size(), Owners::kMost);
+  EXPECT_EQ(owners.find(Owners::kMost + 5).error().code, Errc::busy);
+  listed.erase(1);
+  owners.listed(listed);
+  EXPECT_EQ(owners.questions().size(), Owners::kMost);
+}
+
+TEST(Owners, WhatIsFoundOutTooLateIsDropped) {
+  Owners owners;
+  owners.listed({{7, at(100)}});
+  owners.listed({{8, at(105)}});
+  owners.found(of(facts(7, at(50))));
+  EXPECT_FALSE(owners.find(7));
+}
+
+}  // namespace
+
+namespace {
+
+constexpr TimePoint kTaken{std::chrono::hours(1)};
+
+Snapshot listing(std::initializer_list<std::uint32_t> pids, TimePoint taken = kTaken) {
+  DeviceState device;
+  std::vector<GpuProcess> processes;
+  for (const std::uint32_t pid : pids) processes.push_back({pid, {}, {}, {}});
+  device.sample.set(ProcessList{taken, std::move(processes)});
+  Snapshot snapshot;
+  snapshot.driver.info.simulated = true;
+  snapshot.devices = {device};
+  return snapshot;
+}
+
+class Watch : public ::testing::Test {
+ protected:
+  std::string command_of(std::uint32_t pid) {
+    const auto facts = watch_.book().find(pid);
+    return facts ? (*facts)->command : "?";
+  }
+
+  ProcTree proc_;
+  ManualWorker worker_;
+  OwnerWatch watch_{worker_, proc_.root(), OwnerWatch::Listed::now};
+};
+
+TEST_F(Watch, FindsOutWhoIsListed) {
+  proc_.put({.pid = 7, .real_uid = 0, .uid = 0});
+  watch_.on_snapshot(listing({7, 8}));
+  EXPECT_EQ(watch_.book().find(7).error().message, "not looked up yet");
+  worker_.run_all();
+  EXPECT_EQ(command_of(7), "python3");
+  EXPECT_EQ(*(*watch_.book().find(7))->user, "root");
+  EXPECT_EQ(watch_.book().find(8).error().code, Errc::not_found);
+}
+
+TEST_F(Watch, AsksOnlyWhenThereIsANewList) {
+  proc_.put({.pid = 7});
+  watch_.on_snapshot(listing({7}));
+  worker_.run_all();
+  watch_.on_snapshot(listing({7}));
+  EXPECT_EQ(worker_.waiting(), 0U);
+  watch_.on_snapshot(listing({7}, kTaken + std::chrono::seconds(5)));
+  EXPECT_EQ(worker_.waiting(), 1U);
+}
+
+TEST_F(Watch, ANumberGivenAnewIsNoticed) {
+  proc_.put({.pid = 7, .start_ticks = 100, .command = "first"});
+  watch_.on_snapshot(listing({7}));
+  worker_.run_all();
+  proc_.put({.pid = 7, .start_ticks = 200, .command = "first", .real_uid = 5, .uid = 5});
+  watch_.on_snapshot(listing({7}, kTaken + std::chrono::seconds(5)));
+  worker_.run_all();
+  EXPECT_EQ((*watch_.book().find(7))->uid, 5U);
+}
+
+TEST_F(Watch, AProgramThatBecomesAnotherIsNoticed) {
+  proc_.put({.pid = 7, .start_ticks = 100, .command = "sh"});
+  watch_.on_snapshot(listing({7}));
+  worker_.run_all();
+  proc_.put({.pid = 7, .start_ticks = 100, .command = "python3"});
+  watch_.on_snapshot(listing({7}, kTaken + std::chrono::seconds(5)));
+  worker_.run_all();
+  EXPECT_EQ(command_of(7), "python3");
+}
+
+TEST_F(Watch, AStuckWorkerIsNotAskedTwice) {
+  watch_.on_snapshot(listing({7}));
+  watch_.on_snapshot(listing({7, 8}, kTaken + std::chrono::seconds(5)));
+  EXPECT_EQ(worker_.waiting(), 1U);
+  proc_.put({.pid = 8});
+  worker_.run_all();
+  EXPECT_EQ(command_of(8), "?");
+  watch_.on_snapshot(listing({7, 8}, kTaken + std::chrono::seconds(5)));
+  worker_.run_all();
+  EXPECT_EQ(command_of(8), "python3");
+}
+
+TEST_F(Watch, AWorkerThatIsFullIsAskedWithTheNextSnapshot) {
+  proc_.put({.pid = 7});
+  worker_.full = true;
+  watch_.on_snapshot(listing({7}));
+  worker_.full = false;
+  watch_.on_snapshot(listing({7}));
+  worker_.run_all();
+  EXPECT_EQ(command_of(7), "python3");
+}
+
+TEST_F(Watch, AProcessOfSeveralGpusIsLookedUpOnce) {
+  auto snapshot = listing({7});
+  snapshot.devices.push_back(listing({7}, kTaken + std::chrono::seconds(1)).devices.front());
+  EXPECT_EQ(listed_in(snapshot), (Owners::Listed{{7, kTaken + std::chrono::seconds(1)}}));
+}
+
+TEST_F(Watch, ThousandsOfProcessesAreLookedUp) {
+  Snapshot snapshot;
+  snapshot.driver.info.simulated = true;
+  for (std::uint32_t gpu = 0; gpu < 4; ++gpu) {
+    std::vector<GpuProcess> processes;
+    for (std::uint32_t i = 1; i <= kMaxListedProcesses; ++i) {
+      processes.push_back({gpu * 10'000 + i, {}, {}, {}});
+    }
+    snapshot.devices.emplace_back().sample.set(ProcessList{kTaken, std::move(processes)});
+  }
+  proc_.put({.pid = 30'001, .command = "last"});
+  watch_.on_snapshot(snapshot);
+  worker_.run_all();
+  EXPECT_EQ(command_of(30'001), "last");
+  EXPECT_EQ(watch_.book().find(1).error().code, Errc::not_found);
+}
+
+TEST_F(Watch, WhoseNumberItWasInARecordingIsNotGuessed) {
+  proc_.put({.pid = 7});
+  OwnerWatch replaying(worker_, proc_.root(), OwnerWatch::Listed::in_a_recording);
+  replaying.on_snapshot(listing({7}));
+  worker_.run_all();
+  EXPECT_EQ(replaying.book().find(7).error().code, Errc::unsupported);
+}
+
+TEST(LookUpAll, IsForAProgramThatMayWait) {
+  const auto own = static_cast<std::uint32_t>(::getpid());
+  const auto book = look_up_all({{own, BootClock::now()}}, Numbers::of_simulation);
+  const auto facts = book->find(own);
+  ASSERT_TRUE(facts) << facts.error().message;
+  EXPECT_EQ((*facts)->command, "core_test");
+}
+
+}  // namespace
+}  // namespace gpuyard::processes

@@ -1,0 +1,87 @@
+// The processes that were on GPUs: when each was seen first and last, and the most memory it had.
+// Keeps those that are there in memory, and tells an archive of every start and end. Lives on the
+// io thread; the archive is used on a worker's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "gpu/device/record_archive.h"
+#include "gpu/device/snapshot.h"
+
+namespace gpuyard::processes {
+
+// One process on one GPU. Wall times are as the clock was when they were taken.
+struct Stay {
+  DeviceId gpu;
+  std::uint32_t pid = 0;
+  // With the pid it names one process of a boot: milliseconds from the boot to its start. 0: nobody
+  // has looked yet; below 0: it ended before anybody did.
+  std::int64_t started_boot_ms = 0;
+  std::string boot_id = {};
+  std::optional<WallTime> started = {};
+  std::optional<std::uint32_t> uid = {};
+  std::string user = {};     // "": not known
+  std::string command = {};  // the same
+  std::string lease = {};    // that had the GPU at the first sight; "": none
+  std::optional<std::int64_t> peak_memory_bytes = {};
+  WallTime first_seen = {};
+  WallTime last_seen = {};
+  bool over = false;
+
+  auto name() const { return std::tuple(gpu, boot_id, pid, started_boot_ms); }
+  friend bool operator==(const Stay&, const Stay&) = default;
+};
+
+using StaysQuestion = QuestionFor<Stay>;
+using StayArchive = Archive<Stay>;
+
+class StayBook {
+ public:
+  // How many processes are followed at a time. Further ones are not kept.
+  static constexpr std::size_t kMostOpen = 4096;
+  // How often those that are there are written, so that a daemon that is killed loses no more.
+  static constexpr Duration kPutEvery = std::chrono::minutes(5);
+
+  StayBook(Worker& worker, std::shared_ptr<StayArchive> archive, std::string boot_id)
+      : archive_(std::move(archive)), boot_id_(std::move(boot_id)), puts_(worker, archive_) {}
+
+  // Returns the lease that has a GPU; "": none.
+  using LeaseOf = std::function<std::string(const DeviceId&)>;
+  void on_snapshot(const Snapshot&, const ProcessBook&, const LeaseOf&);
+
+  // For a job on the worker, with archive(): kept_and_here().
+  std::vector<Stay> here() const;
+  const std::shared_ptr<StayArchive>& archive() const { return archive_; }
+
+  // Gives the worker all that is not on disk yet; called before the end.
+  void put_away();
+
+ private:
+  // Names a process while it is there: a number that is given anew in between has another start.
+  using Key = std::tuple<DeviceId, std::uint32_t>;
+  struct Open {
+    Stay stay;
+    bool written = false;
+  };
+
+  void note(const DeviceState&, const ProcessList&, const Snapshot&, const ProcessBook&,
+            const LeaseOf&);
+  void end(Open&);
+
+  std::shared_ptr<StayArchive> archive_;
+  std::string boot_id_;
+  std::map<Key, Open> open_;
+  std::map<DeviceId, TimePoint> listed_;  // the newest list that was noted
+  PutQueue<Stay> puts_;
+  TimePoint all_put_;
+};
+
+}  // namespace gpuyard::processes

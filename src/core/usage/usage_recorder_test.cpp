@@ -1,0 +1,208 @@
+#include "core/usage/usage_recorder.h"
+
+#include <gtest/gtest.h>
+
+#include "base/manual_loop_for_tests.h"
+#include "core/usage/usage_storage_for_tests.h"
+
+namespace gpuyard::usage {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// A GPU that uses 100 W.
+class FakeReads final : public UseReads {
+ public:
+  explicit FakeReads(ManualLoop& loop) : loop_(loop), start_(loop.now()) {}
+  void fresh(std::function<void(const UseReadings&)> done) override {
+    ++edges;
+    loop_.post([this, done = std::move(done)] { done(now()); });
+  }
+  UseReadings now() const {
+    const Counted counted{loop_.now(), (loop_.now() - start_) / milliseconds(1) * 100, 0, {}};
+    return {loop_.now(), loop_.wall(), {{"GPU-0", counted, {}, {}}}};
+  }
+
+  int edges = 0;
+
+ private:
+  ManualLoop& loop_;
+  TimePoint start_;
+};
+
+class UseBookTest : public ::testing::Test {
+ protected:
+  void tick(int times = 1) {
+    for (int i = 0; i < times; ++i) {
+      loop_.advance(seconds(1));
+      book_->observe(reads_.now());
+    }
+    loop_.run_posted();
+  }
+  void begin(const std::string& lease) {
+    book_->begin({lease, 1000, {"GPU-0"}, loop_.now()});
+    loop_.run_posted();
+  }
+  void end(const std::string& lease) {
+    book_->end(lease, loop_.now());
+    loop_.run_posted();
+  }
+
+  ManualLoop loop_;
+  FakeUseArchive archive_{loop_};
+  FakeReads reads_{loop_};
+  std::optional<UseBook> book_{std::in_place, loop_, reads_, archive_};
+};
+
+TEST_F(UseBookTest, TheEdgesOfALeaseAreReadAfreshAndItsEndIsKeptAtOnce) {
+  book_->open({});
+  tick(3);
+  loop_.advance(milliseconds(700));
+  begin("a");
+  tick(2);
+  loop_.advance(milliseconds(250));
+  end("a");
+  EXPECT_EQ(reads_.edges, 2);
+  EXPECT_EQ(archive_.energy_of("a"), 225'000);
+  EXPECT_EQ(archive_.saves, 1);
+  EXPECT_EQ(book_->of("a")->energy_mj, 225'000);
+}
+
+TEST_F(UseBookTest, WhatIsOpenIsKeptEveryMinuteAndWhenTheDaemonStops) {
+  book_->open({});
+  begin("a");
+  tick(59);
+  EXPECT_EQ(archive_.saves, 0);
+  tick(2);
+  EXPECT_EQ(archive_.saves, 1);
+  EXPECT_GE(archive_.energy_of("a"), 5'900'000);
+  tick(9);
+  book_->stop();
+  loop_.run_posted();
+  EXPECT_EQ(archive_.energy_of("a"), 7'000'000);
+  EXPECT_TRUE(archive_.growing.contains("a")) << "nothing of it is folded";
+}
+
+TEST_F(UseBookTest, ACrashLosesAtMostAMinuteAndALeaseGoesOnFromThere) {
+  const TimePoint granted = loop_.now();
+  book_->open({});
+  begin("a");
+  tick(100);
+  book_.reset();
+  loop_.advance(seconds(10));
+  book_.emplace(loop_, reads_, archive_);
+  book_->observe(reads_.now());
+  const auto today = std::chrono::floor<std::chrono::days>(loop_.wall());
+  book_->open({{{"a", 1000, {"GPU-0"}, granted}}, {}, today, false});
+  tick(10);
+  const Use use = *book_->of("a");
+  EXPECT_EQ(use.held, seconds(120));
+  EXPECT_GE(use.energy_mj, 5'900'000 + 1'000'000);
+  EXPECT_LE(use.energy_mj, 6'000'000 + 1'000'000);
+  EXPECT_EQ(use.unknown, seconds(120) - milliseconds(*use.energy_mj / 100)) << "at 100 W";
+}
+
+// A daemon that had just started said 0 J of a lease that had used more.
+TEST_F(UseBookTest, UseOfEarlierDaemonIsUnknownUntilItIsRead) {
+  const TimePoint granted = loop_.now();
+  book_->open({});
+  begin("a");
+  tick(100);
+  book_.emplace(loop_, reads_, archive_);
+  archive_.trouble = Error{Errc::busy, "locked"};
+  book_->observe(reads_.now());
+  const auto today = std::chrono::floor<std::chrono::days>(loop_.wall());
+  book_->open({{{"a", 1000, {"GPU-0"}, granted}}, {}, today, false});
+  begin("b");
+  tick(3);
+  EXPECT_FALSE(book_->of("a"));
+  EXPECT_TRUE(book_->of("b")) << "all of it is known";
+  archive_.trouble.reset();
+  tick(10);
+  ASSERT_TRUE(book_->of("a"));
+  EXPECT_GE(book_->of("a")->energy_mj, 5'900'000);
+}
+
+TEST_F(UseBookTest, BooksThatCannotBeReadAreNotWrittenOverAndAskedForAgain) {
+  archive_.trouble = Error{Errc::busy, "locked"};
+  book_->open({});
+  begin("a");
+  tick(3);
+  end("a");
+  tick(70);
+  EXPECT_EQ(archive_.saves, 0);
+  EXPECT_GT(archive_.loads, 10);
+  archive_.trouble.reset();
+  tick(70);
+  EXPECT_EQ(archive_.energy_of("a"), 300'000);
+}
+
+TEST_F(UseBookTest, WhatCouldNotBeKeptIsKeptTheNextTime) {
+  book_->open({});
+  tick();
+  archive_.trouble = Error{Errc::unavailable, "disk full"};
+  begin("a");
+  tick(3);
+  end("a");
+  EXPECT_TRUE(archive_.rows.empty());
+  archive_.trouble.reset();
+  tick(2);
+  EXPECT_EQ(archive_.energy_of("a"), 300'000);
+  const int saves = archive_.saves;
+  tick(10);
+  EXPECT_EQ(archive_.saves, saves) << "kept once";
+  EXPECT_TRUE(archive_.growing.contains("a")) << "it was not kept before";
+}
+
+TEST_F(UseBookTest, WhatIsToShareARowDoesSoOnceItIsKept) {
+  book_->open({});
+  tick(3);
+  begin("tiny");
+  end("tiny");
+  tick();
+  EXPECT_EQ(archive_.leases(), (std::set<std::string>{"tiny"})) << "first it is kept";
+  archive_.trouble = Error{Errc::unavailable, "disk full"};
+  tick(61);
+  archive_.trouble.reset();
+  tick(61);
+  EXPECT_EQ(archive_.leases(), (std::set<std::string>{"", "folded:1000"}));
+  const int saves = archive_.saves;
+  tick(61);
+  EXPECT_EQ(archive_.saves, saves + 1);
+}
+
+TEST_F(UseBookTest, AQuestionBringsWhatIsNotKeptYetAndWritesNothing) {
+  book_->open({});
+  begin("a");
+  tick(10);
+  bool answered = false;
+  book_->ask({}, [&](const Result<UseAnswer>& got) { answered = got.ok(); });
+  EXPECT_FALSE(answered) << "never inside the call";
+  tick(2);
+  EXPECT_TRUE(answered);
+  ASSERT_EQ(archive_.unkept.size(), 1U);
+  EXPECT_EQ(archive_.unkept[0].tally.energy_mj, 1'000'000);
+  EXPECT_EQ(archive_.saves, 0);
+}
+
+TEST_F(UseBookTest, AFullQueueIsSaid) {
+  book_->open({});
+  tick();
+  archive_.full = true;
+  std::optional<Errc> code;
+  book_->ask({}, [&](const Result<UseAnswer>& got) { code = got.error().code; });
+  loop_.run_posted();
+  EXPECT_EQ(code, Errc::unavailable);
+}
+
+TEST_F(UseBookTest, AnswersThatComeAfterItsEndHarmNobody) {
+  book_->open({});
+  book_->begin({"a", 1000, {"GPU-0"}, loop_.now()});
+  book_.reset();
+  loop_.run_posted();
+  EXPECT_TRUE(archive_.rows.empty());
+}
+
+}  // namespace
+}  // namespace gpuyard::usage

@@ -1,0 +1,126 @@
+// The kept use under leases, a row for each day, lease and GPU, and the archive that keeps it.
+#pragma once
+
+#include <boost/describe.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+#include "base/clock.h"
+#include "base/result.h"
+#include "gpu/device/device.h"
+
+namespace gpuyard::usage {
+
+using Day = std::chrono::sys_days;  // in UTC
+
+// The use of one GPU.
+struct Tally {
+  Duration held{};
+  Duration counted{};  // the part of `held` whose energy is known
+  std::int64_t energy_mj = 0;
+  std::int64_t estimated_mj = 0;  // the part of it that no counter counted, or not so finely
+  Duration watched{};             // the part of `held` whose utilisation is known
+  std::int64_t busy_ns = 0;       // utilisation over that time: percent x nanoseconds
+  std::optional<std::int64_t> peak_bytes = {};  // of memory
+
+  void add(const Tally&);
+  friend bool operator==(const Tally&, const Tally&) = default;
+};
+
+struct UseRow {
+  Day day;
+  std::string lease;  // "": no lease
+  DeviceId gpu;
+  std::uint32_t uid = 0;
+  bool simulated = false;
+  Tally tally = {};
+  // A forgotten id may be given to another lease; a fence never is. 0: a row from before fences
+  // were kept, or of no lease.
+  std::uint64_t fence = 0;
+  // Set for a lease that is over and used next to nothing: once kept, the row becomes part of one
+  // row for all such leases of its user. It adds this many leases: 1 for a lease's first row, else
+  // 0.
+  std::optional<std::int64_t> folds_as = {};
+
+  friend bool operator==(const UseRow&, const UseRow&) = default;
+};
+
+enum class UseBy : std::uint8_t {
+  user,
+  day,
+  gpu,
+  lease,
+  slurm_job,  // all runs of a job together; leases of no job have the key ""
+};
+BOOST_DESCRIBE_ENUM(UseBy, user, day, gpu, lease, slurm_job)
+
+struct UseQuestion {
+  UseBy by = UseBy::user;
+  Day since;
+  bool simulated = false;
+
+  friend bool operator==(const UseQuestion&, const UseQuestion&) = default;
+};
+
+struct UseSum {
+  std::string key;                        // uid, "2026-01-31", UUID, lease or number of a job
+  std::optional<std::uint32_t> uid = {};  // only in sums by user, lease and job
+  double held_s = 0;                      // of all GPUs
+  double counted_s = 0;
+  std::int64_t energy_mj = 0;
+  std::int64_t estimated_mj = 0;
+  std::optional<double> mean_utilization_percent = {};
+  std::optional<std::int64_t> peak_bytes = {};  // on one GPU
+  std::int64_t leases = 0;
+
+  friend bool operator==(const UseSum&, const UseSum&) = default;
+};
+
+struct UseAnswer {
+  // How many sums are told, of those with the most GPU time. `left_out` counts the rest.
+  static constexpr std::size_t kMost = 10'000;
+
+  std::vector<UseSum> sums;  // most GPU time first; days in order
+  std::int64_t left_out = 0;
+  UseSum unleased = {};
+
+  friend bool operator==(const UseAnswer&, const UseAnswer&) = default;
+};
+
+struct UseEntry {
+  std::vector<UseRow> rows = {};  // each replaces the kept row of that day, lease and GPU
+  // Kept rows that become part of the row that all small leases of their user share. Folding a row
+  // once more changes nothing.
+  std::vector<UseRow> folds = {};
+  std::set<std::string> growing = {};  // leases that may get more rows: none of theirs is folded
+};
+
+// Keeps rows on the disk. Lives on the io thread, works on another, and serves calls in their
+// order. A call returns false, and does nothing, if too much waits already. A callback never runs
+// inside the call it was given to.
+class UseArchive {
+ public:
+  virtual ~UseArchive() = default;
+
+  // How many days with rows are kept. They are counted, so that a clock that is wrong forgets no
+  // more days than it makes.
+  static constexpr std::chrono::days kKeptFor{400};
+
+  // Loads the rows of these leases, and of no lease, from a day on.
+  virtual bool load(Day since, std::set<std::string> leases,
+                    std::function<void(Result<std::vector<UseRow>>)> loaded) = 0;
+  // Saves the entry. Also forgets rows that are too old, and, if there are too many, merges old
+  // rows of ended leases into one.
+  virtual bool save(UseEntry, std::function<void(const Result<void>&)> saved) = 0;
+  // Answers as if `unkept` were saved, but does not save it.
+  virtual bool ask(UseQuestion, std::vector<UseRow> unkept,
+                   std::function<void(Result<UseAnswer>)> answered) = 0;
+  // Describes the state of the kept rows, for people, in sentences.
+  virtual std::vector<std::string> notes() const = 0;
+};
+
+}  // namespace gpuyard::usage

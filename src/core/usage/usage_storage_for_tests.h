@@ -1,0 +1,89 @@
+// An archive of the use of leases, without a disk.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/manual_loop_for_tests.h"
+#include "core/usage/usage_recorder.h"
+
+namespace gpuyard::usage {
+
+// Keeps rows in memory, and answers when the loop turns.
+class FakeUseArchive final : public UseArchive {
+ public:
+  explicit FakeUseArchive(ManualLoop& loop) : loop_(loop) {}
+  bool load(Day, std::set<std::string> leases,
+            std::function<void(Result<std::vector<UseRow>>)> loaded) override {
+    ++loads;
+    loop_.post([this, leases = std::move(leases), loaded = std::move(loaded)] {
+      if (trouble) return loaded(*trouble);
+      std::vector<UseRow> found;
+      for (const auto& [key, row] : rows) {
+        if (row.lease.empty() || leases.contains(row.lease)) found.push_back(row);
+      }
+      loaded(std::move(found));
+    });
+    return true;
+  }
+  bool save(UseEntry entry, std::function<void(const Result<void>&)> saved) override {
+    if (full) return false;
+    ++saves;
+    loop_.post([this, entry = std::move(entry), saved = std::move(saved)] {
+      if (trouble) return saved(*trouble);
+      growing = entry.growing;
+      for (const UseRow& row : entry.folds) {
+        if (rows.erase({row.day, row.lease, row.gpu}) == 0) continue;
+        UseRow& shared = rows[{row.day, "folded:" + std::to_string(row.uid), row.gpu}];
+        shared.tally.add(row.tally);
+      }
+      for (const UseRow& row : entry.rows)
+        rows.insert_or_assign({row.day, row.lease, row.gpu}, row);
+      saved({});
+    });
+    return true;
+  }
+  bool ask(UseQuestion question, std::vector<UseRow> more,
+           std::function<void(Result<UseAnswer>)> answered) override {
+    if (full) return false;
+    asked = question;
+    unkept = std::move(more);
+    loop_.post([this, answered = std::move(answered)] { answered(answer); });
+    return true;
+  }
+  std::vector<std::string> notes() const override { return said; }
+  std::int64_t energy_of(const std::string& lease) const {
+    std::int64_t energy = 0;
+    for (const auto& [key, row] : rows) {
+      if (row.lease == lease) energy += row.tally.energy_mj;
+    }
+    return energy;
+  }
+  std::set<std::string> leases() const {
+    std::set<std::string> all;
+    for (const auto& [key, row] : rows) all.insert(std::get<1>(key));
+    return all;
+  }
+
+  std::map<std::tuple<Day, std::string, DeviceId>, UseRow> rows;
+  std::vector<UseRow> unkept;
+  std::set<std::string> growing;  // at the last save
+  std::optional<UseQuestion> asked;
+  Result<UseAnswer> answer = UseAnswer{};
+  std::vector<std::string> said{"it began anew"};
+  std::optional<Error> trouble;
+  bool full = false;
+  int loads = 0;
+  int saves = 0;
+
+ private:
+  ManualLoop& loop_;
+};
+
+}  // namespace gpuyard::usage

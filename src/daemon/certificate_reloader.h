@@ -1,0 +1,85 @@
+// The certificate of the daemon: read at the start, and again when its files change, at SIGHUP and
+// once an hour. New connections use the new one; if it is unusable, they use the old one, and the
+// log, /ready and the metrics have the reason. Until there is a usable one, tls.listen is closed. A
+// certificate that gpuyard created is renewed with the same key.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/loop.h"
+#include "base/unique_fd.h"
+#include "base/worker.h"
+#include "daemon/config/config.h"
+#include "faces/metrics/daemon_metrics.h"
+#include "io/http/server.h"
+#include "io/http/server_identity.h"
+
+namespace gpuyard::daemon {
+
+// Lives on the io thread.
+class TlsFeed {
+ public:
+  static constexpr Duration kSettled = std::chrono::milliseconds(100);  // after the last change
+  static constexpr Duration kEvery = std::chrono::hours(1);
+  static constexpr Duration kAgain = std::chrono::seconds(10);  // while the files are unusable
+
+  // A wall clock that is off by more than this dates no certificate, because the certificate would
+  // be invalid once the clock is right. A clock should never go back, except for small corrections
+  // of a time service.
+  static constexpr std::chrono::days kFarOff{365};
+  static constexpr std::chrono::hours kSetBack{1};
+
+  // The references outlive it.
+  TlsFeed(Loop& loop, Worker& worker, const config::Config& config);
+
+  // Reads the files before the loop runs. Calls `usable` once there is a usable certificate: inside
+  // this call, or when the files have been fixed.
+  void open(std::function<void()> usable);
+  const std::shared_ptr<http::TlsDoor>& door() const { return door_; }
+  void reload();
+  void note(const http::Counters&);
+  const metrics::TlsFigures& figures() const { return figures_; }
+
+  // The wall clock at one read of the files, and the certificates that may be dated by it.
+  struct Dating {
+    WallTime now;
+    bool renewals = true;     // of a certificate that expires soon
+    bool corrections = true;  // of one that is valid only in the future
+  };
+
+ private:
+  using Identity = std::shared_ptr<const http::ServerIdentity>;
+
+  Dating dating();
+  void follow_files();
+  void on_changes();
+  void take(const Result<Identity>&);
+  void refuse(const Error&);
+
+  Loop& loop_;
+  Worker& worker_;
+  http::IdentityFiles files_;
+  std::shared_ptr<http::TlsDoor> door_ = std::make_shared<http::TlsDoor>();
+  std::function<void()> usable_;
+  metrics::TlsFigures figures_;
+  // The last wall time considered right: that of the newest write to the state, then that of each
+  // read at which the clock was plausible.
+  struct Known {
+    WallTime wall;
+    TimePoint at;
+  };
+  std::optional<Known> known_;
+  bool reading_ = false;
+  bool again_ = false;  // something changed while it was read
+  // The inotify descriptor. The worker shares it while it reads the files.
+  std::shared_ptr<const UniqueFd> changes_;
+  Subscription watch_;
+  Subscription settled_;
+  Subscription next_;
+  Lifetime here_;
+};
+
+}  // namespace gpuyard::daemon

@@ -1,0 +1,214 @@
+#include "daemon/certificate_reloader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <optional>
+
+#include <gmock/gmock.h>
+
+#include "base/captured_log_for_tests.h"
+#include "base/manual_loop_for_tests.h"
+#include "base/manual_worker_for_tests.h"
+#include "base/scratch_directory_for_tests.h"
+#include "io/http/certificate.h"
+
+namespace gpuyard::daemon {
+namespace {
+
+using std::chrono::days;
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class TlsFeedTest : public ::testing::Test {
+ protected:
+  TlsFeedTest() {
+    config_.state.directory = directory_.path();
+    write_state();
+  }
+
+  // Sets the last write to the state to the loop's wall time.
+  void write_state() {
+    const std::string file = directory_.write("state.db", "");
+    const timespec at{.tv_sec = loop_.wall().time_since_epoch() / milliseconds(1000), .tv_nsec = 0};
+    const std::array<timespec, 2> times{at, at};
+    ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times.data(), 0), 0);
+  }
+  // Creates a certificate like `gpuyard tls init`, with a clock that is this far ahead.
+  void make(milliseconds ahead = {}) {
+    const std::string key = directory_.read("tls/key.pem");
+    const auto made =
+        http::make_self_signed({"localhost"}, loop_.wall() + ahead, http::kCertificateLife, key);
+    ASSERT_TRUE(made) << made.error().message;
+    directory_.write("tls/certificate.pem", made->certificate);
+    directory_.write("tls/key.pem", made->key);
+  }
+  http::CertificateFacts in_file() const {
+    const auto facts = http::facts_in(directory_.read("tls/certificate.pem"));
+    EXPECT_TRUE(facts);
+    return facts ? *facts : http::CertificateFacts{};
+  }
+  void start() {
+    feed_.emplace(loop_, worker_, config_);
+    feed_->open([this] { ++usable_; });
+  }
+  void look() {
+    feed_->reload();
+    worker_.run_all();
+  }
+  void pass(Duration time) {
+    loop_.advance(time);
+    worker_.run_all();
+  }
+  const std::string& trouble() const { return feed_->figures().trouble; }
+  bool shows_file() const {
+    const auto& shown = feed_->door()->identity();
+    return shown != nullptr && shown->facts.fingerprint == in_file().fingerprint;
+  }
+
+  const CapturedLog log_;
+  const ScratchDirectory directory_;
+  config::Config config_;
+  ManualLoop loop_;
+  ManualWorker worker_;
+  int usable_ = 0;
+  std::optional<TlsFeed> feed_;
+};
+
+TEST_F(TlsFeedTest, ValidCertificateIsUsableAtOnce) {
+  make();
+  start();
+  EXPECT_EQ(usable_, 1);
+  EXPECT_TRUE(shows_file());
+  EXPECT_EQ(trouble(), "");
+}
+
+TEST_F(TlsFeedTest, ListenerStaysClosedUntilACertificateExists) {
+  start();
+  EXPECT_EQ(usable_, 0);
+  EXPECT_EQ(feed_->door()->identity(), nullptr);
+  EXPECT_THAT(trouble(), HasSubstr("tls.listen is closed until this is fixed: "));
+  EXPECT_THAT(trouble(), HasSubstr("try `gpuyard tls init`"));
+  EXPECT_FALSE(feed_->figures().expires);
+  pass(TlsFeed::kAgain);
+  EXPECT_EQ(usable_, 0);
+  EXPECT_EQ(feed_->figures().reload_failures, 1U);  // logged once
+  make();
+  pass(TlsFeed::kAgain);
+  EXPECT_EQ(usable_, 1);
+  EXPECT_TRUE(shows_file());
+  EXPECT_EQ(trouble(), "");
+}
+
+TEST_F(TlsFeedTest, MissingClientCaIsNamedWithItsKey) {
+  make();
+  config_.tls.client_ca = directory_.path() + "/ca.pem";
+  start();
+  EXPECT_THAT(trouble(), AllOf(HasSubstr("tls.client_ca: "), HasSubstr("/ca.pem cannot be read")));
+  EXPECT_THAT(trouble(), Not(HasSubstr("tls init")));
+}
+
+TEST_F(TlsFeedTest, CertificateStaysInUseIfItsFilesBreak) {
+  make();
+  start();
+  directory_.write("tls/key.pem", "no key");
+  look();
+  EXPECT_THAT(trouble(), HasSubstr("the certificate valid until"));
+  EXPECT_TRUE(shows_file());
+  EXPECT_EQ(usable_, 1);
+}
+
+TEST_F(TlsFeedTest, OwnCertificateIsRenewedAfterTwoThirdsOfItsLifetime) {
+  make();
+  start();
+  const std::string pin = in_file().pin;
+  const WallTime end = in_file().not_after;
+  for (int day = 0; day < 270; ++day) pass(hours(24));
+  EXPECT_GT(in_file().not_after, end);
+  EXPECT_EQ(in_file().pin, pin);
+  EXPECT_TRUE(shows_file());
+}
+
+TEST_F(TlsFeedTest, ClockFarAheadRenewsNothing) {
+  make();
+  start();
+  const auto before = in_file();
+  loop_.step_wall(days(400));
+  look();
+  EXPECT_EQ(in_file().fingerprint, before.fingerprint);
+  EXPECT_THAT(trouble(),
+              HasSubstr("this machine's clock is too far from the last time known to be correct"));
+  loop_.step_wall(-days(400));
+  look();
+  EXPECT_EQ(trouble(), "");
+  EXPECT_TRUE(shows_file());
+  // A daemon that starts with this clock renews nothing either.
+  loop_.step_wall(days(400));
+  usable_ = 0;
+  start();
+  EXPECT_EQ(in_file().fingerprint, before.fingerprint);
+  EXPECT_EQ(usable_, 0);
+  loop_.step_wall(-days(400));
+  pass(TlsFeed::kAgain);
+  EXPECT_EQ(usable_, 1);
+}
+
+TEST_F(TlsFeedTest, OwnCertificateFromTheFutureIsReplacedWithItsKey) {
+  make(days(400));
+  const auto future = in_file();
+  start();
+  EXPECT_EQ(usable_, 1);
+  EXPECT_TRUE(shows_file());
+  EXPECT_EQ(in_file().pin, future.pin);
+  EXPECT_LT(in_file().not_before, loop_.wall());
+}
+
+TEST_F(TlsFeedTest, BrieflyWrongClockDoesNoHarm) {
+  make();
+  start();
+  loop_.step_wall(days(300));
+  look();
+  EXPECT_GT(in_file().not_before,
+            loop_.wall() - days(30));  // due according to that clock, and renewed
+  loop_.step_wall(-days(300));
+  look();
+  EXPECT_LT(in_file().not_before, loop_.wall());
+  EXPECT_TRUE(shows_file());
+  usable_ = 0;
+  start();
+  EXPECT_EQ(usable_, 1);
+}
+
+TEST_F(TlsFeedTest, ClockResetToThePastChangesNoFile) {
+  make();
+  const auto before = in_file();
+  loop_.step_wall(-days(5000));
+  start();
+  EXPECT_EQ(usable_, 1) << "an own certificate is used even before it is valid";
+  EXPECT_EQ(in_file().fingerprint, before.fingerprint);
+}
+
+TEST_F(TlsFeedTest, ForeignCertificateIsNotUsedBeforeItIsValid) {
+  make(days(400));
+  config_.tls.certificate = directory_.in("tls/certificate.pem");
+  config_.tls.key = directory_.in("tls/key.pem");
+  start();
+  EXPECT_EQ(usable_, 0);
+  EXPECT_THAT(trouble(), HasSubstr("is not valid before"));
+}
+
+TEST_F(TlsFeedTest, TicketKeysAreReplacedDaily) {
+  make();
+  start();
+  const std::string first = *feed_->door()->identity()->ticket_keys;
+  for (int hour = 0; hour < 23; ++hour) pass(TlsFeed::kEvery);
+  EXPECT_EQ(*feed_->door()->identity()->ticket_keys, first);
+  pass(TlsFeed::kEvery);
+  EXPECT_NE(*feed_->door()->identity()->ticket_keys, first);
+}
+
+}  // namespace
+}  // namespace gpuyard::daemon

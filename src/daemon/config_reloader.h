@@ -1,0 +1,69 @@
+// Reads the configuration and the file of alerts again while the daemon runs. It reads on a worker,
+// so that a disk that hangs stops nothing else.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/worker.h"
+#include "core/andon/rule.h"
+#include "daemon/config/config.h"
+#include "io/notify/sink_config.h"
+
+namespace gpuyard::daemon {
+
+// The rules and sinks in force: the built-in ones, and those of the administrator's file. If any of
+// it is wrong, nothing is taken.
+
+struct AlertsFile {
+  std::string file;  // "": there is no file, and all is built in
+  std::string text;  // of the file
+  andon::Rules rules;
+  // The sinks of the file; "log" if the file has none of that name; and one for the command of each
+  // rule, named by sink_of_command().
+  std::vector<notify::SinkConfig> sinks;
+};
+
+// Returns a name that no sink of the file can have.
+std::string sink_of_command(const std::string& rule);
+bool is_sink_of_command(const std::string& sink);
+
+// Errc::invalid: "FILE:LINE: what, and what to do".
+Result<AlertsFile> read_alerts(const config::Config&);
+
+// Lives on the io thread.
+class Reload {
+ public:
+  using Reread = std::function<Result<config::Config>()>;
+  // A configuration and alerts that were read without any error.
+  struct Fresh {
+    config::Config config;
+    AlertsFile alerts;
+  };
+  using Hear = std::function<void(Result<Fresh>)>;
+
+  // The worker outlives it. `reread` runs there. `control` is the section in force until the next
+  // start, which decides what alerts may do.
+  Reload(Worker&, Reread reread, config::Config::Control control, Hear hear);
+  Reload(const Reload&) = delete;
+  Reload& operator=(const Reload&) = delete;
+
+  // Starts to read. If called while it reads, it reads once more after that.
+  void begin();
+
+ private:
+  void on_read(Result<Fresh>);
+
+  Worker& worker_;
+  const Reread reread_;
+  const config::Config::Control control_;
+  const Hear hear_;
+  bool reading_ = false;
+  bool again_ = false;
+  Lifetime here_;
+};
+
+}  // namespace gpuyard::daemon

@@ -1,0 +1,161 @@
+#include "daemon/config_reloader.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/manual_worker_for_tests.h"
+#include "base/scratch_directory_for_tests.h"
+#include "core/andon/alert.h"
+#include "io/notify/notification.h"
+
+namespace gpuyard::daemon {
+namespace {
+
+// A configuration that the test reads by hand.
+class ReloadTest : public ::testing::Test {
+ protected:
+  ReloadTest() { config_->server.socket = "/run/gpuyard.sock"; }
+
+  ManualWorker worker_;
+  int reads_ = 0;
+  Result<config::Config> config_{config::Config()};
+  std::vector<Result<Reload::Fresh>> heard_;
+  Reload reload_{worker_,
+                 [this] {
+                   ++reads_;
+                   return config_;
+                 },
+                 config::Config::Control(),
+                 [this](Result<Reload::Fresh> fresh) { heard_.push_back(std::move(fresh)); }};
+};
+
+TEST_F(ReloadTest, ReadsOnItsWorkerAndTellsOnTheLoop) {
+  reload_.begin();
+  EXPECT_EQ(reads_, 0);
+  worker_.run_all();
+  EXPECT_EQ(reads_, 1);
+  ASSERT_EQ(heard_.size(), 1U);
+  ASSERT_TRUE(heard_[0]) << heard_[0].error().message;
+  EXPECT_FALSE(heard_[0]->alerts.rules.empty());
+}
+
+TEST_F(ReloadTest, AskedTwiceWhileItReadsItReadsOnceMore) {
+  for (int i = 0; i < 3; ++i) reload_.begin();
+  worker_.run_all();
+  worker_.run_all();
+  EXPECT_EQ(reads_, 2);
+  EXPECT_EQ(heard_.size(), 2U);
+}
+
+TEST_F(ReloadTest, WhatTheNextStartWouldRefuseIsRefused) {
+  config_->metrics.prefix = "0 is no name";
+  reload_.begin();
+  worker_.run_all();
+  ASSERT_EQ(heard_.size(), 1U);
+  ASSERT_FALSE(heard_[0]);
+  EXPECT_NE(heard_[0].error().message.find("metrics.prefix"), std::string::npos);
+}
+
+TEST_F(ReloadTest, AWorkerWithoutAPlaceIsSaid) {
+  worker_.full = true;
+  reload_.begin();
+  ASSERT_EQ(heard_.size(), 1U);
+  EXPECT_FALSE(heard_[0]);
+  worker_.full = false;
+  reload_.begin();
+  worker_.run_all();
+  EXPECT_EQ(reads_, 1);
+}
+
+}  // namespace
+
+namespace {
+
+class AlertsFileTest : public ::testing::Test {
+ protected:
+  std::string path() const { return directory_.in("alerts.toml"); }
+  Result<AlertsFile> read(const std::string& text) {
+    directory_.write("alerts.toml", text);
+    config_.alerts.file = path();
+    return read_alerts(config_);
+  }
+  std::string refused(const std::string& text) {
+    const auto alerts = read(text);
+    return alerts ? "it was taken" : alerts.error().message;
+  }
+
+  const ScratchDirectory directory_;
+  config::Config config_;
+};
+
+TEST_F(AlertsFileTest, WithoutAFileAllIsBuiltInAndGoesToTheLog) {
+  const auto alerts = read_alerts({});
+  ASSERT_TRUE(alerts) << alerts.error().message;
+  ASSERT_EQ(alerts->sinks.size(), 1U);
+  EXPECT_EQ(alerts->sinks[0].name, "log");
+  EXPECT_EQ(alerts->sinks[0].min_level, notify::Level::info);
+}
+
+TEST_F(AlertsFileTest, ALogOfTheirOwnIsTheirs) {
+  const auto alerts = read("[sink.log]\nkind = 'log'\nmin_level = 'error'\n");
+  ASSERT_TRUE(alerts) << alerts.error().message;
+  ASSERT_EQ(alerts->sinks.size(), 1U);
+  EXPECT_EQ(alerts->sinks[0].min_level, notify::Level::error);
+}
+
+TEST_F(AlertsFileTest, ACommandOfARuleIsASinkOfItsOwn) {
+  const auto alerts = read("[rule.thermal]\ncommand = ['/bin/true', 'x']\n");
+  ASSERT_TRUE(alerts) << alerts.error().message;
+  const auto command =
+      std::ranges::find(alerts->sinks, "command:thermal", &notify::SinkConfig::name);
+  ASSERT_NE(command, alerts->sinks.end());
+  EXPECT_EQ(command->argv, (std::vector<std::string>{"/bin/true", "x"}));
+}
+
+TEST_F(AlertsFileTest, ACapNeedsControl) {
+  EXPECT_NE(refused("[rule.thermal]\ncap_w = 300\n").find("control.enabled is false"),
+            std::string::npos);
+  EXPECT_EQ(refused("[rule.thermal]\ncap_w = 300\nenabled = false\n"), "it was taken");
+  config_.control.enabled = true;
+  EXPECT_EQ(refused("[rule.thermal]\ncap_w = 300\n"), "it was taken");
+}
+
+TEST_F(AlertsFileTest, ARuleNamesOnlySinksThatThereAre) {
+  EXPECT_EQ(refused("[rule.thermal]\nsinks = ['ops']\n"),
+            path() + ": rule thermal: unknown sink \"ops\"; known sinks: log");
+}
+
+TEST_F(AlertsFileTest, AFileThatIsNamedMustBeThere) {
+  config_.alerts.file = "/nonexistent/alerts.toml";
+  const auto alerts = read_alerts(config_);
+  ASSERT_FALSE(alerts);
+  EXPECT_EQ(alerts.error().code, Errc::invalid);
+  EXPECT_NE(alerts.error().message.find("/nonexistent/alerts.toml"), std::string::npos);
+}
+
+TEST(Levels, AreTheSameForRulesAndForSinks) {
+  for (int severity = 0; severity <= 100; ++severity) {
+    EXPECT_EQ(enum_name(notify::level_of(static_cast<unsigned>(severity))),
+              enum_name(andon::level_of(severity)));
+  }
+}
+
+TEST_F(AlertsFileTest, MalformedTomlIsRefusedWithItsLine) {
+  EXPECT_NE(refused("[rule.thermal]\nat = \n").find(path() + ":2: "), std::string::npos);
+}
+
+TEST_F(AlertsFileTest, CommandsCountAmongTheSinks) {
+  std::string text;
+  for (int i = 0; i < 16; ++i) {
+    text += "[rule.r" + std::to_string(i) +
+            "]\non = 'temperature_c'\nat = 1\nmessage = 'x'\ncommand = ['/bin/true']\n";
+  }
+  EXPECT_NE(
+      refused(text).find("17 sinks, counting the log and the commands of rules; the maximum is 16"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace gpuyard::daemon

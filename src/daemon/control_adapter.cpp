@@ -1,0 +1,193 @@
+#include "daemon/control_adapter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace gpuyard::daemon {
+namespace {
+
+control::Policy policy_of(const config::Config& config) {
+  return {config.control.enabled,
+          config.control.on_stop == config::Config::Control::OnStop::restore,
+          config.shares.changes_a_minute};
+}
+
+std::string expanded(std::string text, const DeviceInfo& gpu) {
+  const std::pair<std::string_view, std::string> names[] = {
+      {"{index}", std::to_string(gpu.index)}, {"{uuid}", gpu.uuid}, {"{pci}", gpu.pci_address}};
+  for (const auto& [name, value] : names) {
+    for (std::size_t at = text.find(name); at != text.npos; at = text.find(name, at)) {
+      text.replace(at, name.size(), value);
+      at += value.size();
+    }
+  }
+  return text;
+}
+
+std::string process_numbers(const std::vector<GpuProcess>& processes) {
+  constexpr std::size_t kMostNamed = 5;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(processes.size(), kMostNamed); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", processes[i].pid);
+  }
+  return processes.size() > kMostNamed ? text + ", ..." : text;
+}
+
+Error reset_failed(const CommandOutcome& outcome) {
+  return {Errc::internal,
+          fmt::format("the reset command {}: {}", outcome.text(),
+                      outcome.output.empty() ? "no output" : trimmed(outcome.output))};
+}
+
+}  // namespace
+
+ControlFeed::ControlFeed(Loop& loop, driver::HostClient& host,
+                         const telemetry::Telemetry& telemetry, store::StateStore& state,
+                         const config::Config& config, std::string epoch,
+                         driver::HostClient::Spawn setter, std::string version)
+    : loop_(loop),
+      host_(host),
+      telemetry_(telemetry),
+      config_(config.control),
+      books_(loop, state),
+      control_(loop, *this, books_, policy_of(config), boot_id(), std::move(epoch)) {
+  if (!config_.enabled) return;
+  setter_.emplace(
+      loop, std::move(setter), std::move(version),
+      SetterListener{[this](const CommandReply& reply) { control_.on_reply(reply); },
+                     [this] { control_.on_setter_back(); }, [this] { control_.on_setter_down(); }});
+}
+
+void ControlFeed::start() {
+  control_.start();
+  if (setter_) setter_->start();
+}
+
+// A command that only reads needs no right, and works where nothing may be set.
+bool ControlFeed::command(const CommandRequest& request) {
+  if (!is_change(request.command)) return host_.command(request);
+  return setter_ && setter_->command(request);
+}
+
+std::optional<Error> ControlFeed::obstacle() const {
+  return setter_ ? setter_->error() : std::nullopt;
+}
+
+std::vector<std::string> ControlFeed::notes() const {
+  std::vector<std::string> notes;
+  if (const auto why = obstacle()) notes.push_back("no GPU can be changed now: " + why->text());
+  for (const auto& [gpu, text] : bounds_) notes.push_back(text);
+  return notes;
+}
+
+// A bound that the driver's range does not contain is shown as long as it is configured.
+void ControlFeed::look_at_bounds(const DeviceInfo& gpu) {
+  const auto policy = setter_policy(config_);
+  if (!setter_ || gpu.fault || (!policy.lowest_mw && !policy.highest_mw)) return;
+  control_.look(gpu.id, SettingKind::power_limit,
+                [this, policy, id = gpu.id, index = gpu.index](const Result<SettingState>& seen) {
+                  if (!seen || !seen->allowed) return;
+                  const std::string text = driver::unusable_bounds(policy, *seen->allowed);
+                  bounds_.erase(id);
+                  if (!text.empty()) bounds_[id] = fmt::format("GPU {}: {}", index, text);
+                });
+}
+
+// Simulated GPUs are reset by their own command, unless the user configured another.
+std::vector<std::string> ControlFeed::reset_command() const {
+  const bool simulated = telemetry_.latest()->driver.info.simulated;
+  if (!simulated || config_.reset_command != config::Config::Control{}.reset_command) {
+    return config_.reset_command;
+  }
+  return {"/proc/self/exe", "sim", "reset", "--as-driver", "--gpu", "{uuid}"};
+}
+
+Result<void> ControlFeed::may_reset(const DeviceInfo& gpu) {
+  if (config_.reset_command.empty()) {
+    return Error{Errc::unsupported,
+                 "no reset_command is configured under [control]: NVML itself cannot reset a GPU"};
+  }
+  const auto latest = telemetry_.latest();
+  const auto device =
+      std::ranges::find_if(latest->devices, [&](const auto& one) { return one.info.id == gpu.id; });
+  if (device == latest->devices.end()) return {};
+  const auto& list = device->sample.processes();
+  const auto* processes = list ? list->processes() : nullptr;
+  if (processes == nullptr) {
+    // A lost GPU tells no processes, and a reset may be what it needs.
+    if (device->condition != DeviceCondition::responsive) return {};
+    return Error{Errc::unavailable,
+                 fmt::format("cannot determine now whether processes are using GPU {}", gpu.index)};
+  }
+  if (processes->empty()) return {};
+  return Error{Errc::conflict, fmt::format("GPU {} cannot be reset", gpu.index),
+               "it is in use by PID " + process_numbers(*processes)};
+}
+
+void ControlFeed::reset(const DeviceInfo& gpu, Done done) {
+  log::warning("resetting GPU {}; all GPUs are unavailable until it is done", gpu.index);
+  close_driver([this, gpu, done = std::move(done)](const Result<void>& closed) {
+    if (closed) return run_reset_command(gpu, done);
+    open_driver();
+    done(Error(closed.error()).in("nothing was reset"));
+  });
+}
+
+// No process of ours may have a GPU open that is reset.
+void ControlFeed::close_driver(std::function<void(Result<void>)> closed) {
+  closed_ = true;
+  host_.pause([this, closed = std::move(closed)](const Result<void>& ended) {
+    if (!ended || !setter_) return closed(ended);
+    setter_->pause(closed);
+  });
+}
+
+void ControlFeed::open_driver() {
+  closed_ = false;
+  host_.resume();
+  if (setter_) setter_->resume();
+}
+
+void ControlFeed::run_reset_command(const DeviceInfo& gpu, const Done& done) {
+  CommandPlan plan;
+  for (const std::string& argument : reset_command()) plan.argv.push_back(expanded(argument, gpu));
+  plan.deadline = std::chrono::seconds(config_.reset_timeout_s);
+  resetting_.emplace(loop_, plan, [this, gpu, done](const CommandOutcome& outcome) {
+    const std::string line = fmt::format("GPU {}: the reset command {}", gpu.index, outcome.text());
+    outcome.succeeded() ? log::info("{}", line) : log::warning("{}", line);
+    const Result<void> result =
+        outcome.succeeded() ? Result<void>() : Result<void>(reset_failed(outcome));
+    // The caller may go on once the GPU is there again.
+    reset_done_ = [done, result] { done(result); };
+    back_deadline_ = loop_.call_after(driver::HostClient::kHelloDeadline, [this] { end_reset(); });
+    open_driver();
+  });
+}
+
+void ControlFeed::on_fleet(const Fleet& fleet) {
+  // Settings that are put back now should not wait for the setter's next try.
+  if (setter_) setter_->hurry();
+  control_.on_fleet(fleet);
+  for (const DeviceInfo& gpu : fleet.devices) look_at_bounds(gpu);
+  end_reset();
+}
+
+// The driver that the driver-host has lost may be another one when it is back: the setter loads it
+// anew, too.
+void ControlFeed::on_host_down(const std::string& why) {
+  control_.on_host_down();
+  if (setter_ && !closed_) setter_->renew(why);
+}
+
+void ControlFeed::end_reset() {
+  back_deadline_.reset();
+  if (const auto told = std::exchange(reset_done_, nullptr)) told();
+}
+
+}  // namespace gpuyard::daemon

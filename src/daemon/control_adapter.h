@@ -1,0 +1,73 @@
+// Joins control to the driver-host, which reads for it, to the setter, which carries out its
+// changes, to telemetry, which knows who uses a GPU, and to state.db, which keeps its journal.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/command_run.h"
+#include "core/control/setting_controller.h"
+#include "daemon/config/config.h"
+#include "daemon/setter_link.h"
+#include "gpu/driver/driver_host_client.h"
+#include "gpu/telemetry/telemetry.h"
+#include "io/store/control_db.h"
+
+namespace gpuyard::daemon {
+
+class ControlFeed final : private control::Commander {
+ public:
+  // The references outlive the feed.
+  // `setter`: how to get one; it is started only where control is enabled.
+  ControlFeed(Loop&, driver::HostClient&, const telemetry::Telemetry&, store::StateStore&,
+              const config::Config&, std::string epoch, driver::HostClient::Spawn setter,
+              std::string version);
+
+  control::Control& control() { return control_; }
+  void start();
+  void on_fleet(const Fleet&);
+  void on_host_down(const std::string& why);
+
+ private:
+  using Done = std::function<void(const Result<void>&)>;
+
+  bool command(const CommandRequest&) override;
+  std::optional<Error> obstacle() const override;
+  std::vector<std::string> notes() const override;
+  void look_at_bounds(const DeviceInfo&);
+  Result<void> may_reset(const DeviceInfo&) override;
+  void reset(const DeviceInfo&, Done) override;
+  void close_driver(std::function<void(Result<void>)> closed);
+  void open_driver();
+  void run_reset_command(const DeviceInfo&, const Done&);
+  std::vector<std::string> reset_command() const;
+  void end_reset();
+
+  Loop& loop_;
+  driver::HostClient& host_;
+  const telemetry::Telemetry& telemetry_;
+  const config::Config::Control& config_;
+  store::ControlDb books_;
+  control::Control control_;
+  std::optional<SetterLink> setter_;        // where control is enabled
+  bool closed_ = false;                     // the driver is closed for a reset
+  std::map<DeviceId, std::string> bounds_;  // what is wrong with the bounds of a GPU's power limit
+  std::optional<CommandRun> resetting_;
+  std::function<void()> reset_done_;  // called when the GPUs are back
+  Subscription back_deadline_;
+};
+
+// Errors of changes of settings that no client waits for.
+
+// Returns the error of the request as a whole, or of the first GPU where it failed.
+inline std::optional<Error> error_of(const Result<control::Control::Changes>& changes) {
+  if (!changes) return changes.error();
+  for (const control::Change& change : *changes) {
+    if (change.error) return change.error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace gpuyard::daemon

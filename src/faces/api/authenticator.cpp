@@ -1,0 +1,228 @@
+#include "faces/api/authenticator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.h"
+#include "core/auth/auth_throttle.h"
+#include "core/auth/token_store.h"
+#include "faces/api/context.h"
+#include "faces/api/router.h"
+
+namespace gpuyard::api {
+namespace {
+
+constexpr std::string_view kField = "Authorization";
+
+// The token or certificate that admitted a call. It may end before the answer.
+struct Credential {
+  std::function<std::optional<http::Response>()> refusal;  // empty while it is good
+  std::function<Subscription(std::function<void()> ended)> on_end;
+};
+
+// Ends with its credential, so that a revoked caller receives no more data.
+class EndingFeed final : public http::Feed {
+ public:
+  EndingFeed(const Credential& credential, std::shared_ptr<http::Feed> feed)
+      : feed_(std::move(feed)) {
+    feed_->on_more([this] { more(); });
+    end_ = credential.on_end([this] {
+      ended_ = true;
+      more();
+    });
+  }
+  ~EndingFeed() override { feed_->on_more(nullptr); }
+  EndingFeed(const EndingFeed&) = delete;
+  EndingFeed& operator=(const EndingFeed&) = delete;
+
+  http::Chunk next() override { return ended_ ? http::Chunk() : feed_->next(); }
+  bool over() const override { return ended_ || feed_->over(); }
+  bool may_end() const override { return !ended_ && feed_->may_end(); }
+
+ private:
+  std::shared_ptr<http::Feed> feed_;
+  bool ended_ = false;
+  Subscription end_;
+};
+
+// A delayed answer, such as a claim's, is sent only if the credential is still good.
+http::Reply while_good(Credential credential, http::Reply reply) {
+  return http::Reply(
+      [credential = std::move(credential),
+       reply = std::make_shared<http::Reply>(std::move(reply))](http::Response response) {
+        if (auto refusal = credential.refusal()) return (*reply)(*std::move(refusal));
+        if (response.feed) {
+          response.feed = std::make_shared<EndingFeed>(credential, std::move(response.feed));
+        }
+        (*reply)(std::move(response));
+      });
+}
+
+Error ended_while_waiting() {
+  return {Errc::denied, "the token expired or was revoked while the request was waiting"};
+}
+
+Credential token_credential(Context& context, const std::string& token) {
+  return {[&context, token]() -> std::optional<http::Response> {
+            const access::Token* now = context.tokens.find(token);
+            if (now != nullptr && now->live(context.loop.wall())) return std::nullopt;
+            return unauthenticated(ended_while_waiting());
+          },
+          [&context, token](std::function<void()> ended) {
+            return context.tokens.on_end(token, std::move(ended));
+          }};
+}
+
+Credential certificate_credential(Context& context, const http::Peer& peer) {
+  return {[&context, peer]() -> std::optional<http::Response> {
+            const auto good = context.certificates.check(peer);
+            if (good) return std::nullopt;
+            return http::error_response(good.error());
+          },
+          [&context, peer](std::function<void()> ended) {
+            return context.certificates.on_end(peer, std::move(ended));
+          }};
+}
+
+// Returns the token in the one Authorization field there may be.
+Result<std::string_view> bearer_of(const http::Request& request) {
+  const auto fields = std::ranges::count_if(request.headers, [](const http::Header& one) {
+    return equals_ignoring_case(one.name, kField);
+  });
+  const std::string_view value = request.header(kField);
+  constexpr std::string_view kScheme = "bearer ";
+  if (fields != 1 || !equals_ignoring_case(value.substr(0, kScheme.size()), kScheme)) {
+    return Error{Errc::invalid,
+                 "expected exactly one Authorization header of the form `Bearer gpy_...`"};
+  }
+  return trimmed(value.substr(kScheme.size()));
+}
+
+// What a browser shows by itself says nothing of who wanted the request: a page of another site may
+// have made it. Of the changes, a page can send only a POST elsewhere without being asked first,
+// and that not as JSON.
+bool may_be_of_another_page(const http::Request& request) {
+  if (request.method == http::Method::get) return false;
+  const std::string_view site = request.header("Sec-Fetch-Site");
+  const std::string_view origin = request.header("Origin");
+  const bool simple = request.method == http::Method::post &&
+                      !to_lower(request.header("Content-Type")).starts_with("application/json");
+  return simple || (!site.empty() && site != "same-origin" && site != "none") ||
+         (!origin.empty() && origin != "https://" + request.host);
+}
+
+}  // namespace
+
+http::Response unauthenticated(const Error& error) {
+  http::Response response = http::error_response(401, "unauthenticated", error.text(), error.hint);
+  response.headers.push_back({"WWW-Authenticate", "Bearer realm=\"gpuyard\""});
+  return response;
+}
+
+void Admission::ask(const std::shared_ptr<Call>& call, const Admitted& admitted) {
+  if (call->request.header(kField).empty()) {
+    const bool certified = !call->request.peer.certificate_fingerprint.empty();
+    if (certified) return show_certificate(call, admitted);
+    return admitted(principal_of(call->request.peer, authority_));
+  }
+  const auto token = bearer_of(call->request);
+  if (!token) return call->reply(http::error_response(token.error()));
+  show(call, *token, admitted);
+}
+
+void Admission::show(const std::shared_ptr<Call>& call, std::string_view text,
+                     const Admitted& admitted) {
+  const http::Peer& peer = call->request.peer;
+  const Way way = way_of(peer, authority_);
+  const auto token = context_.tokens.check(text);
+  if (way == Way::plain_tcp) {
+    if (token) context_.tokens.used((*token)->id, peer.party, true);
+    return refuse(call,
+                  {Errc::denied,
+                   "token refused: it was sent without TLS, where others can read it. Use https:// "
+                   "or ssh://, and replace this token with a new one"},
+                  403);
+  }
+  if (!token && token.error().code == Errc::unavailable) {
+    return call->reply(http::error_response(token.error()));
+  }
+  if (!token) return refuse(call, token.error(), 401);
+  const std::string id = (*token)->id;
+  context_.tokens.used(id, peer.party);
+  call->reply = while_good(token_credential(context_, id), std::move(call->reply));
+  const auto go_on = [this, id, way, call, admitted](bool member) {
+    // To be asked of the group takes a while.
+    const access::Token* now = context_.tokens.find(id);
+    if (now == nullptr || !now->live(context_.loop.wall())) {
+      return call->reply(unauthenticated(ended_while_waiting()));
+    }
+    admitted(principal_of(*now, way, member, authority_));
+  };
+  when_known(**token, go_on);
+}
+
+// Nobody needs the group to read or to lease.
+void Admission::when_known(const access::Token& token, std::function<void(bool)> go_on) {
+  const bool asks_group = token.scope > Scope::lease && token.uid;
+  if (!asks_group || authority_.is_admin(*token.uid)) return go_on(false);
+  context_.ask_member(*token.uid, std::move(go_on));
+}
+
+void Admission::show_certificate(const std::shared_ptr<Call>& call, const Admitted& admitted) {
+  const http::Peer& peer = call->request.peer;
+  const auto refuse = [&](std::string why) {
+    note(call, peer.party, why);
+    call->reply(http::error_response({Errc::denied, std::move(why)}));
+  };
+  if (auto good = context_.certificates.check(peer); !good) return refuse(good.error().text());
+  if (may_be_of_another_page(call->request)) {
+    return refuse(
+        "refused, because browsers send client certificates for any page: a change needs "
+        "Content-Type: application/json and must come from this origin");
+  }
+  for (const std::string& name : peer.certificate_names) {
+    const auto known = authority_.certificates.find(name);
+    if (known == authority_.certificates.end()) continue;
+    const access::Token& grant = known->second;
+    call->reply = while_good(certificate_credential(context_, peer), std::move(call->reply));
+    return when_known(grant, [this, &grant, admitted](bool member) {
+      admitted(principal_of(grant, Way::tls, member, authority_));
+    });
+  }
+  refuse(fmt::format(
+      "the client certificate names {}, but tls.clients lists no permissions for any of them",
+      peer.certificate_names.empty() ? "no subject alternative name"
+                                     : fmt::format("{}", fmt::join(peer.certificate_names, ", "))));
+}
+
+void Admission::note(const std::shared_ptr<const Call>& call, const std::string& by,
+                     std::string why) const {
+  const http::Peer& peer = call->request.peer;
+  control::Asker asker{by, false, call->request_id, call->request.received};
+  asker.over_tcp = peer.kind == http::Peer::Kind::tcp;
+  if (asker.over_tcp) asker.person = party_of(peer);
+  context_.control.note_refusal(asker, "invalid token", {Errc::denied, std::move(why)});
+}
+
+void Admission::refuse(const std::shared_ptr<Call>& call, const Error& why, int status) {
+  const std::string& from = call->request.peer.party;
+  const auto noted = [&](std::uint64_t count) {
+    note(call, from,
+         count > 1 ? fmt::format("{} ({} attempts since the last line)", why.text(), count)
+                   : why.text());
+  };
+  const auto answer = [call, status, why] {
+    call->reply(status == 401 ? unauthenticated(why)
+                              : http::error_response(status, "denied", why.text(), why.hint));
+  };
+  if (context_.guesses.failed(party_of(call->request.peer), noted, answer)) return;
+  http::Response busy = http::error_response(
+      429, "busy", "too many invalid tokens were sent recently; try again in a few seconds");
+  busy.headers.push_back({"Retry-After", "5"});
+  call->reply(std::move(busy));
+}
+
+}  // namespace gpuyard::api

@@ -1,0 +1,60 @@
+// The place of each waiting claim and the lease of each GPU, looked up once a second for all
+// callers. Lives on the io thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/loop.h"
+#include "core/lease/lease_manager.h"
+#include "faces/api/lease_view.h"
+
+namespace gpuyard::api {
+
+class LeaseBoard : public std::enable_shared_from_this<LeaseBoard> {
+ public:
+  static constexpr Duration kPeriod = std::chrono::seconds(1);
+  // The least time between lookups for claims that are not on the board yet.
+  static constexpr Duration kLeast = std::chrono::milliseconds(100);
+
+  // The leases outlive all callers, but not each listener.
+  LeaseBoard(Loop& loop, const lease::Leases& leases) : loop_(loop), leases_(leases) {}
+
+  // Returns the place of a waiting claim; nothing: not known yet.
+  std::optional<lease::Outlook> place(const std::string& id);
+  // Returns the id of the lease that has the GPU.
+  std::optional<std::string> holder(const DeviceId&);
+
+  // Calls `told` every kPeriod, for as long as the subscription lives.
+  Subscription follow(std::function<void()> told);
+
+ private:
+  void refresh(Duration oldest);
+  void tick();
+
+  Loop& loop_;
+  const lease::Leases& leases_;
+  std::optional<TimePoint> looked_;
+  std::map<std::string, lease::Outlook> places_;
+  std::map<DeviceId, std::string> holders_;
+  std::map<std::uint64_t, std::function<void()>> followers_;
+  std::uint64_t next_ = 0;
+  Subscription timer_;
+};
+
+// Why a claim waits, in words: the reason, its cause, and what to do.
+
+// Returns the board for all streams and answers; made at the first call.
+LeaseBoard& board_of(Context&);
+
+protocol::LeasePlace place_of(Context&, const lease::Lease&, const lease::Outlook&,
+                              const Viewer& = {});
+
+// Returns a lease with its place, if that is known.
+protocol::Lease placed_view_of(Context&, const lease::Lease&, const Viewer& = {});
+
+}  // namespace gpuyard::api

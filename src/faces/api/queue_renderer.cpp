@@ -1,0 +1,252 @@
+// The routes that list leases, waiting claims and GPUs that are not handed out.
+#include "faces/api/queue_renderer.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <utility>
+
+#include "base/json_writer.h"
+#include "faces/api/context.h"
+#include "faces/api/devices.h"
+#include "faces/api/lease_cache.h"
+#include "faces/api/router.h"
+
+namespace gpuyard::api {
+namespace {
+
+// An action, the GPUs that the request names and those that it changes.
+struct GpuDeed {
+  std::string action;
+  std::vector<DeviceId> named;
+  std::vector<DeviceId> changed;
+  bool forced = false;
+};
+
+GpuDeed deed_of(std::string action, const std::vector<DeviceId>& named,
+                const std::function<bool(const DeviceId&)>& changes) {
+  GpuDeed deed{std::move(action), named, {}};
+  std::ranges::copy_if(named, std::back_inserter(deed.changed), changes);
+  return deed;
+}
+
+// Answers, once the change is done, with the state of the named GPUs at that time.
+lease::Leases::Done answer_with(Context& context, const Asked& asked, const GpuDeed& deed,
+                                const Responder<protocol::Cordoned>& respond) {
+  return [&context, asked, deed, respond](const Result<void>& done) {
+    if (!done) return respond(done.error());
+    asked.did(deed.action, deed.changed, deed.forced);
+    const std::vector<DeviceId>& gpus = deed.named;
+    respond(protocol::Cordoned{1, simulated(context), withheld_among(context, gpus)});
+  };
+}
+
+void get_leases(Context& context, const Asked& asked, const NoParams&,
+                const Responder<protocol::Leases>& respond) {
+  auto live = context.leases.with_gpus();
+  std::ranges::sort(live, {}, [](const lease::Lease* lease) { return lease->fence; });
+  protocol::Leases all;
+  all.simulated = simulated(context);
+  const Viewer viewer = viewer_of(asked.principal);
+  for (const lease::Lease* lease : live) {
+    protocol::Lease view = view_of(context, *lease, viewer);
+    std::erase_if(view.gpus, [&](const auto& gpu) { return !asked.principal.sees(gpu.uuid); });
+    if (!view.gpus.empty()) all.leases.push_back(std::move(view));
+  }
+  respond(std::move(all));
+}
+
+void get_queue(Context& context, const Asked& asked, const NoParams&,
+               const Responder<protocol::Queue>& respond) {
+  if (!context.queue_text) context.queue_text = std::make_shared<QueueText>(context);
+  context.queue_text->ask(viewer_of(asked.principal),
+                          [respond](const QueueText::Text& text) { respond.rendered(text); });
+}
+
+void get_load(Context& context, const NoParams&, const Responder<protocol::Load>& respond) {
+  respond(load_of(context.leases));
+}
+
+void cordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
+                 const protocol::CordonWish& body, const Responder<protocol::Cordoned>& respond) {
+  const auto gpus = ids_named(*seen_by(context, asked.principal), named.id);
+  if (!gpus) return respond(gpus.error());
+  const lease::Caller caller = caller_of(asked);
+  const GpuDeed deed = deed_of("cordon: " + body.reason, *gpus, [&](const DeviceId& gpu) {
+    const auto now = context.leases.gpus().cordon_of(gpu);
+    return !now || now->reason != body.reason || now->by != caller.name();
+  });
+  context.leases.cordon(caller, deed.changed, body.reason,
+                        answer_with(context, asked, deed, respond));
+}
+
+void override_withholding(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
+                          const protocol::CordonWish& body,
+                          const Responder<protocol::Cordoned>& respond) {
+  const auto gpus = ids_named(*seen_by(context, asked.principal), named.id);
+  if (!gpus) return respond(gpus.error());
+  GpuDeed deed =
+      deed_of("lease although withheld: " + body.reason, *gpus,
+              [&](const DeviceId& gpu) { return context.leases.gpus().withheld(gpu).has_value(); });
+  deed.forced = true;
+  context.leases.override_withholding(caller_of(asked), *gpus, body.reason,
+                                      answer_with(context, asked, deed, respond));
+}
+
+void uncordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
+                   const Responder<protocol::Cordoned>& respond) {
+  const auto gpus = ids_named(*seen_by(context, asked.principal), named.id);
+  if (!gpus) return respond(gpus.error());
+  const GpuDeed deed = deed_of("uncordon", *gpus, [&](const DeviceId& gpu) {
+    return context.leases.gpus().cordon_of(gpu).has_value();
+  });
+  context.leases.uncordon(caller_of(asked), deed.changed,
+                          answer_with(context, asked, deed, respond));
+}
+
+}  // namespace
+
+std::vector<BoundRoute> lease_list_routes() {
+  return {bind(protocol::kLeases, &get_leases)};
+}
+
+std::vector<BoundRoute> queue_routes() {
+  return {
+      bind(protocol::kQueue, &get_queue),
+      bind(protocol::kLoad, &get_load),
+  };
+}
+
+std::vector<BoundRoute> cordon_routes() {
+  return {
+      bind(protocol::kCordon, &cordon_gpus),
+      bind(protocol::kUncordon, &uncordon_gpus),
+      bind(protocol::kOverrideWithholding, &override_withholding),
+  };
+}
+
+namespace {
+
+std::string row_text(Context& context, const lease::Lease& lease, const lease::Outlook& outlook,
+                     const Viewer& viewer) {
+  protocol::Lease view = view_of(context, lease, viewer);
+  view.place = place_of(context, lease, outlook, viewer);
+  return json::to_json(view);
+}
+
+// Returns the queue without its waiting claims.
+protocol::Queue rest_of(const Context& context, const Viewer& viewer) {
+  const lease::Leases& leases = context.leases;
+  protocol::Queue queue;
+  queue.simulated = simulated(context);
+  queue.pending_claimers = static_cast<std::int64_t>(leases.pending_claimers());
+  for (const auto& [gpu, outside] : leases.gpus().outside()) {
+    for (const lease::Seen& process : outside) {
+      if (process.verdict != lease::Seen::Verdict::outsider) continue;
+      queue.squatters.push_back(squatter_of(context, gpu, process, viewer));
+    }
+  }
+  std::ranges::sort(queue.squatters, {},
+                    [](const protocol::Squatter& one) { return std::pair(one.index, one.pid); });
+  std::vector<DeviceId> all;
+  for (const auto& [gpu, slot] : leases.gpus().gpus()) all.push_back(gpu);
+  queue.withheld = withheld_among(context, all);
+  queue.notes = leases.notes();
+  return queue;
+}
+
+bool has_squatter(const lease::GpuBook& gpus, uid_t uid) {
+  return std::ranges::any_of(gpus.outside(), [&](const auto& one) {
+    return std::ranges::count(one.second, uid, &lease::Seen::uid) > 0;
+  });
+}
+
+std::string page_of(const Context& context, const Viewer& viewer, const std::string& rows) {
+  std::string text = json::to_json(rest_of(context, viewer));
+  constexpr std::string_view kNone = "\"waiting\":[";
+  return text.insert(text.find(kNone) + kNone.size(), rows);
+}
+
+}  // namespace
+
+void QueueText::ask(const Viewer& viewer, Told told) {
+  if (context_.leases.pending_claimers() <= kFew) {
+    const auto look = look_now();
+    std::string rows;
+    for (const Row& row : look->rows) {
+      if (!rows.empty()) rows += ',';
+      rows += row_text(context_, *context_.leases.find(row.lease), row.outlook, viewer);
+    }
+    return told(std::make_shared<const std::string>(page_of(context_, viewer, rows)));
+  }
+  if (!newest_ || context_.loop.now() - newest_->at >= kToldAgain) newest_ = look_now();
+  const auto [found, is_new] = newest_->pages.try_emplace(key_of(*newest_, viewer));
+  Page& page = found->second;
+  if (page.text) return told(page.text);
+  page.asked.push_back(std::move(told));
+  if (!is_new) return;
+  page.viewer = viewer;
+  jobs_.push_back({newest_, &page, {}});
+  if (jobs_.size() == 1) work();
+}
+
+std::shared_ptr<QueueText::Look> QueueText::look_now() const {
+  auto look = std::make_shared<Look>();
+  look->at = context_.loop.now();
+  for (lease::WaitingOutlook& one : context_.leases.outlooks(kMostShown)) {
+    const lease::Lease* lease = context_.leases.find(one.lease);
+    if (lease == nullptr || lease->state != lease::State::waiting) continue;
+    look->rows.push_back({std::move(one.lease), lease->uid, one.outlook, {}, {}});
+  }
+  return look;
+}
+
+std::string QueueText::key_of(const Look& look, const Viewer& viewer) const {
+  if (!viewer.local()) return "tcp";
+  if (viewer.admin) return "admin";
+  const bool waits = std::ranges::count(look.rows, *viewer.uid, &Row::uid) > 0;
+  const bool his_own = waits || has_squatter(context_.leases.gpus(), *viewer.uid);
+  return his_own ? std::to_string(*viewer.uid) : "local";
+}
+
+// For viewers other than its owner a row is rendered once, and then shared.
+void QueueText::add_row(Row& row, const Viewer& viewer, std::string& rows) const {
+  const lease::Lease* lease = context_.leases.find(row.lease);
+  // The lease may have changed since the look.
+  if (lease == nullptr || lease->state != lease::State::waiting) return;
+  if (!rows.empty()) rows += ',';
+  if (viewer.owns(row.uid)) {
+    rows += row_text(context_, *lease, row.outlook, viewer);
+    return;
+  }
+  std::string& shared = viewer.local() ? row.for_local : row.for_tcp;
+  if (shared.empty()) {
+    const Viewer stranger{viewer.local() ? std::optional(static_cast<uid_t>(-1)) : std::nullopt};
+    shared = row_text(context_, *lease, row.outlook, stranger);
+  }
+  rows += shared;
+}
+
+void QueueText::work() {
+  Job& job = jobs_.front();
+  auto& rows = job.look->rows;
+  const std::size_t end = std::min(job.next + kRowsAtOnce, rows.size());
+  for (; job.next < end; ++job.next) add_row(rows[job.next], job.page->viewer, job.rows);
+  if (job.next == rows.size()) {
+    const Job done = std::move(job);
+    jobs_.pop_front();
+    tell(done);
+  }
+  if (jobs_.empty()) return;
+  context_.loop.post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->work();
+  });
+}
+
+void QueueText::tell(const Job& job) {
+  Page& page = *job.page;
+  page.text = std::make_shared<const std::string>(page_of(context_, page.viewer, job.rows));
+  for (const Told& told : std::exchange(page.asked, {})) told(page.text);
+}
+
+}  // namespace gpuyard::api

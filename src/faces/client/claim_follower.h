@@ -1,0 +1,85 @@
+// Follows a claim of GPUs at a daemon in a thread of its own, also across restarts of the daemon.
+// Knows no terminal and no command.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "faces/protocol/alerts.h"
+#include "faces/protocol/leases.h"
+#include "io/http/client.h"
+#include "io/http/endpoint.h"
+
+namespace gpuyard::client {
+
+struct ClaimNews {
+  enum class Kind : std::uint8_t {
+    changed,  // `lease` is the new state
+    away,     // the daemon does not answer; it is asked again until it does
+    back,
+    alert,    // something is wrong with a GPU of the lease, worse than it was, or over
+    anew,     // the daemon had lost the claim; it was made again, behind all others
+    refused,  // the end: the claim is gone, or there never was a daemon
+  };
+  Kind kind = Kind::changed;
+  protocol::Lease lease = {};  // of `changed`
+  Error error = {};            // of `away` and `refused`
+  protocol::Alert alert = {};  // of `alert`
+};
+
+// Keeps the claim alive: without a feed the claim loses its place after a while. The destructor
+// gives up nothing.
+class ClaimFeed {
+ public:
+  // Makes the claim. `wish` has an id, by which it is made again after an interruption. A daemon
+  // that is there but not ready yet is given 30 s.
+  ClaimFeed(http::Endpoint, protocol::LeaseWish wish);
+  ClaimFeed(const ClaimFeed&) = delete;
+  ClaimFeed& operator=(const ClaimFeed&) = delete;
+  ~ClaimFeed();
+
+  // Readable while there is news.
+  int descriptor() const { return bell_.get(); }
+  static constexpr std::size_t kMostNews = 1000;  // further alerts are dropped until take()
+
+  // Returns all news so far, in order.
+  std::vector<ClaimNews> take();
+
+ private:
+  void follow(const std::stop_token&);
+  // Ok: nothing more will come. Errc::unavailable and the like: try again.
+  Result<void> stream(const std::stop_token&);
+  void take_alert(std::string_view data);
+  Result<void> poll(const std::stop_token&);
+  Result<protocol::LeaseAnswer> ask();
+  http::ClientRequest request() const;
+  bool is_patient(const Error&) const;
+  Error broken_off(const Error&) const;
+  // Returns whether the claim is over.
+  bool changed(protocol::Lease);
+  void give_up_another();
+  void tell(ClaimNews);
+  void pause(const std::stop_token&, Duration);
+
+  http::Endpoint daemon_;
+  protocol::LeaseWish wish_;
+  UniqueFd bell_;
+  // Used by the thread alone.
+  TimePoint began_;
+  bool there_ = false;  // a daemon has answered, even if only that it is not ready
+  bool heard_ = false;  // the daemon has told of the lease
+  bool away_ = false;
+  bool granted_ = false;
+  std::string asked_;  // when the claim was made, by the daemon: another time is another claim
+  std::mutex mutex_;   // guards news_
+  std::vector<ClaimNews> news_;
+  std::condition_variable_any paused_;
+  std::jthread thread_;  // ends before all that it uses
+};
+
+}  // namespace gpuyard::client

@@ -1,0 +1,59 @@
+// Follows the daemon's events, also across restarts of the daemon: each once and in order, or it
+// says that some are lost. Knows no terminal.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "faces/protocol/events.h"
+#include "io/http/client.h"
+#include "io/http/endpoint.h"
+
+namespace gpuyard::client {
+
+struct EventNews {
+  enum class Kind : std::uint8_t {
+    event,
+    away,  // the daemon does not answer; it is asked again until it does
+    back,
+    lost,   // the daemon does not know what followed the last event: all that it knows comes now
+    ended,  // all is told to who does not follow
+  };
+  Kind kind = Kind::event;
+  http::ServerEvent event = {};  // of `event`
+  Error error = {};              // of `away`
+};
+
+// One thread at a time.
+class EventFeed {
+ public:
+  // `request` says where to begin; nothing: with what happens from now on.
+  EventFeed(http::Endpoint, protocol::EventsRequest request);
+
+  // The next news; nothing if none came within `wait`, beyond which a connection that is being made
+  // may take two seconds, and a login by ssh its own time. An error is the end: the daemon refuses,
+  // or was never there.
+  Result<std::optional<EventNews>> next(Duration wait);
+
+  // The id of the last event; "": none.
+  const std::string& last() const { return last_; }
+
+ private:
+  Result<void> open();
+  Result<std::optional<EventNews>> read(TimePoint end);
+  Result<std::optional<EventNews>> broke_off(Error);
+  std::optional<EventNews> take(http::ServerEvent);
+
+  http::Endpoint daemon_;
+  protocol::EventsRequest request_;
+  std::optional<http::EventReader> reader_;
+  std::string last_;
+  TimePoint retry_at_;
+  bool listened_ = false;
+  bool away_ = false;
+  std::optional<Result<std::optional<EventNews>>> over_;  // an end stays one
+};
+
+}  // namespace gpuyard::client

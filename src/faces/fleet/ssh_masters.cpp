@@ -1,0 +1,99 @@
+#include "faces/fleet/ssh_masters.h"
+
+#include <dirent.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+
+#include "base/files.h"
+#include "base/spawn.h"
+#include "base/unique_fd.h"
+#include "faces/fleet/fan_out.h"
+#include "io/http/endpoint.h"
+
+namespace gpuyard::fleet {
+namespace {
+
+// ssh adds a slash, %C, which is 40 digits, and while it makes the socket 17 signs more.
+constexpr std::size_t kAdded = 1 + 40 + 17;
+
+bool fits(const std::string& directory) {
+  return directory.size() + kAdded <= http::kMaxUnixPath;
+}
+
+std::vector<std::string> sockets_in(const std::string& directory) {
+  std::vector<std::string> sockets;
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(directory.c_str()), &::closedir);
+  if (!open) return sockets;
+  while (const dirent* entry = ::readdir(open.get())) {
+    if (entry->d_type == DT_SOCK) sockets.push_back(directory + "/" + entry->d_name);
+  }
+  return sockets;
+}
+
+bool listens(const std::string& socket) {
+  const auto address = http::to_socket_address(http::Endpoint::unix_socket(socket));
+  if (!address) return false;
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return ::connect(fd.get(), address->get(), address->length) == 0 || errno == EAGAIN;
+}
+
+// Whether the master is gone. ssh wants a host's name, and looks at the path alone.
+bool ends(const std::string& socket) {
+  const TimePoint deadline = BootClock::now() + kHangUpPatience;
+  static_cast<void>(
+      run_within({.program = "ssh",
+                  .arguments = {"-F/dev/null", "-oControlPath=" + socket, "-Oexit", "x"},
+                  .looks_in_path = true},
+                 kHangUpPatience)
+          .ok());
+  while (listens(socket)) {
+    if (BootClock::now() >= deadline) return false;
+    constexpr auto kLook = std::chrono::milliseconds(5);
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::string> masters_directories(const Environment& environment) {
+  std::vector<std::string> directories;
+  std::string usual = environment.xdg_runtime_dir + "/gpuyard-ssh";
+  if (!environment.xdg_runtime_dir.empty() && fits(usual)) directories.push_back(std::move(usual));
+  directories.push_back(fallback_directory(environment) + "-ssh");
+  return directories;
+}
+
+Result<std::string> masters_directory(const Environment& environment) {
+  Result<void> made;
+  for (std::string& directory : masters_directories(environment)) {
+    made = make_private_directory(directory);  // under sudo the first may be another user's
+    if (made) return std::move(directory);
+  }
+  return std::move(made).error();
+}
+
+HungUp hang_up(const std::string& directory) {
+  if (!check_private_directory(directory)) return {};
+  std::vector<std::string> sockets = sockets_in(directory);
+  HungUp done;
+  std::erase_if(sockets, [](const std::string& socket) {
+    const bool stale = !listens(socket);
+    if (stale) ::unlink(socket.c_str());
+    return stale;
+  });
+  std::mutex mutex;  // guards `done`
+  Crew(sockets.size(), [&](std::size_t i) {
+    const bool ended = ends(sockets[i]);
+    const std::scoped_lock lock(mutex);
+    if (ended) ++done.ended;
+    if (!ended) done.left.push_back(sockets[i]);
+  }).finish();
+  return done;
+}
+
+}  // namespace gpuyard::fleet

@@ -1,0 +1,32 @@
+// The connections of ssh that a view leaves behind to be shared by the next one: ssh's masters,
+// which end by themselves ten minutes after their last use. Knows ssh's options, and no daemon.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/paths.h"
+#include "base/result.h"
+
+namespace gpuyard::fleet {
+
+// Returns the directory of their sockets, which only this user can enter, and makes it. It is of
+// clients alone: a daemon's own directory may be another user's.
+Result<std::string> masters_directory(const Environment&);
+// Where they may have been left: a program without XDG_RUNTIME_DIR, as cron starts one, has another
+// directory.
+std::vector<std::string> masters_directories(const Environment&);
+
+struct HungUp {
+  std::size_t ended = 0;
+  std::vector<std::string> left;  // sockets whose master did not end within kHangUpPatience
+};
+inline constexpr Duration kHangUpPatience = std::chrono::seconds(3);
+
+// Asks every master in the directory to end, and removes the sockets of those that are gone.
+HungUp hang_up(const std::string& directory);
+
+}  // namespace gpuyard::fleet

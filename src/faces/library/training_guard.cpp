@@ -1,0 +1,157 @@
+#include "faces/library/training_guard.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace gpuyard::library {
+namespace {
+
+std::pair<std::uint32_t, std::size_t> key_of(const Alert& alert) {
+  return {alert.device(), alert.kind.index()};
+}
+
+// Tells whether these metrics have the values that an alert of this kind needs.
+struct Known {
+  const GpuMetrics& gpu;
+  bool operator()(const ThermalThrottling&) const { return gpu.temperature_celsius.has_value(); }
+  bool operator()(const MemoryPressure&) const { return gpu.memory_percent().has_value(); }
+  bool operator()(const PowerLimitReached&) const { return gpu.power_percent().has_value(); }
+  bool operator()(const GpuIdle&) const { return gpu.utilization_percent.has_value(); }
+};
+
+bool tells_of(const std::vector<GpuMetrics>& metrics, const Alert& alert) {
+  return std::ranges::any_of(metrics, [&](const GpuMetrics& gpu) {
+    return gpu.device_id == alert.device() && std::visit(Known{gpu}, alert.kind);
+  });
+}
+
+}  // namespace
+
+void TrainingWatch::forget_what_is_over(const std::vector<Alert>& now,
+                                        const std::vector<GpuMetrics>& metrics) {
+  std::erase_if(active_, [&](const auto& known) {
+    const bool goes_on =
+        std::ranges::any_of(now, [&](const Alert& alert) { return key_of(alert) == known.first; });
+    return !goes_on && tells_of(metrics, known.second.alert);
+  });
+}
+
+std::vector<Alert> TrainingWatch::look(std::vector<GpuMetrics> metrics,
+                                       std::chrono::nanoseconds now) {
+  if (action() == TrainingAction::pause) {
+    // A paused training uses no GPU; that is no hang.
+    for (GpuMetrics& gpu : metrics) gpu.in_use = false;
+  }
+  const std::vector<Alert> alerts = andon_.check(metrics, now);
+  forget_what_is_over(alerts, metrics);
+  std::vector<Alert> news;
+  for (const Alert& alert : alerts) {
+    const AlertLevel level = alert.level();
+    const auto [active, is_new] = active_.try_emplace(key_of(alert), Active{alert, level});
+    active->second.alert = alert;
+    if (!is_new && level <= active->second.told) continue;
+    active->second.told = level;
+    news.push_back(alert);
+  }
+  return news;
+}
+
+void TrainingWatch::answer(const Alert& alert, TrainingAction action) {
+  const auto active = active_.find(key_of(alert));
+  if (active != active_.end()) active->second.pauses = action == TrainingAction::pause;
+  if (action == TrainingAction::stop) stopped_ = true;
+  if (action != TrainingAction::keep_going) cause_ = alert;
+}
+
+void TrainingWatch::resume() {
+  held_ = false;
+  for (auto& [key, active] : active_) active.pauses = false;
+}
+
+TrainingAction TrainingWatch::action() const {
+  if (stopped_) return TrainingAction::stop;
+  const bool pauses =
+      std::ranges::any_of(active_, [](const auto& known) { return known.second.pauses; });
+  return held_ || pauses ? TrainingAction::pause : TrainingAction::keep_going;
+}
+
+namespace {
+
+constexpr std::array kThrottleTimes = {Metric::throttle_time_sw_thermal,
+                                       Metric::throttle_time_hw_thermal,
+                                       Metric::throttle_time_power_brake};
+
+}  // namespace
+
+void TrainingBook::Growth::read(const Reading* reading) {
+  const std::int64_t* counter = reading != nullptr ? reading->number() : nullptr;
+  // A reading that comes late is less than the last, and would look like a reset.
+  if (counter == nullptr || (last && reading->taken <= taken)) return;
+  // A counter that fell was reset with its GPU: only its count since then is known.
+  if (last) grown += *counter >= *last ? *counter - *last : *counter;
+  last = *counter;
+  taken = reading->taken;
+  known = true;
+}
+
+void TrainingBook::Growth::start_over() {
+  grown = 0;
+  known = false;
+}
+
+void TrainingBook::Gpu::add(const DeviceState& device) {
+  const GpuMetrics now = metrics_of(device);
+  seen = true;
+  // An empty optional is less than any value.
+  peak_memory = std::max(peak_memory, now.memory_used_bytes);
+  highest_celsius = std::max(highest_celsius, now.temperature_celsius);
+  if (now.utilization_percent) {
+    utilization += *now.utilization_percent;
+    ++utilizations;
+  }
+  for (std::size_t i = 0; i < kReasons; ++i) {
+    throttled[i].read(device.sample.find(kThrottleTimes[i]));
+  }
+}
+
+TrainingGpu TrainingBook::Gpu::report(std::uint32_t index) const {
+  constexpr double kNanoseconds = 1e9;
+  TrainingGpu out;
+  out.index = index;
+  out.peak_memory_bytes = peak_memory;
+  out.highest_celsius = highest_celsius;
+  for (const Growth& reason : throttled) {
+    if (!reason.known) continue;
+    const double seconds = static_cast<double>(reason.grown) / kNanoseconds;
+    out.throttled_seconds = std::max(out.throttled_seconds.value_or(0), seconds);
+  }
+  if (utilizations > 0) {
+    out.mean_utilization_percent = utilization / static_cast<double>(utilizations);
+  }
+  return out;
+}
+
+void TrainingBook::add(const Snapshot& snapshot) {
+  ++samples_;
+  for (const DeviceState& device : snapshot.devices) gpus_[device.info.index].add(device);
+}
+
+void TrainingBook::start_over() {
+  samples_ = 0;
+  for (auto& [index, gpu] : gpus_) {
+    Gpu fresh;
+    fresh.throttled = gpu.throttled;
+    for (Growth& reason : fresh.throttled) reason.start_over();
+    gpu = fresh;
+  }
+}
+
+std::vector<TrainingGpu> TrainingBook::gpus() const {
+  std::vector<TrainingGpu> all;
+  for (const auto& [index, gpu] : gpus_) {
+    if (gpu.seen) all.push_back(gpu.report(index));
+  }
+  return all;
+}
+
+}  // namespace gpuyard::library

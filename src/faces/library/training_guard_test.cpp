@@ -1,0 +1,208 @@
+#include "faces/library/training_guard.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuyard::library {
+namespace {
+
+using namespace std::chrono_literals;
+using enum TrainingAction;
+
+GpuMetrics gpu_at(double celsius, double percent = 90) {
+  GpuMetrics gpu;
+  gpu.temperature_celsius = celsius;
+  gpu.utilization_percent = percent;
+  return gpu;
+}
+
+class TrainingWatchTest : public ::testing::Test {
+ protected:
+  std::vector<Alert> look(const GpuMetrics& gpu) { return watch_.look({gpu}, now_ += 1s); }
+  // Takes one sample and answers all its new alerts alike.
+  std::size_t look(const GpuMetrics& gpu, TrainingAction answer) {
+    const auto news = look(gpu);
+    for (const Alert& alert : news) watch_.answer(alert, answer);
+    return news.size();
+  }
+
+  TrainingWatch watch_{AndonThresholds{}};
+  std::chrono::nanoseconds now_{};
+};
+
+TEST_F(TrainingWatchTest, TellsAnAlertWhenItTripsAndWhenItsLevelRises) {
+  RecordProperty("contract", "C12");
+  EXPECT_EQ(look(gpu_at(79), keep_going), 0U);
+  EXPECT_EQ(look(gpu_at(81), keep_going), 1U);
+  EXPECT_EQ(look(gpu_at(83), keep_going), 0U);
+  EXPECT_EQ(look(gpu_at(90), keep_going), 1U) << "an error by now";
+  EXPECT_EQ(look(gpu_at(81), keep_going), 0U);
+  EXPECT_EQ(look(gpu_at(90), keep_going), 0U) << "as bad as it was told before";
+  EXPECT_EQ(look(gpu_at(60), keep_going), 0U);
+  EXPECT_EQ(look(gpu_at(81), keep_going), 1U) << "another one";
+  EXPECT_EQ(watch_.action(), keep_going);
+}
+
+TEST_F(TrainingWatchTest, PausesUntilTheAlertIsOver) {
+  RecordProperty("contract", "C12");
+  look(gpu_at(85), pause);
+  EXPECT_EQ(watch_.action(), pause);
+  look(gpu_at(80), keep_going);
+  EXPECT_EQ(watch_.action(), pause);
+  look(gpu_at(79.9), keep_going);
+  EXPECT_EQ(watch_.action(), keep_going);
+  EXPECT_EQ(watch_.cause(), (Alert{ThermalThrottling{0, 85, 80}}));
+}
+
+TEST_F(TrainingWatchTest, WhatCannotBeReadAnyMoreIsNotOver) {
+  RecordProperty("contract", "C12");
+  look(gpu_at(85), pause);
+  look(GpuMetrics{}, keep_going);
+  EXPECT_EQ(watch_.action(), pause) << "no temperature";
+  EXPECT_TRUE(watch_.look({}, now_ += 1s).empty());
+  EXPECT_EQ(watch_.action(), pause) << "no GPU";
+  look(gpu_at(60), keep_going);
+  EXPECT_EQ(watch_.action(), keep_going);
+}
+
+TEST_F(TrainingWatchTest, GoesOnWhenItIsToldToWhateverTheAlertDoes) {
+  RecordProperty("contract", "C12");
+  look(gpu_at(85), pause);
+  watch_.resume();
+  EXPECT_EQ(watch_.action(), keep_going);
+  look(gpu_at(85), pause);
+  EXPECT_EQ(watch_.action(), keep_going) << "nothing new";
+  look(gpu_at(95), pause);
+  EXPECT_EQ(watch_.action(), pause) << "worse";
+}
+
+TEST_F(TrainingWatchTest, TheLastAnswerToAnAlertCounts) {
+  look(gpu_at(85), pause);
+  look(gpu_at(95), keep_going);
+  EXPECT_EQ(watch_.action(), keep_going);
+}
+
+TEST_F(TrainingWatchTest, StopsForGood) {
+  RecordProperty("contract", "C12");
+  look(gpu_at(85), stop);
+  look(gpu_at(40), keep_going);
+  watch_.resume();
+  EXPECT_EQ(watch_.action(), stop);
+}
+
+TEST_F(TrainingWatchTest, IsPausedByHandUntilItIsResumedByHand) {
+  watch_.pause();
+  look(gpu_at(40), keep_going);
+  EXPECT_EQ(watch_.action(), pause);
+  watch_.resume();
+  EXPECT_EQ(watch_.action(), keep_going);
+}
+
+TEST_F(TrainingWatchTest, DoesNotTakeAPauseForAHang) {
+  RecordProperty("contract", "C12 C8");
+  watch_.pause();
+  look(gpu_at(40, 0));
+  now_ += 1h;
+  EXPECT_TRUE(look(gpu_at(40, 0)).empty());
+  watch_.resume();
+  look(gpu_at(40, 0));
+  now_ += 1h;
+  EXPECT_EQ(look(gpu_at(40, 0)).size(), 1U);
+}
+
+}  // namespace
+
+namespace {
+
+using Numbers = std::vector<std::pair<Metric, std::int64_t>>;
+
+Snapshot sample_at(int second, const Numbers& numbers, std::uint32_t index = 0) {
+  Snapshot snapshot;
+  DeviceState& device = snapshot.devices.emplace_back();
+  device.info.index = index;
+  const TimePoint taken{std::chrono::seconds(second)};
+  for (const auto& [metric, value] : numbers) device.sample.set({metric, 0, taken, value});
+  return snapshot;
+}
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+TEST(TrainingBook, KeepsPeaksAndMeans) {
+  RecordProperty("contract", "C12");
+  TrainingBook book;
+  book.add(sample_at(
+      1,
+      {{Metric::memory_used, 7}, {Metric::temperature_core, 60}, {Metric::utilization_gpu, 100}}));
+  book.add(sample_at(
+      2,
+      {{Metric::memory_used, 9}, {Metric::temperature_core, 50}, {Metric::utilization_gpu, 50}}));
+  EXPECT_EQ(book.samples(), 2U);
+  EXPECT_EQ(book.gpus(), (std::vector<TrainingGpu>{{0, {}, 9U, 60.0, {}, 75.0}}));
+}
+
+TEST(TrainingBook, WhatWasNeverReadIsMissing) {
+  RecordProperty("contract", "C12");
+  TrainingBook book;
+  book.add(sample_at(1, {}, 3));
+  EXPECT_EQ(book.gpus(), (std::vector<TrainingGpu>{{3, {}, {}, {}, {}, {}}}));
+  EXPECT_TRUE(TrainingBook().gpus().empty());
+}
+
+TEST(TrainingBook, AMissingSampleIsNotAZero) {
+  TrainingBook book;
+  book.add(sample_at(1, {{Metric::utilization_gpu, 80}}));
+  book.add(sample_at(2, {}));
+  EXPECT_EQ(book.gpus()[0].mean_utilization_percent, 80.0);
+}
+
+TEST(TrainingBook, CountsTheLongestReasonOfBeingSlowed) {
+  RecordProperty("contract", "C12");
+  TrainingBook book;
+  book.add(sample_at(1, {{Metric::throttle_time_sw_thermal, 100 * kSecond},
+                         {Metric::throttle_time_hw_thermal, 0}}));
+  EXPECT_EQ(book.gpus()[0].throttled_seconds, 0.0) << "what was before does not count";
+  book.add(sample_at(9, {{Metric::throttle_time_sw_thermal, 104 * kSecond},
+                         {Metric::throttle_time_hw_thermal, 3 * kSecond}}));
+  EXPECT_EQ(book.gpus()[0].throttled_seconds, 4.0);
+}
+
+TEST(TrainingBook, ACounterThatWasResetCountsOnFromZero) {
+  TrainingBook book;
+  int now = 0;
+  for (const std::int64_t seconds : {100, 101, 2}) {
+    book.add(sample_at(++now, {{Metric::throttle_time_sw_thermal, seconds * kSecond}}));
+  }
+  EXPECT_EQ(book.gpus()[0].throttled_seconds, 3.0);
+}
+
+TEST(TrainingBook, ACounterThatIsToldLateWasNotReset) {
+  TrainingBook book;
+  for (const int second : {100, 102, 101, 103}) {
+    book.add(sample_at(second, {{Metric::throttle_time_sw_thermal, second * kSecond}}));
+  }
+  EXPECT_EQ(book.gpus()[0].throttled_seconds, 3.0);
+}
+
+TEST(TrainingBook, StartsOverButForItsCounters) {
+  RecordProperty("contract", "C12");
+  TrainingBook book;
+  book.add(sample_at(
+      1, {{Metric::temperature_core, 60}, {Metric::throttle_time_sw_thermal, 10 * kSecond}}));
+  book.start_over();
+  EXPECT_TRUE(book.gpus().empty());
+  EXPECT_EQ(book.samples(), 0U);
+  book.add(sample_at(
+      5, {{Metric::temperature_core, 50}, {Metric::throttle_time_sw_thermal, 12 * kSecond}}));
+  EXPECT_EQ(book.gpus(), (std::vector<TrainingGpu>{{0, {}, {}, 50.0, 2.0, {}}}));
+}
+
+TEST(TrainingBook, ACounterNotReadSinceItStartedOverIsMissing) {
+  TrainingBook book;
+  book.add(sample_at(2, {{Metric::throttle_time_sw_thermal, 10 * kSecond}}));
+  book.start_over();
+  book.add(sample_at(1, {{Metric::throttle_time_sw_thermal, 9 * kSecond}}));
+  book.add(sample_at(3, {{Metric::temperature_core, 50}}));
+  EXPECT_EQ(book.gpus()[0].throttled_seconds, std::nullopt);
+}
+
+}  // namespace
+}  // namespace gpuyard::library

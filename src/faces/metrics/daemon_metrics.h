@@ -1,0 +1,86 @@
+// The figures of /metrics beside the GPUs' readings. They are plain values, filled in for one
+// rendering by the owners of the facts. Knows no lease, rule or sink.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/loop.h"
+#include "faces/metrics/text.h"
+#include "gpu/device/event.h"
+
+namespace gpuyard::metrics {
+
+// Which GPUs are leased and how many claims wait; no figure names a user.
+struct LeaseFigures {
+  std::vector<std::pair<std::string, bool>> gpus = {};  // label_of() each, whether it is leased
+  std::size_t held = 0;
+  std::size_t waiting = 0;
+  std::uint64_t grants = 0;
+};
+
+// An alert that fires, at most one for each rule and GPU. No metric holds its text.
+struct FiringAlert {
+  std::string rule;   // as the configuration calls it
+  std::string level;  // info, warning, error or critical
+  int severity = 0;   // 0 to 100
+  // Of its GPU: its index, or its UUID where the index is another GPU's; none: the alert is the
+  // node's.
+  std::optional<std::string> device = {};
+  bool acknowledged = false;
+  bool silenced = false;
+};
+
+// One destination of alerts; its counters begin when the daemon starts.
+struct SinkFigures {
+  std::string name;  // as the configuration calls it
+  std::string kind;  // log, command, webhook, slack, pagerduty, alertmanager
+  std::size_t queued = 0;
+  std::uint64_t delivered = 0;
+  std::uint64_t retries = 0;
+  std::uint64_t dead = 0;  // given up
+};
+
+struct AlertFigures {
+  std::vector<FiringAlert> firing = {};
+  std::vector<SinkFigures> sinks = {};
+  std::size_t pending = 0;          // conditions that are met, but not for long enough yet
+  std::size_t rules = 0;            // that are evaluated
+  const Histogram* tick = nullptr;  // time to evaluate all rules; null: not measured
+};
+
+// The certificate that clients on other machines see.
+struct TlsFigures {
+  std::optional<std::int64_t> expires = {};  // Unix time, seconds; empty: there is none
+  std::uint64_t reload_failures = 0;
+  std::uint64_t handshakes = 0;
+  std::uint64_t failed_handshakes = 0;
+  std::uint64_t refused_handshakes = 0;  // there was no room for them
+  std::string trouble = {};              // why the files are not what is in use; "": they are
+};
+
+// Events of GPUs that were dropped because too many came at once, since the daemon started.
+struct EventFigures {
+  EventDrops by_source;
+  std::uint64_t by_rules = 0;  // that no rule counted
+};
+
+// Facts about the daemon itself, beside the GPUs.
+struct Process {
+  std::string version;
+  const Histogram* loop_lag = nullptr;   // null: not measured
+  const LeaseFigures* leases = nullptr;  // null: this process hands out no GPUs
+  const AlertFigures* alerts = nullptr;  // null: this process evaluates no rules
+  std::string hostname = {};             // a label of DCGM's dialect; "": no label
+  const TlsFigures* tls = nullptr;       // null: this process speaks no TLS
+  const EventFigures* events = nullptr;  // null: this process takes no events
+};
+
+// Alerts that fire, and their deliveries, as families of series.
+
+void put_alerts(Text&, const AlertFigures&);
+
+}  // namespace gpuyard::metrics

@@ -1,0 +1,59 @@
+// The facade's interfaces to the rest of gpuyard. Everything on the io thread.
+#pragma once
+
+#include <sys/types.h>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+#include "base/loop.h"
+#include "base/result.h"
+#include "gpu/device/setting.h"
+#include "gpu/device/snapshot.h"
+#include "io/http/message.h"
+
+namespace gpuyard::zeus {
+
+// The GPUs' readings.
+class Gpus {
+ public:
+  virtual ~Gpus() = default;
+  // The newest snapshot; never null.
+  virtual std::shared_ptr<const Snapshot> latest() const = 0;
+  // Reads `probes` of every GPU now. Answers soon, in any case.
+  virtual void fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) = 0;
+  // Calls `heard` every `period` with the power of one GPU, or with the reason why there is none.
+  virtual Subscription listen_power(const DeviceId&, Duration period,
+                                    std::function<void(const Reading&)> heard) = 0;
+};
+
+// A client's request to change one setting of some GPUs.
+struct Order {
+  uid_t uid = 0;  // the owner; replaces what this user set before
+  std::vector<DeviceInfo> gpus;
+  SettingKind kind{};
+  std::optional<Setting> setting;  // nothing: takes back what this user set
+  bool wait = true;                // false: answer as soon as it is queued
+  std::uint64_t request = 0;
+  TimePoint received;  // when the request came
+};
+
+struct Outcome {
+  std::uint32_t index = 0;
+  Result<void> done;
+};
+
+// Changes settings: checks them, keeps who owns them, stores and logs them.
+class Setter {
+ public:
+  virtual ~Setter() = default;
+  // Errc::denied, naming the switch, if control is switched off.
+  virtual Result<void> enabled() const = 0;
+  // Errc::denied, saying what is missing, if the client may not change settings. Called before
+  // order().
+  virtual Result<void> permits(const http::Request&) = 0;
+  // Calls `done` once, in any case, with an outcome for each GPU.
+  virtual void order(Order, std::function<void(const std::vector<Outcome>&)> done) = 0;
+};
+
+}  // namespace gpuyard::zeus

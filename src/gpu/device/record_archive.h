@@ -1,0 +1,119 @@
+// Records of GPUs that are kept on a disk, such as the processes that were on them: what the books
+// of them share. A record says of which GPU it is (gpu), from when until when it was so
+// (first_seen, last_seen), whether it is over, and by which name() a later form replaces it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/worker.h"
+#include "gpu/device/device.h"
+
+namespace gpuyard {
+
+// Asks for the records that touch [from, until).
+template <class Record>
+struct QuestionFor {
+  WallTime from;
+  WallTime until;
+  std::vector<DeviceId> gpus = {};  // empty: all
+  std::size_t most = 0;
+
+  bool wants(const Record& one) const {
+    const bool in_time = one.first_seen < until && one.last_seen >= from;
+    return in_time && (gpus.empty() || std::ranges::find(gpus, one.gpu) != gpus.end());
+  }
+};
+
+// Keeps records on a disk, for a month and up to a number. All calls come from one worker's thread,
+// and may block it.
+template <class Record>
+class Archive {
+ public:
+  virtual ~Archive() = default;
+  // Adds records, or replaces those of the same name.
+  virtual Result<void> put(const std::vector<Record>&) = 0;
+  // Returns the newest first, and one more than `most` if there are more.
+  virtual Result<std::vector<Record>> get(const QuestionFor<Record>&) = 0;
+};
+
+// Gives records to an archive, in batches. Lives on the io thread, and outlives the worker's jobs.
+template <class Record>
+class PutQueue {
+ public:
+  // How many records wait for the disk. The oldest are lost beyond.
+  static constexpr std::size_t kMost = 16'384;
+
+  PutQueue(Worker& worker, std::shared_ptr<Archive<Record>> archive)
+      : worker_(worker), archive_(std::move(archive)) {}
+
+  void add(const Record& record) {
+    if (waiting_.size() >= kMost) waiting_.erase(waiting_.begin());
+    waiting_.push_back(record);
+  }
+
+  // What cannot be written waits for the next call; the archive itself tells of its disk.
+  void put() {
+    if (putting_ || waiting_.empty()) return;
+    const auto batch = std::make_shared<const std::vector<Record>>(std::exchange(waiting_, {}));
+    putting_ = ask_worker(
+        worker_, [archive = archive_, batch] { return archive->put(*batch); },
+        [this, batch](const Result<void>& done) {
+          putting_ = false;
+          if (!done) again(*batch);
+        });
+    if (!putting_) again(*batch);
+  }
+  // The same while another batch is under way; called before the end.
+  void put_last() {
+    putting_ = false;
+    put();
+  }
+
+ private:
+  void again(std::vector<Record> all) {
+    all.insert(all.end(), waiting_.begin(), waiting_.end());
+    if (all.size() > kMost) {
+      all.erase(all.begin(), std::prev(all.end(), static_cast<std::ptrdiff_t>(kMost)));
+    }
+    waiting_ = std::move(all);
+  }
+
+  Worker& worker_;
+  std::shared_ptr<Archive<Record>> archive_;
+  std::vector<Record> waiting_;
+  bool putting_ = false;
+};
+
+// Returns what the archive has, the newest first, with those of `here`, which are not over, as they
+// are now. Runs on the worker.
+template <class Record>
+Result<std::vector<Record>> kept_and_here(const QuestionFor<Record>& question,
+                                          Archive<Record>& archive,
+                                          const std::vector<Record>& here) {
+  auto kept = archive.get(question);
+  if (!kept) return kept;
+  std::set<decltype(std::declval<Record>().name())> now;
+  for (const Record& one : here) now.insert(one.name());
+  std::erase_if(*kept, [&](const Record& one) { return now.contains(one.name()); });
+  // A daemon that was killed left some that are over since.
+  for (Record& one : *kept) one.over = true;
+  std::ranges::copy_if(here, std::back_inserter(*kept),
+                       [&](const Record& one) { return question.wants(one); });
+  std::ranges::sort(*kept, [](const Record& a, const Record& b) {
+    if (a.first_seen != b.first_seen) return a.first_seen > b.first_seen;
+    return a.name() < b.name();
+  });
+  if (kept->size() > question.most + 1) kept->resize(question.most + 1);
+  return kept;
+}
+
+}  // namespace gpuyard

@@ -1,0 +1,38 @@
+// An archive in memory, which a test can break.
+#pragma once
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <vector>
+
+#include "gpu/device/record_archive.h"
+
+namespace gpuyard {
+
+template <class Record>
+class FakeArchiveOf final : public Archive<Record> {
+ public:
+  Result<void> put(const std::vector<Record>& records) override {
+    ++puts;
+    if (broken) return *broken;
+    for (const Record& record : records) {
+      std::erase_if(kept, [&](const Record& one) { return one.name() == record.name(); });
+      kept.push_back(record);
+    }
+    return {};
+  }
+  Result<std::vector<Record>> get(const QuestionFor<Record>& asked) override {
+    if (broken) return *broken;
+    std::vector<Record> found;
+    std::ranges::copy_if(kept, std::back_inserter(found),
+                         [&](const Record& record) { return asked.wants(record); });
+    return found;
+  }
+
+  std::optional<Error> broken;
+  int puts = 0;
+  std::vector<Record> kept;
+};
+
+}  // namespace gpuyard

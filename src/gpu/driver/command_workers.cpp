@@ -1,0 +1,175 @@
+#include "gpu/driver/command_workers.h"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "gpu/device/error.h"
+#include "gpu/driver/execute_command.h"
+
+namespace gpuyard::driver {
+
+namespace {
+
+CommandReply carry_out_and_log(Backend& backend, std::uint32_t index,
+                               const CommandRequest& request) {
+  CommandReply reply = carry_out(backend, request);
+  log_command(index, request, reply);
+  return reply;
+}
+
+}  // namespace
+
+Error terminated(std::uint32_t index) {
+  return {Errc::unavailable, fmt::format("GPU management task for GPU {} terminated", index)};
+}
+
+// Shared between its thread and Commanders, so that a thread left behind still has its data.
+class Commanders::Worker {
+ public:
+  Worker(std::shared_ptr<Backend> backend, std::uint32_t index, Answered answered,
+         CarryOut carries_out)
+      : index_(index),
+        answered_(std::move(answered)),
+        carries_out_(std::move(carries_out)),
+        backend_(std::move(backend)) {}
+
+  static void start(const std::shared_ptr<Worker>& self) {
+    std::thread thread([self] { self->run(); });
+    {
+      const std::lock_guard lock(self->mutex_);
+      self->thread_ = thread.get_id();
+    }
+    thread.detach();
+    log::info("Background task for GPU {} successfully spawned", self->index_);
+  }
+
+  Result<void> enqueue(CommandRequest&& request) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (closing_) {
+        return Error{Errc::unavailable,
+                     fmt::format("GPU {} accepts no more commands: shutting down", index_)};
+      }
+      if (queue_.size() >= kMaxQueued) {
+        return Error{Errc::busy,
+                     fmt::format("{} commands are already queued for GPU {}; try again later",
+                                 kMaxQueued, index_)};
+      }
+      queue_.push_back(std::move(request));
+    }
+    changed_.notify_all();
+    return {};
+  }
+
+  void take_no_more() {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  // After this returns, `answered_` is not running on the worker's thread and never runs again,
+  // unless `answered_` itself called this.
+  void finish(TimePoint deadline) {
+    std::unique_lock lock(mutex_);
+    const bool from_within = std::this_thread::get_id() == thread_;
+    if (!from_within) {
+      changed_.wait_for(lock, deadline - BootClock::now(), [&] { return stopped_; });
+    }
+    muted_ = true;
+    std::deque<CommandRequest> left = std::exchange(queue_, {});
+    if (under_way_) left.push_front(*std::exchange(under_way_, std::nullopt));
+    if (!from_within) changed_.wait(lock, [&] { return !telling_; });
+    lock.unlock();
+    for (const CommandRequest& request : left) answered_(refusal(request, terminated(index_)));
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (carry_out_next(lock)) {
+    }
+    // The waiting thread may unload the driver next; this thread must no longer use it.
+    auto backend = std::exchange(backend_, nullptr);
+    lock.unlock();
+    backend.reset();
+    lock.lock();
+    stopped_ = true;
+    lock.unlock();
+    changed_.notify_all();
+  }
+
+  bool carry_out_next(std::unique_lock<std::mutex>& lock) {
+    changed_.wait(lock, [&] { return closing_ || !queue_.empty(); });
+    if (queue_.empty() || muted_) return false;
+    const CommandRequest request = std::move(queue_.front());
+    queue_.pop_front();
+    under_way_ = request;
+    lock.unlock();
+    CommandReply reply = carries_out_(*backend_, index_, request);
+    lock.lock();
+    if (muted_) return false;  // already answered as terminated
+    under_way_.reset();
+    telling_ = true;
+    lock.unlock();
+    answered_(std::move(reply));
+    lock.lock();
+    telling_ = false;
+    changed_.notify_all();
+    return true;
+  }
+
+  const std::uint32_t index_;
+  const Answered answered_;
+  const CarryOut carries_out_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::shared_ptr<Backend> backend_;
+  std::thread::id thread_;
+  std::deque<CommandRequest> queue_;
+  std::optional<CommandRequest> under_way_;
+  bool closing_ = false;
+  bool stopped_ = false;
+  bool muted_ = false;    // all remaining commands have been answered
+  bool telling_ = false;  // inside answered_
+};
+
+Commanders::Commanders(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,
+                       const Answered& answered, const CarryOut& carries_out)
+    : backend_(std::move(backend)) {
+  for (std::uint32_t index = 0; index < gpu_count; ++index) {
+    workers_.push_back(std::make_shared<Worker>(
+        backend_, index, answered, carries_out ? carries_out : CarryOut(&carry_out_and_log)));
+    Worker::start(workers_.back());
+  }
+}
+
+Commanders::~Commanders() {
+  close();
+  // A worker whose answered_ called close() may still be inside it.
+  for (const auto& worker : workers_) worker->finish(BootClock::now());
+}
+
+void Commanders::close() {
+  if (closed_.exchange(true)) return;
+  for (const auto& worker : workers_) worker->take_no_more();
+  const TimePoint deadline = BootClock::now() + kFarewell;
+  for (const auto& worker : workers_) worker->finish(deadline);
+}
+
+Result<void> Commanders::send(std::uint32_t index, CommandRequest request) {
+  if (index >= workers_.size()) return index_out_of_range(index);
+  if (request.received == TimePoint()) request.received = BootClock::now();
+  return workers_[index]->enqueue(std::move(request));
+}
+
+}  // namespace gpuyard::driver

@@ -1,0 +1,256 @@
+#include "gpu/driver/driver_host_client.h"
+
+#include <linux/capability.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/capabilities.h"
+#include "base/command_host.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/spawn.h"
+#include "gpu/driver/driver_host.h"
+#include "gpu/driver/setter_record.h"
+
+namespace gpuyard::driver {
+
+HostClient::HostClient(Loop& loop, Spawn spawn, HostListener& listener, HostKind kind)
+    : loop_(loop), spawn_(std::move(spawn)), listener_(listener), kind_(std::move(kind)) {}
+
+HostClient::~HostClient() {
+  end_process();
+}
+
+void HostClient::start() {
+  if (paused_) return;
+  if (departing_.size() >= kMaxDeparting) {
+    start_later(kLongestDelay);
+    return listener_.on_host_down(
+        fmt::format("earlier {}s are stuck inside the driver; another one starts when one of them "
+                    "exits",
+                    kind_.name));
+  }
+  auto process = spawn_();
+  if (!process) {
+    start_later(kLongestDelay);
+    return listener_.on_host_down(process.error().text() + "; retrying");
+  }
+  process_ = *std::move(process);
+  greeted_ = false;
+  started_ = last_heard_ = loop_.now();
+  questions_ = 0;
+  readable_ = loop_.watch(process_.socket.get(), [this] { on_readable(); });
+  hello_timer_ = loop_.call_after(kHelloDeadline, [this] {
+    give_up(fmt::format("the driver did not initialise within {} s",
+                        std::chrono::duration_cast<std::chrono::seconds>(kHelloDeadline).count()));
+  });
+}
+
+bool HostClient::read(const ReadRequest& request) {
+  if (!greeted_ || !send_message(process_.socket.get(), request, Wait::no)) return false;
+  if (questions_++ == 0) last_heard_ = loop_.now();
+  return true;
+}
+
+bool HostClient::command(const CommandRequest& request) {
+  if (!greeted_) return false;
+  if (!kind_.sets) return send_message(process_.socket.get(), request, Wait::no).ok();
+  const auto record = record_of(request);
+  return record && send_record(process_.socket.get(), *record, Wait::no).ok();
+}
+
+bool HostClient::is_coming() const {
+  if (process_.socket) return true;
+  return !paused_ && restart_timer_ && restart_at_ - loop_.now() <= kSoon;
+}
+
+void HostClient::hurry() {
+  if (paused_ || process_.socket || !restart_timer_) return;
+  restart_timer_.reset();
+  start();
+}
+
+void HostClient::handle(const CommandReply& reply) {
+  if (greeted_) listener_.on_command_reply(reply);
+}
+
+void HostClient::handle(const ReadReply& reply) {
+  last_heard_ = loop_.now();
+  questions_ -= questions_ > 0 ? 1 : 0;
+  listener_.on_reply(reply);
+}
+
+void HostClient::handle(const DeviceEvent& event) {
+  if (greeted_) listener_.on_event(event);
+}
+
+void HostClient::handle(const Alive&) {
+  last_heard_ = loop_.now();
+  questions_ = 0;
+}
+
+void HostClient::check_silence() {
+  if (questions_ > 0 && loop_.now() - last_heard_ >= kSilence) {
+    return give_up(kind_.name + " has not responded for 30 s");
+  }
+  if (kind_.sets && questions_ == 0) {
+    last_heard_ = loop_.now();
+    questions_ = 1;
+    static_cast<void>(send_record(process_.socket.get(), SetterRecord(), Wait::no).ok());
+  }
+  silence_timer_ = loop_.call_after(kSilence / 6, [this] { check_silence(); });
+}
+
+void HostClient::on_readable() {
+  // Reads a bounded batch, so that a child that floods us cannot block the loop.
+  constexpr int kBatch = 64;
+  for (int i = 0; i < kBatch && process_.socket; ++i) {
+    UniqueFd own;
+    auto message = receive_from_host(process_.socket.get(), Wait::no, &own);
+    if (own && process_.pid <= 0 && !process_.pidfd) process_.pidfd = std::move(own);
+    if (message) {
+      std::visit([this](const auto& what) { handle(what); }, *message);
+    } else if (message.error().code == Errc::busy) {
+      return;
+    } else {
+      return give_up(message.error().code == Errc::unavailable ? kind_.name + " exited"
+                                                               : message.error().text());
+    }
+  }
+}
+
+void HostClient::handle(const Hello& hello) {
+  hello_timer_.reset();
+  if (kind_.sets && hello.version != kind_.version) {
+    return give_up(fmt::format("the {} is of version {}, and this daemon is of version {}",
+                               kind_.name, hello.version, kind_.version));
+  }
+  if (hello.fleet) {
+    if (!std::exchange(greeted_, true)) check_silence();
+    return listener_.on_fleet(*hello.fleet);
+  }
+  end_process();
+  start_later(kLongestDelay);  // a driver may be installed or loaded later
+  listener_.on_no_driver({hello.error_code, hello.error});
+}
+
+void HostClient::give_up(const std::string& why) {
+  // A host that ran for a while is restarted quickly; one that crashes again and again is not, even
+  // if its Hello succeeds.
+  if (loop_.now() - started_ > kLongestDelay) delay_ = kFirstDelay;
+  end_process();
+  start_later(delay_);
+  delay_ = std::min(delay_ * 2, kLongestDelay);
+  listener_.on_host_down(why + "; starting another");
+}
+
+void HostClient::end_process() {
+  hello_timer_.reset();
+  silence_timer_.reset();
+  readable_.reset();
+  process_.socket.reset();
+  greeted_ = false;
+  // Reaped when the kernel releases it. A host stuck inside the driver stays behind; it holds
+  // nothing of ours.
+  const pid_t pid = std::exchange(process_.pid, -1);
+  UniqueFd pidfd = std::move(process_.pidfd);
+  if (pid > 0) {
+    ::kill(pid, SIGKILL);
+    if (::waitpid(pid, nullptr, WNOHANG) != 0) return;
+  }
+  if (!pidfd) return;
+  const int fd = pidfd.get();
+  departing_.push_back(
+      {pid, std::move(pidfd), loop_.watch(fd, [this, pid, fd] { reap(pid, fd); })});
+}
+
+void HostClient::reap(pid_t pid, int pidfd) {
+  if (pid > 0) ::waitpid(pid, nullptr, WNOHANG);
+  departing_.remove_if([pidfd](const Departing& one) { return one.pidfd.get() == pidfd; });
+  if (ended_ && departing_.empty()) tell_ended({});
+}
+
+void HostClient::pause(std::function<void(Result<void>)> ended) {
+  tell_ended(Error{Errc::unavailable, "the driver is about to be closed again"});
+  ended_ = std::move(ended);
+  restart_timer_.reset();
+  if (!std::exchange(paused_, true)) {
+    end_process();
+    listener_.on_host_down("the driver is closed for a GPU reset and will be reopened");
+  }
+  if (departing_.empty()) {
+    end_timer_ = loop_.call_after(Duration(0), [this] { tell_ended({}); });
+    return;
+  }
+  end_timer_ = loop_.call_after(kEndDeadline, [this] {
+    tell_ended(
+        Error{Errc::timed_out,
+              fmt::format("the driver did not release its process within {} s",
+                          std::chrono::duration_cast<std::chrono::seconds>(kEndDeadline).count())});
+  });
+}
+
+void HostClient::resume() {
+  if (!std::exchange(paused_, false)) return;
+  tell_ended(Error{Errc::unavailable, "the driver has already been reopened"});
+  delay_ = kFirstDelay;
+  start();
+}
+
+void HostClient::renew(const std::string& why) {
+  if (!paused_ && greeted_) give_up(why);
+}
+
+void HostClient::tell_ended(Result<void> result) {
+  end_timer_.reset();
+  if (auto ended = std::exchange(ended_, nullptr)) ended(std::move(result));
+}
+
+void HostClient::start_later(Duration delay) {
+  restart_at_ = loop_.now() + delay;
+  restart_timer_ = loop_.call_at(restart_at_, [this] {
+    restart_timer_.reset();
+    start();
+  });
+}
+
+// Starts our own program with one socket and nothing else.
+
+Result<HostProcess> spawn_host(const std::vector<std::string>& arguments, const std::string& verb) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return system_error("making a socket for the " + verb);
+  }
+  UniqueFd ours(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  static_assert(kHostSocket == kFirstGivenFd);
+  SpawnPlan plan{.arguments = {verb},
+                 .given = {theirs.get()},  // stderr is its log
+                 .capabilities = capability_bit(CAP_SYS_ADMIN)};
+  plan.arguments.insert(plan.arguments.end(), arguments.begin(), arguments.end());
+  // NVIDIA's library may have to run nvidia-modprobe, which becomes root to make missing device
+  // files. A process with no_new_privs, as a daemon without CAP_SYS_ADMIN is, cannot start it.
+  const bool may_set = (effective_capabilities() & capability_bit(CAP_SYS_ADMIN)) != 0;
+  const auto child = may_set ? spawn(plan) : spawn_free(plan);
+  if (!child) return Error(child.error()).in("the " + verb);
+
+  // glibc has a wrapper for this system call only since 2.36.
+  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *child, 0)));
+  if (!pidfd) {
+    auto error = system_error("watching the " + verb);
+    ::kill(*child, SIGKILL);
+    ::waitpid(*child, nullptr, 0);  // it has no driver yet, so it ends at once
+    return error;
+  }
+  return HostProcess{*child, std::move(pidfd), std::move(ours)};
+}
+
+}  // namespace gpuyard::driver

@@ -1,0 +1,130 @@
+// The daemon's side of the driver-host, and of the setter: starts it, passes requests and answers,
+// and starts another one when it ends. Lives on the io thread; never blocks.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <list>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "gpu/device/backend.h"
+#include "gpu/driver/message.h"
+
+namespace gpuyard::driver {
+
+// Receives the host's messages, on the io thread.
+class HostListener {
+ public:
+  virtual ~HostListener() = default;
+  virtual void on_fleet(const Fleet&) = 0;
+  virtual void on_no_driver(const Error&) = 0;  // the driver is tried again from time to time
+  virtual void on_reply(const ReadReply&) = 0;
+  virtual void on_event(const DeviceEvent&) = 0;
+  virtual void on_command_reply(const CommandReply&) = 0;
+  virtual void on_host_down(const std::string& why) = 0;  // pending answers are lost
+};
+
+struct HostProcess {
+  pid_t pid = -1;   // -1: it is not a child of ours, and cannot be killed
+  UniqueFd pidfd;   // may be empty in tests; one that is no child sends its own with Hello
+  UniqueFd socket;  // SOCK_SEQPACKET
+};
+
+// Starts `gpuyard VERB ARGUMENTS...`: the driver-host or the setter.
+Result<HostProcess> spawn_host(const std::vector<std::string>& arguments,
+                               const std::string& verb = "driver-host");
+
+// Names the process. A setter takes changes as records, answers pings, and has to be of this
+// version of the program.
+struct HostKind {
+  std::string name = "driver-host";
+  bool sets = false;
+  std::string version = {};
+};
+
+class HostClient {
+ public:
+  using Spawn = std::function<Result<HostProcess>()>;
+  HostClient(Loop&, Spawn, HostListener&, HostKind kind = {});
+  ~HostClient();
+  HostClient(const HostClient&) = delete;
+  HostClient& operator=(const HostClient&) = delete;
+
+  void start();
+  // Return false if there is no host now or it is too busy.
+  bool read(const ReadRequest&);
+  bool command(const CommandRequest&);
+  // True: there is a host, or one that will have greeted or failed soon. False: there is none, and
+  // the next one is started only after a while, or after resume().
+  bool is_coming() const;
+  // Starts the next host now if there is none and it would be started later.
+  void hurry();
+
+  // Ends the host and starts none until resume(), because a GPU that is to be reset must not be
+  // open. Calls `ended` once, later: with success when the process is gone; with Errc::timed_out if
+  // the driver has not released it, or an earlier host, within kEndDeadline; with unavailable if
+  // resume() or another pause() came first. The client stays paused in every case but resume().
+  void pause(std::function<void(Result<void>)> ended);
+  void resume();
+  // Ends a host that answers and starts another; does nothing while there is none.
+  void renew(const std::string& why);
+
+  static constexpr Duration kHelloDeadline = std::chrono::seconds(15);  // a cold NVML takes seconds
+  static constexpr Duration kEndDeadline = std::chrono::seconds(15);
+  static constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
+  static constexpr Duration kLongestDelay = std::chrono::seconds(10);
+  // A host that answers no query for this long is stuck as a whole, and is ended.
+  static constexpr Duration kSilence = std::chrono::seconds(30);
+  // The most hosts that were killed but do not end, stuck inside the driver. No host is started
+  // beyond it.
+  static constexpr std::size_t kMaxDeparting = 2;
+  static constexpr Duration kSoon = std::chrono::seconds(1);
+
+ private:
+  // A killed host that still exists. Ends its watch before it closes its descriptor.
+  struct Departing {
+    pid_t pid;
+    UniqueFd pidfd;
+    Subscription gone;
+  };
+
+  void on_readable();
+  void handle(const Hello&);
+  void handle(const ReadReply&);
+  void handle(const DeviceEvent&);
+  void handle(const CommandReply&);
+  void handle(const Alive&);
+  void check_silence();
+  void give_up(const std::string& why);
+  void end_process();
+  void reap(pid_t pid, int pidfd);
+  void start_later(Duration delay);
+  void tell_ended(Result<void>);
+
+  Loop& loop_;
+  Spawn spawn_;
+  HostListener& listener_;
+  const HostKind kind_;
+  HostProcess process_;
+  bool greeted_ = false;
+  TimePoint started_;
+  TimePoint last_heard_;
+  std::size_t questions_ = 0;  // pending reads; commands do not count, as they may take long
+  Duration delay_ = kFirstDelay;
+  bool paused_ = false;
+  std::function<void(Result<void>)> ended_;  // called when a paused host has ended
+  std::list<Departing> departing_;
+  Subscription readable_;
+  Subscription hello_timer_;
+  Subscription silence_timer_;
+  Subscription restart_timer_;
+  TimePoint restart_at_;
+  Subscription end_timer_;
+};
+
+}  // namespace gpuyard::driver

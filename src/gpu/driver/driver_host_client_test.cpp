@@ -1,0 +1,449 @@
+#include "gpu/driver/driver_host_client.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/manual_loop_for_tests.h"
+#include "gpu/device/error.h"
+#include "gpu/driver/setter_record.h"
+
+namespace gpuyard::driver {
+namespace {
+
+Hello hello_with_gpus(std::uint32_t count) {
+  Fleet fleet;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::string id = "GPU-" + std::to_string(i);
+    fleet.devices.push_back({id, i, id, "", "H100", {}});
+  }
+  return {fleet, Errc::internal, ""};
+}
+
+class Recorder final : public HostListener {
+ public:
+  void on_fleet(const Fleet& fleet) override { fleets.push_back(fleet); }
+  void on_no_driver(const Error& error) override { errors.push_back(error); }
+  void on_reply(const ReadReply& reply) override { replies.push_back(reply); }
+  void on_event(const DeviceEvent& event) override { events.push_back(event); }
+  void on_command_reply(const CommandReply& reply) override { commands.push_back(reply); }
+  void on_host_down(const std::string& why) override { downs.push_back(why); }
+
+  std::vector<Fleet> fleets;
+  std::vector<Error> errors;
+  std::vector<ReadReply> replies;
+  std::vector<DeviceEvent> events;
+  std::vector<CommandReply> commands;
+  std::vector<std::string> downs;
+};
+
+// The test plays the driver-host at the other end of a real socket pair.
+class HostClientTest : public ::testing::Test {
+ protected:
+  Result<HostProcess> spawn() {
+    ++spawned_;
+    if (refuse_to_spawn_) return Error{Errc::internal, "no more processes"};
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+      return Error{Errc::internal, "socketpair"};
+    }
+    host_.reset(ends[1]);
+    fd_ = ends[0];
+    return HostProcess{-1, {}, UniqueFd(ends[0])};
+  }
+  void say(const FromHost& message) {
+    ASSERT_TRUE(send_message(host_.get(), message, Wait::yes).ok());
+    loop_.make_readable(fd_);
+  }
+  void hang_up() {
+    host_.reset();
+    loop_.make_readable(fd_);
+  }
+
+  ManualLoop loop_;
+  Recorder heard_;
+  UniqueFd host_;
+  int fd_ = -1;
+  int spawned_ = 0;
+  bool refuse_to_spawn_ = false;
+  HostClient client_{loop_, [this] { return spawn(); }, heard_};
+};
+
+TEST_F(HostClientTest, TheFleetIsToldWhenTheHostSaysHello) {
+  client_.start();
+  say(hello_with_gpus(2));
+  ASSERT_EQ(heard_.fleets.size(), 1U);
+  EXPECT_EQ(heard_.fleets[0].devices.size(), 2U);
+}
+
+TEST_F(HostClientTest, NothingIsAskedBeforeHello) {
+  client_.start();
+  EXPECT_FALSE(client_.read({1, "GPU-0", {Probe::power}}));
+  say(hello_with_gpus(1));
+  EXPECT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
+}
+
+TEST_F(HostClientTest, QuestionsAndAnswersPass) {
+  client_.start();
+  say(hello_with_gpus(1));
+  ASSERT_TRUE(client_.read({9, "GPU-0", {Probe::power}}));
+  const auto asked = receive_to_host(host_.get(), Wait::no);
+  ASSERT_TRUE(asked.ok());
+  EXPECT_EQ(std::get<ReadRequest>(*asked).id, 9U);
+  say(ReadReply{9, "GPU-0", {}});
+  ASSERT_EQ(heard_.replies.size(), 1U);
+  EXPECT_EQ(heard_.replies[0].id, 9U);
+}
+
+TEST_F(HostClientTest, EventsPassOnceTheHostHasSaidHello) {
+  client_.start();
+  say(DeviceEvent{"GPU-0", EventKind::xid});
+  EXPECT_TRUE(heard_.events.empty());
+  say(hello_with_gpus(1));
+  say(DeviceEvent{"GPU-0", EventKind::unavailable});
+  ASSERT_EQ(heard_.events.size(), 1U);
+  EXPECT_EQ(heard_.events[0].kind, EventKind::unavailable);
+}
+
+TEST_F(HostClientTest, AHostThatEndsIsReplacedAndThatIsTold) {
+  client_.start();
+  say(hello_with_gpus(1));
+  hang_up();
+  EXPECT_EQ(heard_.downs, std::vector<std::string>{"driver-host exited; starting another"});
+  EXPECT_FALSE(client_.read({1, "GPU-0", {Probe::power}}));
+  loop_.advance(HostClient::kFirstDelay);
+  EXPECT_EQ(spawned_, 2);
+  say(hello_with_gpus(1));
+  EXPECT_EQ(heard_.fleets.size(), 2U);
+}
+
+TEST_F(HostClientTest, AHostThatEndsAgainAndAgainIsRestartedEverMoreRarely) {
+  client_.start();
+  for (int i = 0; i < 20; ++i) {
+    hang_up();
+    loop_.advance(HostClient::kLongestDelay);
+  }
+  const int before = spawned_;
+  hang_up();
+  loop_.advance(HostClient::kLongestDelay - std::chrono::milliseconds(1));
+  EXPECT_EQ(spawned_, before);
+  loop_.advance(std::chrono::milliseconds(1));
+  EXPECT_EQ(spawned_, before + 1);
+}
+
+TEST_F(HostClientTest, ADriverThatNeverInitialisesIsGivenUp) {
+  client_.start();
+  loop_.advance(HostClient::kHelloDeadline);
+  EXPECT_EQ(heard_.downs, std::vector<std::string>{
+                              "the driver did not initialise within 15 s; starting another"});
+}
+
+TEST_F(HostClientTest, AMachineWithoutADriverIsAskedAgainLater) {
+  client_.start();
+  const Error why = init_failed("Driver Not Loaded");
+  say(Hello{std::nullopt, why.code, why.message});
+  EXPECT_EQ(heard_.errors, std::vector<Error>{why});
+  loop_.advance(HostClient::kLongestDelay);
+  EXPECT_EQ(spawned_, 2);
+  say(hello_with_gpus(1));
+  EXPECT_EQ(heard_.fleets.size(), 1U);
+}
+
+TEST_F(HostClientTest, AFriendlyHostThatCrashesAgainAndAgainIsRestartedEverMoreRarely) {
+  client_.start();
+  for (int i = 0; i < 20; ++i) {
+    say(hello_with_gpus(1));
+    hang_up();
+    loop_.advance(HostClient::kLongestDelay);
+  }
+  const int before = spawned_;
+  say(hello_with_gpus(1));
+  hang_up();
+  loop_.advance(HostClient::kLongestDelay - std::chrono::milliseconds(1));
+  EXPECT_EQ(spawned_, before);
+}
+
+TEST_F(HostClientTest, AHostThatRanForAWhileIsReplacedQuickly) {
+  client_.start();
+  for (int i = 0; i < 10; ++i) {
+    hang_up();
+    loop_.advance(HostClient::kLongestDelay);
+  }
+  say(hello_with_gpus(1));
+  loop_.advance(std::chrono::minutes(1));
+  const int before = spawned_;
+  hang_up();
+  loop_.advance(HostClient::kFirstDelay);
+  EXPECT_EQ(spawned_, before + 1);
+}
+
+TEST_F(HostClientTest, AHostThatAnswersNothingIsReplaced) {
+  client_.start();
+  say(hello_with_gpus(2));
+  ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
+  loop_.advance(HostClient::kSilence + HostClient::kSilence / 6);
+  EXPECT_EQ(heard_.downs,
+            std::vector<std::string>{"driver-host has not responded for 30 s; starting another"});
+}
+
+TEST_F(HostClientTest, AHostThatIsAskedNothingMaySayNothing) {
+  client_.start();
+  say(hello_with_gpus(2));
+  loop_.advance(std::chrono::minutes(10));
+  EXPECT_TRUE(heard_.downs.empty());
+}
+
+TEST_F(HostClientTest, AHostWhoseOneGpuIsStuckIsKeptForTheOthers) {
+  client_.start();
+  say(hello_with_gpus(2));
+  ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));  // never answered
+  for (std::uint64_t id = 2; id < 100; ++id) {
+    ASSERT_TRUE(client_.read({id, "GPU-1", {Probe::power}}));
+    say(ReadReply{id, "GPU-1", {}});
+    loop_.advance(std::chrono::seconds(1));
+  }
+  EXPECT_TRUE(heard_.downs.empty());
+}
+
+TEST_F(HostClientTest, CommandsAndTheirAnswersPass) {
+  client_.start();
+  const CommandRequest request{3, "GPU-0", Apply{power_limit(250'000)}, "r1", loop_.now()};
+  EXPECT_FALSE(client_.command(request)) << "before hello";
+  say(hello_with_gpus(1));
+  ASSERT_TRUE(client_.command(request));
+  const auto heard = receive_to_host(host_.get(), Wait::no);
+  ASSERT_TRUE(heard.ok());
+  EXPECT_EQ(std::get<CommandRequest>(*heard).request_id, "r1");
+  CommandReply reply;
+  reply.id = 3;
+  say(reply);
+  ASSERT_EQ(heard_.commands.size(), 1U);
+  EXPECT_EQ(heard_.commands[0].id, 3U);
+}
+
+TEST_F(HostClientTest, ACommandThatTakesLongIsNoSilence) {
+  client_.start();
+  say(hello_with_gpus(1));
+  ASSERT_TRUE(client_.command({3, "GPU-0", ReadEnergy{}, "", loop_.now()}));
+  loop_.advance(std::chrono::minutes(10));
+  EXPECT_TRUE(heard_.downs.empty());
+}
+
+TEST_F(HostClientTest, AnsweredCommandsDoNotHideThatNoQuestionIsAnswered) {
+  client_.start();
+  say(hello_with_gpus(1));
+  ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
+  for (int i = 0; i < 36; ++i) {
+    loop_.advance(std::chrono::seconds(1));
+    if (heard_.downs.empty()) say(CommandReply{});
+  }
+  EXPECT_EQ(heard_.downs.size(), 1U);
+}
+
+TEST_F(HostClientTest, APausedHostIsGoneUntilItIsResumed) {
+  client_.start();
+  say(hello_with_gpus(1));
+  std::vector<Result<void>> ended;
+  client_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
+  EXPECT_TRUE(ended.empty()) << "told later, not at once";
+  EXPECT_EQ(heard_.downs.size(), 1U) << "answers under way are lost";
+  EXPECT_FALSE(client_.command({1, "GPU-0", ReadEnergy{}, "", loop_.now()}));
+  loop_.advance(std::chrono::minutes(10));
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_TRUE(ended[0].ok());
+  EXPECT_EQ(spawned_, 1);
+  client_.resume();
+  client_.resume();
+  EXPECT_EQ(spawned_, 2);
+  say(hello_with_gpus(1));
+  EXPECT_EQ(heard_.fleets.size(), 2U);
+}
+
+TEST_F(HostClientTest, AHostThatWaitsToBeStartedAgainIsNotStartedWhilePaused) {
+  client_.start();
+  hang_up();
+  client_.pause([](const Result<void>&) {});
+  loop_.advance(std::chrono::minutes(1));
+  EXPECT_EQ(spawned_, 1);
+}
+
+TEST_F(HostClientTest, ResumingEarlyIsSaidToWhoeverWaitsForTheEnd) {
+  client_.start();
+  std::vector<Result<void>> ended;
+  client_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
+  client_.resume();
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].error().code, Errc::unavailable);
+  loop_.advance(std::chrono::minutes(1));
+  EXPECT_EQ(ended.size(), 1U);
+}
+
+// A child of the test that ends when it is told to, or never.
+class HostClientProcessTest : public HostClientTest {
+ protected:
+  Result<HostProcess> spawn_child() {
+    auto process = spawn();
+    if (!process) return process;
+    process->pid = ::fork();
+    if (process->pid == 0) {
+      for (;;) ::pause();
+    }
+    process->pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, process->pid, 0)));
+    pidfd_ = process->pidfd.get();
+    return process;
+  }
+  int pidfd_ = -1;
+  HostClient with_child_{loop_, [this] { return spawn_child(); }, heard_};
+};
+
+TEST_F(HostClientProcessTest, ThePauseHasBegunWhenTheProcessIsGone) {
+  with_child_.start();
+  std::vector<Result<void>> ended;
+  with_child_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
+  pollfd gone{pidfd_, POLLIN, 0};
+  if (::poll(&gone, 1, 30'000) == 1) loop_.make_readable(pidfd_);
+  loop_.run_posted();
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_TRUE(ended[0].ok());
+}
+
+TEST_F(HostClientProcessTest, AProcessThatWillNotGoIsSaidAfterTheDeadline) {
+  with_child_.start();
+  std::vector<Result<void>> ended;
+  // One that was gone before it could be waited for says nothing about waiting: another one.
+  for (int i = 0; i < 100 && (ended.empty() || ended[0].ok()); ++i) {
+    if (i > 0) with_child_.resume();
+    ended.clear();
+    with_child_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
+    loop_.advance(HostClient::kEndDeadline);  // no one reports that it is gone
+  }
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].error().code, Errc::timed_out);
+  loop_.make_readable(pidfd_);
+  EXPECT_EQ(ended.size(), 1U);
+}
+
+TEST_F(HostClientTest, GarbageFromTheHostIsTheEndOfThatHost) {
+  client_.start();
+  say(hello_with_gpus(1));
+  ASSERT_GT(::send(host_.get(), "\xff\xff\xff", 3, 0), 0);
+  loop_.make_readable(fd_);
+  EXPECT_EQ(heard_.downs,
+            std::vector<std::string>{"driver message not understood; starting another"});
+}
+
+TEST_F(HostClientTest, AHostThatCannotBeStartedIsTriedAgain) {
+  refuse_to_spawn_ = true;
+  client_.start();
+  EXPECT_EQ(heard_.downs, std::vector<std::string>{"no more processes; retrying"});
+  refuse_to_spawn_ = false;
+  loop_.advance(HostClient::kLongestDelay);
+  say(hello_with_gpus(1));
+  EXPECT_EQ(heard_.fleets.size(), 1U);
+}
+
+TEST_F(HostClientTest, AFloodIsTakenInBatches) {
+  client_.start();
+  say(hello_with_gpus(1));
+  std::size_t sent = 0;
+  while (send_message(host_.get(), ReadReply{sent, "GPU-0", {}}, Wait::no).ok()) ++sent;
+  ASSERT_GT(sent, 64U);
+  loop_.make_readable(fd_);
+  EXPECT_EQ(heard_.replies.size(), 64U);
+  while (heard_.replies.size() < sent) loop_.make_readable(fd_);
+  EXPECT_EQ(heard_.replies.back().id, sent - 1);
+}
+
+// The same with a setter at the other end.
+class SetterClientTest : public HostClientTest {
+ protected:
+  void greet(const std::string& version = "1.2.3") {
+    Hello hello = hello_with_gpus(1);
+    hello.version = version;
+    say(hello);
+  }
+  SetterRecord told() {
+    const auto record = receive_record(host_.get(), Wait::no);
+    EXPECT_TRUE(record.ok());
+    return record ? *record : SetterRecord();
+  }
+
+  HostClient setter_{loop_, [this] { return spawn(); }, heard_, {"setter", true, "1.2.3"}};
+};
+
+TEST_F(SetterClientTest, AChangeIsToldAsARecord) {
+  setter_.start();
+  greet();
+  EXPECT_EQ(told().what, SetterRecord::What::ping);
+  ASSERT_TRUE(setter_.command({7, "GPU-0", Apply{power_limit(250'000)}, "r1", {}}));
+  const auto request = request_of(told());
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ(request->id, 7U);
+  EXPECT_EQ(std::get<Apply>(request->command).setting, power_limit(250'000));
+  EXPECT_EQ(request->request_id, "") << "no text of a client is passed on";
+  EXPECT_FALSE(setter_.command({8, "GPU-0", Look{}, "", {}})) << "a setter does not read";
+}
+
+TEST_F(SetterClientTest, ASetterOfAnotherVersionIsNotUsed) {
+  setter_.start();
+  greet("1.2.4");
+  EXPECT_TRUE(heard_.fleets.empty());
+  ASSERT_EQ(heard_.downs.size(), 1U);
+  EXPECT_EQ(
+      heard_.downs[0],
+      "the setter is of version 1.2.4, and this daemon is of version 1.2.3; starting another");
+}
+
+TEST_F(SetterClientTest, ASetterThatAnswersNoPingIsAbandoned) {
+  setter_.start();
+  greet();
+  loop_.advance(HostClient::kSilence / 2);
+  say(Alive{});
+  loop_.advance(HostClient::kSilence / 2);
+  EXPECT_TRUE(heard_.downs.empty());
+  loop_.advance(HostClient::kSilence * 2);
+  ASSERT_FALSE(heard_.downs.empty());
+  EXPECT_EQ(heard_.downs[0], "setter has not responded for 30 s; starting another");
+}
+
+TEST_F(SetterClientTest, AForeignSetterHasEndedWhenItsOwnHandleSaysSo) {
+  setter_.start();
+  std::array<int, 2> handle{};  // readable as a handle is when its process ends
+  ASSERT_EQ(::pipe(handle.data()), 0);
+  const UniqueFd writes(handle[1]);
+  {
+    const UniqueFd reads(handle[0]);
+    Hello hello = hello_with_gpus(1);
+    hello.version = "1.2.3";
+    ASSERT_TRUE(send_message(host_.get(), FromHost(hello), reads.get(), Wait::yes).ok());
+  }
+  loop_.make_readable(fd_);
+  ASSERT_EQ(heard_.fleets.size(), 1U);
+  int ended = 0;
+  setter_.pause([&](const Result<void>& result) { ended += result.ok() ? 1 : 0; });
+  loop_.run_posted();
+  EXPECT_EQ(ended, 0);
+  for (int fd = 3; fd < 1024 && ended == 0; ++fd) loop_.make_readable(fd);
+  EXPECT_EQ(ended, 1);
+}
+
+TEST_F(SetterClientTest, AHostThatComesLaterCanBeHurried) {
+  refuse_to_spawn_ = true;
+  setter_.start();
+  EXPECT_FALSE(setter_.is_coming());
+  refuse_to_spawn_ = false;
+  setter_.hurry();
+  EXPECT_EQ(spawned_, 2);
+  EXPECT_TRUE(setter_.is_coming());
+  setter_.hurry();
+  EXPECT_EQ(spawned_, 2);
+}
+
+}  // namespace
+}  // namespace gpuyard::driver

@@ -1,0 +1,319 @@
+#include "gpu/driver/driver_host.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/captured_log_for_tests.h"
+#include "gpu/device/error.h"
+#include "gpu/device/fake_backend.h"
+#include "gpu/driver/captured_replies_for_tests.h"
+#include "gpu/driver/command_workers.h"
+#include "gpu/driver/message.h"
+
+namespace gpuyard::driver {
+namespace {
+
+// A driver-host in a thread of the test, with the daemon's end of its socket.
+class HostTest : public ::testing::Test {
+ protected:
+  void serve(MakeBackend make_backend) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+    timeval patience{30, 0};
+    ::setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    daemon_.reset(ends[0]);
+    host_ = std::jthread(
+        [fd = ends[1], make = std::move(make_backend)] { serve_host(UniqueFd(fd), make); });
+  }
+  void serve(const FakeFleet& fleet) {
+    serve([fleet]() -> Result<std::unique_ptr<Backend>> { return fleet.backend(); });
+  }
+  template <class Message>
+  Message receive() {
+    auto message = receive_from_host(daemon_.get(), Wait::yes);
+    EXPECT_TRUE(message.ok());
+    return message ? std::get<Message>(*message) : Message{};
+  }
+
+  std::jthread host_;
+  UniqueFd daemon_;  // destroyed first, which ends the host
+};
+
+TEST_F(HostTest, TheFirstWordIsTheFleet) {
+  const auto fleet = FakeFleet::with_healthy_gpus(3, 1000);
+  serve(fleet);
+  EXPECT_EQ(receive<Hello>().fleet, fleet.fleet());
+}
+
+TEST_F(HostTest, WithoutADriverItSaysWhyAndEnds) {
+  serve(FakeFleet::without_driver(init_failed("Driver Not Loaded")));
+  const auto hello = receive<Hello>();
+  EXPECT_FALSE(hello.fleet);
+  EXPECT_EQ(hello.error, "failed to initialise NVML: Driver Not Loaded");
+  EXPECT_EQ(receive_from_host(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
+}
+
+TEST_F(HostTest, ALibraryThatDoesNotLoadIsSaidToo) {
+  serve([]() -> Result<std::unique_ptr<Backend>> { return init_failed("no library"); });
+  EXPECT_EQ(receive<Hello>().error, "failed to initialise NVML: no library");
+}
+
+TEST_F(HostTest, AQuestionIsAnswered) {
+  const auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
+  serve(fleet);
+  receive<Hello>();
+  const ReadRequest request{5, fleet.fleet().devices[0].id, {Probe::temperature}};
+  ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
+  const auto reply = receive<ReadReply>();
+  EXPECT_EQ(reply.id, 5U);
+  EXPECT_EQ(*reply.sample.number(Metric::temperature_core), 40);
+}
+
+TEST_F(HostTest, AQuestionAboutNobodyIsAnsweredWithAReason) {
+  serve(FakeFleet::with_healthy_gpus(1, 1000));
+  receive<Hello>();
+  const ReadRequest request{6, "GPU-nobody", {Probe::temperature}};
+  ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
+  const auto reply = receive<ReadReply>();
+  EXPECT_EQ(reply.id, 6U);
+  EXPECT_EQ(reply.sample.number(Metric::temperature_core), nullptr);
+}
+
+TEST_F(HostTest, AGpuThatDoesNotOpenDoesNotKeepTheOthersFromBeingTold) {
+  auto fleet = FakeFleet::with_healthy_gpus(3, 1000);
+  fleet.block(1);
+  serve(fleet);
+  const auto first = receive<Hello>();
+  ASSERT_EQ(first.fleet->devices.size(), 3U);
+  EXPECT_TRUE(first.fleet->devices[1].fault);
+  EXPECT_FALSE(first.fleet->devices[2].fault);
+  fleet.unblock(1);
+  EXPECT_EQ(receive<Hello>().fleet, fleet.fleet()) << "told again once it has opened";
+}
+
+TEST_F(HostTest, AHostWhoseDriverIsGoneSaysSoAndEnds) {
+  auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
+  fleet.set_missing(0, Metric::temperature_core,
+                    {MissingReason::driver_gone, "Driver/library version mismatch"});
+  serve(fleet);
+  receive<Hello>();
+  const ReadRequest request{5, fleet.fleet().devices[0].id, {Probe::temperature}};
+  ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
+  EXPECT_EQ(receive<ReadReply>().id, 5U);
+  EXPECT_EQ(receive_from_host(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
+}
+
+TEST_F(HostTest, TellsWhatHappensToAGpu) {
+  auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
+  serve(fleet);
+  receive<Hello>();
+  fleet.raise_event(1, EventKind::xid, 79);
+  const auto event = receive<DeviceEvent>();
+  EXPECT_EQ(event.device, fleet.fleet().devices[1].id);
+  EXPECT_EQ(event.xid, 79U);
+}
+
+TEST_F(HostTest, ACommandThatReadsIsCarriedOutAndAnswered) {
+  RecordProperty("contract", "B3 B4");
+  const auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
+  serve(fleet);
+  receive<Hello>();
+  const CommandRequest request{8, fleet.fleet().devices[1].id, Look{SettingKind::power_limit}, "r1",
+                               BootClock::now()};
+  ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
+  const auto reply = receive<CommandReply>();
+  EXPECT_EQ(reply.id, 8U);
+  EXPECT_FALSE(reply.failure);
+  EXPECT_EQ(reply.before->now, (SettingValue{300'000, 300'000}));
+}
+
+TEST_F(HostTest, AChangeIsRefused) {
+  const auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
+  serve(fleet);
+  receive<Hello>();
+  for (const Command& command : {Command(Apply{power_limit(250'000)}), Command(ClearEcc{})}) {
+    const CommandRequest request{8, fleet.fleet().devices[0].id, command, "", BootClock::now()};
+    ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
+    EXPECT_EQ(receive<CommandReply>().failure->code, Errc::denied);
+  }
+  EXPECT_TRUE(fleet.writes().empty());
+}
+
+TEST_F(HostTest, ACommandToNobodyIsRefused) {
+  serve(FakeFleet::with_healthy_gpus(1, 1000));
+  receive<Hello>();
+  const CommandRequest request{9, "GPU-nobody", ReadEnergy{}, "", BootClock::now()};
+  ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
+  const auto reply = receive<CommandReply>();
+  EXPECT_EQ(reply.id, 9U);
+  EXPECT_EQ(reply.failure->error(), (Error{Errc::not_found, "no GPU GPU-nobody is open"}));
+  EXPECT_FALSE(reply.called);
+}
+
+TEST_F(HostTest, AGpuThatTakesNoMoreIsBusy) {
+  RecordProperty("contract", "B18");
+  auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
+  serve(fleet);
+  receive<Hello>();
+  fleet.block(0);
+  const DeviceId id = fleet.fleet().devices[0].id;
+  for (std::uint64_t i = 0; i < Commanders::kMaxQueued + 2; ++i) {
+    const CommandRequest request{i, id, ReadEnergy{}, "", BootClock::now()};
+    ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
+  }
+  EXPECT_EQ(receive<CommandReply>().failure->code, Errc::busy);
+  fleet.unblock(0);
+}
+
+TEST_F(HostTest, ADaemonThatIsGoneBeforeTheAnswerIsLogged) {
+  RecordProperty("contract", "B14");
+  const CapturedLog log;
+  auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
+  serve(fleet);
+  receive<Hello>();
+  fleet.block(0);
+  const CommandRequest request{1, fleet.fleet().devices[0].id, ReadEnergy{}, "", BootClock::now()};
+  ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
+  daemon_.reset();
+  fleet.unblock(0);
+  host_.join();
+  EXPECT_EQ(std::ranges::count(log.lines(), "ERROR Failed to send response to caller"), 1);
+}
+
+TEST_F(HostTest, GarbageFromTheDaemonEndsIt) {
+  serve(FakeFleet::with_healthy_gpus(1, 1000));
+  receive<Hello>();
+  ASSERT_GT(::send(daemon_.get(), "\xff\xff", 2, 0), 0);
+  EXPECT_EQ(receive_from_host(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
+}
+
+}  // namespace
+
+namespace {
+
+// A driver whose wait first fails a number of times, then returns one event, and then waits.
+class Moody final : public Backend {
+ public:
+  Result<DriverSession> start() override { return DriverSession{}; }
+  DeviceInfo open(std::uint32_t) override { return {}; }
+  Sample read(const DeviceId&, ProbeSet) override { return {}; }
+  Result<std::optional<DeviceEvent>> next_event(Duration) override {
+    std::unique_lock lock(mutex);
+    if (calls++ < failures) return Error{Errc::device_lost, "GPU is lost"};
+    if (calls == failures + 1) return std::optional(DeviceEvent{"GPU-a", EventKind::xid});
+    blocked.wait_for(lock, kAges, [&] { return released; });
+    return std::optional<DeviceEvent>();
+  }
+
+  std::mutex mutex;
+  std::condition_variable blocked;
+  bool released = false;
+  int failures = 3;
+  int calls = 0;
+};
+
+TEST(EventThread, TellsWhatTheDriverTells) {
+  auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
+  Heard<DeviceEvent> heard;
+  const EventThread thread(fleet.backend(), std::ref(heard));
+  fleet.raise_event(1, EventKind::xid, 79);
+  const auto events = heard.wait_for(1);
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].xid, 79U);
+  EXPECT_EQ(events[0].source, EventSource::driver);
+}
+
+TEST(EventThread, GoesOnAfterWaitsThatFail) {
+  Heard<DeviceEvent> heard;
+  auto moody = std::make_shared<Moody>();
+  {
+    const EventThread thread(moody, std::ref(heard));
+    EXPECT_EQ(heard.wait_for(1).size(), 1U);
+    const std::lock_guard lock(moody->mutex);
+    moody->released = true;
+    moody->blocked.notify_all();
+  }
+  EXPECT_GE(moody->calls, moody->failures + 1);
+}
+
+TEST(EventThread, AWaitThatFailsAtOnceForEverIsAskedLessAndLess) {
+  auto moody = std::make_shared<Moody>();
+  moody->failures = 1'000'000;
+  const TimePoint began = BootClock::now();
+  {
+    Heard<DeviceEvent> heard;
+    const EventThread thread(moody, std::ref(heard));
+    for (int calls = 0; calls < 3;) {
+      std::unique_lock lock(moody->mutex);
+      moody->blocked.wait_for(lock, std::chrono::milliseconds(1));
+      calls = moody->calls;
+    }
+  }
+  EXPECT_GE(BootClock::now() - began, EventThread::kFirstPause * 3);
+  EXPECT_LT(moody->calls, 20);
+}
+
+TEST(EventThread, AWaitThatNeverReturnsIsLeftBehind) {
+  Heard<DeviceEvent> heard;
+  auto stuck = std::make_shared<Moody>();
+  stuck->failures = 0;
+  const TimePoint began = BootClock::now();
+  {
+    const EventThread thread(stuck, std::ref(heard));
+    ASSERT_EQ(heard.wait_for(1).size(), 1U);
+  }
+  EXPECT_LT(BootClock::now() - began, std::chrono::seconds(10));
+  const std::lock_guard lock(stuck->mutex);
+  stuck->released = true;
+  stuck->blocked.notify_all();
+}
+
+TEST(EventThread, AFloodIsCutAndSaidSo) {
+  auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
+  Heard<DeviceEvent> heard;
+  const EventThread thread(fleet.backend(), std::ref(heard));
+  for (int i = 0; i < 1000; ++i) fleet.raise_event(0, EventKind::ecc_corrected);
+  fleet.raise_event(1, EventKind::xid, 79);
+  std::vector<DeviceEvent> events;
+  const auto said = [&](EventKind kind) {
+    return std::ranges::count(events, kind, &DeviceEvent::kind);
+  };
+  for (std::size_t count = 1; said(EventKind::events_lost) == 0; ++count) {
+    events = heard.wait_for(count);
+    ASSERT_GE(events.size(), count);
+  }
+  EXPECT_EQ(said(EventKind::xid), 1);
+  EXPECT_LT(said(EventKind::ecc_corrected), 200);
+}
+
+TEST(EventThread, AFatalXidIsPassedOnBehindAFlood) {
+  auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
+  Heard<DeviceEvent> heard;
+  const EventThread thread(fleet.backend(), std::ref(heard));
+  for (int i = 0; i < 1000; ++i) fleet.raise_event(0, EventKind::xid, 31);
+  fleet.raise_event(0, EventKind::xid, 79);
+  std::vector<DeviceEvent> events;
+  const auto fatal = [&] { return std::ranges::count(events, 79U, &DeviceEvent::xid); };
+  const auto lost = [&] {
+    return std::ranges::count(events, EventKind::events_lost, &DeviceEvent::kind);
+  };
+  for (std::size_t count = 1; fatal() == 0 || lost() == 0; ++count) {
+    events = heard.wait_for(count);
+    ASSERT_GE(events.size(), count);
+  }
+  EXPECT_LT(std::ranges::count(events, 31U, &DeviceEvent::xid), 200);
+  const auto said = std::ranges::find(events, EventKind::events_lost, &DeviceEvent::kind);
+  EXPECT_GT(said->lost, 0U);
+}
+
+}  // namespace
+}  // namespace gpuyard::driver

@@ -1,0 +1,31 @@
+// Carries out one command, from its checks to its answer: reads the setting before the driver is
+// asked to change it, and reads it back afterwards.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "gpu/device/backend.h"
+#include "gpu/device/setting.h"
+
+namespace gpuyard::driver {
+
+// Call it on the GPU's commanding thread; it blocks as the driver does. A write is checked right
+// before the driver is asked: permission, support, range, and the expected present value; last, by
+// `admit`, if there is one, which gets the state before (none: counters are cleared) and may
+// refuse.
+using Admit = std::function<Result<void>(const std::optional<SettingState>&)>;
+CommandReply carry_out(Backend&, const CommandRequest&, const Admit& admit = {});
+
+// Makes the answer to a command whose turn never came.
+CommandReply refusal(const CommandRequest&, const Error&);
+
+// Logs each command that the driver was asked to carry out, in one line.
+
+// Logs at INFO if the command succeeded, at WARNING if not. The line has the time since the request
+// came, and how much of it the command waited for its turn. Logs nothing for a command that was
+// refused before the driver was asked, or that only reads.
+void log_command(std::uint32_t index, const CommandRequest&, const CommandReply&);
+
+}  // namespace gpuyard::driver

@@ -1,0 +1,179 @@
+#include "gpu/driver/read_workers.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace gpuyard::driver {
+
+// Shared between its thread and Readers, so that a thread left behind still has its data.
+class Readers::Worker {
+ public:
+  Worker(std::shared_ptr<Backend> backend, std::uint32_t index, ReadersListener listener)
+      : index_(index), listener_(std::move(listener)), backend_(std::move(backend)) {}
+
+  static void start(const std::shared_ptr<Worker>& self) {
+    std::thread([self] { self->run(); }).detach();
+  }
+
+  DeviceInfo wait_opened(TimePoint deadline) const {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, deadline - BootClock::now(), [&] { return info_.has_value(); });
+    if (info_) return *info_;
+    DeviceInfo unknown;
+    unknown.id = fmt::format("index:{}", index_);
+    unknown.index = index_;
+    unknown.fault = Missing{MissingReason::timed_out, "the driver did not open this GPU in time"};
+    awaited_too_long_ = true;
+    return unknown;
+  }
+
+  bool is(const DeviceId& id) const {
+    const std::lock_guard lock(mutex_);
+    return is_open(id);
+  }
+  std::uint32_t index() const { return index_; }
+
+  bool enqueue(ReadRequest& request) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!is_open(request.device) || queue_.size() >= kMaxQueued) return false;
+      queue_.push_back(std::move(request));
+    }
+    changed_.notify_all();
+    return true;
+  }
+
+  void ask_to_stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  // After this returns, the listener is not running and never runs again.
+  void wait_stopped(TimePoint deadline) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, deadline - BootClock::now(), [&] { return stopped_; });
+    muted_ = true;
+    changed_.wait(lock, [&] { return !telling_; });
+  }
+
+ private:
+  bool is_open(const DeviceId& id) const { return info_ && !info_->fault && info_->id == id; }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    if (open(lock)) {
+      while (answer_next(lock)) {
+      }
+    }
+    // The waiting thread may unload the driver next; this thread must no longer use it.
+    auto backend = std::exchange(backend_, nullptr);
+    lock.unlock();
+    backend.reset();
+    lock.lock();
+    stopped_ = true;
+    lock.unlock();
+    changed_.notify_all();
+  }
+
+  // Returns false if it is told to stop first.
+  bool open(std::unique_lock<std::mutex>& lock) {
+    for (;;) {
+      lock.unlock();
+      DeviceInfo info = backend_->open(index_);
+      lock.lock();
+      const bool news = awaited_too_long_ || (info_ && *info_ != info);
+      const bool healthy = !info.fault;
+      info_ = std::move(info);
+      changed_.notify_all();
+      if (news) tell(lock, [&] { listener_.opened(); });
+      if (healthy) return !stopping_;
+      if (changed_.wait_for(lock, kReopenDelay, [&] { return stopping_; })) return false;
+    }
+  }
+
+  bool answer_next(std::unique_lock<std::mutex>& lock) {
+    changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+    if (stopping_) return false;
+    const ReadRequest request = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    Sample sample = backend_->read(request.device, request.probes);
+    lock.lock();
+    tell(lock, [&] { listener_.answered({request.id, request.device, std::move(sample)}); });
+    return true;
+  }
+
+  // Runs `news` without the lock, unless the worker is muted.
+  template <class News>
+  void tell(std::unique_lock<std::mutex>& lock, News news) {
+    if (muted_) return;
+    telling_ = true;
+    lock.unlock();
+    news();
+    lock.lock();
+    telling_ = false;
+    changed_.notify_all();
+  }
+
+  const std::uint32_t index_;
+  const ReadersListener listener_;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::shared_ptr<Backend> backend_;
+  std::optional<DeviceInfo> info_;
+  std::deque<ReadRequest> queue_;
+  mutable bool awaited_too_long_ = false;  // devices() has answered without this GPU
+  bool stopping_ = false;
+  bool stopped_ = false;
+  bool muted_ = false;    // the listener must not be called any more
+  bool telling_ = false;  // inside the listener
+};
+
+Readers::Readers(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,
+                 const ReadersListener& listener)
+    : backend_(std::move(backend)) {
+  for (std::uint32_t index = 0; index < gpu_count; ++index) {
+    workers_.push_back(std::make_shared<Worker>(backend_, index, listener));
+    Worker::start(workers_.back());
+  }
+}
+
+Readers::~Readers() {
+  constexpr Duration kFarewell = std::chrono::milliseconds(200);
+  for (const auto& worker : workers_) worker->ask_to_stop();
+  const TimePoint deadline = BootClock::now() + kFarewell;
+  for (const auto& worker : workers_) worker->wait_stopped(deadline);
+}
+
+std::vector<DeviceInfo> Readers::devices(Duration patience) const {
+  const TimePoint deadline = BootClock::now() + patience;
+  std::vector<DeviceInfo> devices;
+  for (const auto& worker : workers_) devices.push_back(worker->wait_opened(deadline));
+  return devices;
+}
+
+std::optional<std::uint32_t> Readers::index_of(const DeviceId& id) const {
+  for (const auto& worker : workers_) {
+    if (worker->is(id)) return worker->index();
+  }
+  return std::nullopt;
+}
+
+bool Readers::read(ReadRequest request) {
+  for (const auto& worker : workers_) {
+    if (worker->enqueue(request)) return true;
+  }
+  return false;
+}
+
+}  // namespace gpuyard::driver

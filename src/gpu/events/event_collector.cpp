@@ -1,0 +1,195 @@
+#include "gpu/events/event_collector.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/record.h"
+#include "base/text.h"
+#include "gpu/device/device.h"
+#include "gpu/device/xid.h"
+
+namespace gpuyard::events {
+namespace {
+
+constexpr std::size_t kMostWords = 256;
+constexpr Duration kLookForRefused = std::chrono::seconds(1);
+
+struct KindRow {
+  EventKind kind;
+  std::string_view meaning;
+};
+
+// The sentence of each kind; an Xid has its own.
+constexpr std::array kKinds = {
+    KindRow{EventKind::xid, ""},
+    KindRow{EventKind::ecc_corrected, "A memory error was corrected."},
+    KindRow{EventKind::ecc_uncorrected, "A memory error could not be corrected."},
+    KindRow{EventKind::poison, "Poisoned data was detected and contained."},
+    KindRow{EventKind::fatal_poison, "Poisoned data was detected and could not be contained."},
+    KindRow{EventKind::unavailable, "The GPU is not available."},
+    KindRow{EventKind::recovery_action, "The recommended recovery action for the GPU has changed."},
+    KindRow{EventKind::events_lost, ""},
+};
+
+const KindRow& row_of(EventKind kind) {
+  return *std::ranges::find(kKinds, kind, &KindRow::kind);
+}
+
+void log_it(const Event& event) {
+  const std::string line = event.index ? fmt::format("GPU {}: {}", *event.index, event.text)
+                           : event.device.empty()
+                               ? event.text
+                               : fmt::format("GPU {}: {}", event.device, event.text);
+  if (event.severity == Severity::note) {
+    log::info("{}", line);
+  } else {
+    log::warning("{}", line);
+  }
+}
+
+}  // namespace
+
+std::string sentence_of(const DeviceEvent& event) {
+  std::string text(row_of(event.kind).meaning);
+  if (event.xid) text = fmt::format("Xid {}: {}", *event.xid, xid_row(*event.xid).meaning);
+  const std::string words = printable(std::string_view(event.text).substr(0, kMostWords));
+  if (words.empty() || text.find(words) != text.npos) return text;
+  return text.empty() ? words : fmt::format("{} ({})", text, words);
+}
+
+Intake::Intake(Loop& loop, Journal& journal, Listener listener)
+    : loop_(loop), journal_(journal), listener_(std::move(listener)) {
+  for (const EventSource source : {EventSource::driver, EventSource::kernel_log}) {
+    limits_.emplace(source, EventLimit(kBurst, kEachSecond));
+  }
+}
+
+void Intake::on_fleet(const Fleet& fleet) {
+  for (const DeviceInfo& info : fleet.devices) {
+    if (info.uuid.empty()) continue;  // it has no identity yet
+    if (!names_.contains(info.id) && names_.size() >= kMostGpus) continue;
+    names_[info.id] = {own_index(info), info.pci_address};
+  }
+}
+
+void Intake::on_driver_event(const DeviceEvent& event) {
+  DeviceEvent named = event;
+  if (!names_.contains(event.device)) named.device.clear();  // the driver-host may be corrupt
+  named.source = EventSource::driver;
+  named.at = std::min(event.at, loop_.now());
+  if (named.kind != EventKind::xid) named.xid.reset();
+  if (named.kind == EventKind::events_lost) drops_.driver += std::max<std::uint64_t>(named.lost, 1);
+  take(named, "a GPU that is not listed");
+}
+
+void Intake::on_kernel_xid(const KernelXid& xid, TimePoint written) {
+  DeviceEvent event{"",      EventKind::xid, EventSource::kernel_log, written, xid.xid,
+                    xid.pid, xid.text};
+  const auto gpu = std::ranges::find_if(names_, [&](const auto& one) {
+    return same_pci_slot(one.second.pci_address, xid.pci_address);
+  });
+  if (gpu != names_.end()) event.device = gpu->first;
+  take(event, "the GPU at " + xid.pci_address);
+}
+
+void Intake::on_lost(const std::string& what) {
+  ++drops_.kernel_log;
+  take({"", EventKind::events_lost, EventSource::kernel_log, loop_.now(), {}, {}, what}, "");
+}
+
+std::uint64_t& Intake::dropped(EventSource source) {
+  return source == EventSource::driver ? drops_.driver : drops_.kernel_log;
+}
+
+void Intake::take(const DeviceEvent& event, const std::string& where) {
+  const TimePoint now = loop_.now();
+  if (!limits_.at(event.source).admit(event, now)) {
+    ++dropped(event.source);
+    if (!refused_timer_) tell_refused();
+    return;
+  }
+  const auto other = dedupe_.other_account(event, now);
+  if (!other) return tell(event, where);
+  if (severity_of(event) > *other) record(event, where);
+  listener_.on_echo(event);
+}
+
+// Tells of refused events now, and again until all are told.
+void Intake::tell_refused() {
+  refused_timer_.reset();
+  bool more = false;
+  for (auto& [source, limit] : limits_) {
+    for (const DeviceEvent& lost : limit.take_refused(source, loop_.now())) {
+      tell(lost, "GPUs that are not listed");
+    }
+    more = more || limit.holds_back();
+  }
+  if (more) refused_timer_ = loop_.call_after(kLookForRefused, [this] { tell_refused(); });
+}
+
+void Intake::tell(const DeviceEvent& event, const std::string& where) {
+  record(event, where);
+  listener_.on_event(event);
+}
+
+void Intake::record(const DeviceEvent& event, const std::string& where) {
+  Event entry;
+  entry.at = event.at;
+  entry.wall =
+      loop_.wall() - std::chrono::duration_cast<std::chrono::milliseconds>(loop_.now() - event.at);
+  entry.device = event.device;
+  entry.kind = enum_name(event.kind);
+  entry.xid = event.xid;
+  entry.severity = severity_of(event);
+  entry.text = sentence_of(event);
+  if (const auto name = names_.find(event.device); name != names_.end()) {
+    entry.index = name->second.index;
+  } else if (!where.empty()) {
+    entry.text = fmt::format("{}: {}", where, entry.text);
+  }
+  log_it(journal_.add(std::move(entry)));
+}
+
+std::optional<Severity> Dedupe::other_account(const DeviceEvent& event, TimePoint now) {
+  while (!waiting_.empty() && now - waiting_.front().heard > kWindow) waiting_.pop_front();
+  // Two events of unknown GPUs cannot be matched: nothing says that it is the same GPU.
+  if (!event.xid || event.device.empty()) return std::nullopt;
+  const auto twin = std::ranges::find_if(waiting_, [&](const Waiting& one) {
+    return one.source != event.source && one.xid == *event.xid && one.device == event.device;
+  });
+  if (twin != waiting_.end()) {
+    const Severity severity = twin->severity;
+    waiting_.erase(twin);
+    return severity;
+  }
+  if (waiting_.size() == kMostWaiting) waiting_.pop_front();
+  waiting_.push_back({event.device, *event.xid, event.source, severity_of(event), now});
+  return std::nullopt;
+}
+
+Journal::Journal() : epoch_(new_id()) {}
+
+const Event& Journal::add(Event event) {
+  event.sequence = ++last_;
+  if (event.text.size() > kMostText) event.text.resize(kMostText);
+  if (kept_.size() == kKept) kept_.pop_front();
+  kept_.push_back(std::move(event));
+  told_(kept_.back());
+  return kept_.back();
+}
+
+bool Journal::remembers_since(std::uint64_t sequence) const {
+  return sequence <= last_ && last_ - sequence <= kept_.size();
+}
+
+std::deque<Event>::const_iterator Journal::first_after(std::uint64_t sequence) const {
+  const std::uint64_t after = last_ - std::min(sequence, last_);
+  const std::size_t wanted = std::min<std::uint64_t>(after, kept_.size());
+  return kept_.end() - static_cast<std::ptrdiff_t>(wanted);
+}
+
+}  // namespace gpuyard::events

@@ -1,0 +1,318 @@
+#include "gpu/events/event_collector.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/captured_log_for_tests.h"
+#include "base/manual_loop_for_tests.h"
+
+namespace gpuyard::events {
+namespace {
+
+using std::chrono::seconds;
+
+class IntakeTest : public ::testing::Test {
+ protected:
+  IntakeTest() {
+    intake_.on_fleet({{},
+                      {{"GPU-a", 0, "GPU-a", "0000:3b:00.0", "H100", {}},
+                       {"GPU-b", 1, "GPU-b", "0000:86:00.0", "H100", {}}}});
+  }
+  void driver_tells(const DeviceId& device, std::uint32_t xid) {
+    intake_.on_driver_event(
+        {device, EventKind::xid, EventSource::driver, loop_.now(), xid, {}, ""});
+  }
+  void kernel_tells(const std::string& pci, std::uint32_t xid) {
+    intake_.on_kernel_xid({pci, xid, 4711, "MMU Fault"}, loop_.now());
+  }
+  std::vector<Event> kept() const {
+    std::vector<Event> all;
+    journal_.each_since(0, [&](const Event& one) { all.push_back(one); });
+    return all;
+  }
+
+  CapturedLog log_;
+  ManualLoop loop_;
+  Journal journal_;
+  std::vector<DeviceEvent> events_;
+  std::vector<DeviceEvent> echoes_;
+  Intake intake_{loop_,
+                 journal_,
+                 {[this](const DeviceEvent& event) { events_.push_back(event); },
+                  [this](const DeviceEvent& event) { echoes_.push_back(event); }}};
+};
+
+TEST_F(IntakeTest, AnXidOfTheDriverIsRememberedLoggedAndPassedOn) {
+  driver_tells("GPU-b", 79);
+  ASSERT_EQ(kept().size(), 1U);
+  const Event event = kept()[0];
+  EXPECT_EQ(event.device, "GPU-b");
+  EXPECT_EQ(event.index, 1U);
+  EXPECT_EQ(event.kind, "xid");
+  EXPECT_EQ(event.xid, 79U);
+  EXPECT_EQ(event.severity, Severity::stop);
+  EXPECT_EQ(event.text, "Xid 79: The GPU has fallen off the bus.");
+  EXPECT_EQ(event.at, loop_.now());
+  EXPECT_EQ(event.wall, loop_.wall());
+  EXPECT_EQ(events_.size(), 1U);
+  EXPECT_EQ(log_.lines(),
+            std::vector<std::string>{"WARNING GPU 1: Xid 79: The GPU has fallen off the bus."});
+}
+
+TEST_F(IntakeTest, ALineOfTheKernelFindsItsGpuByItsAddress) {
+  kernel_tells("0000:86:00", 31);
+  ASSERT_EQ(kept().size(), 1U);
+  EXPECT_EQ(kept()[0].device, "GPU-b");
+  EXPECT_EQ(kept()[0].text,
+            "Xid 31: A program accessed an unmapped GPU memory address. (MMU Fault)");
+  EXPECT_EQ(events_[0].pid, 4711U);
+}
+
+TEST_F(IntakeTest, WhatBothSourcesTellIsOneEventAndTheSecondAnEcho) {
+  driver_tells("GPU-a", 94);
+  loop_.advance(seconds(1));
+  kernel_tells("0000:3b:00", 94);
+  EXPECT_EQ(kept().size(), 1U);
+  EXPECT_EQ(events_.size(), 1U);
+  ASSERT_EQ(echoes_.size(), 1U);
+  EXPECT_EQ(echoes_[0].pid, 4711U);
+}
+
+TEST_F(IntakeTest, AGpuThatIsNotListedIsNamedAsTheKernelNamesIt) {
+  kernel_tells("0000:c1:00", 143);
+  ASSERT_EQ(kept().size(), 1U);
+  EXPECT_EQ(kept()[0].device, "");
+  EXPECT_FALSE(kept()[0].index);
+  EXPECT_EQ(kept()[0].text,
+            "the GPU at 0000:c1:00: Xid 143: The GPU could not be initialised. (MMU Fault)");
+}
+
+TEST_F(IntakeTest, AGpuIsStillKnownWhenTheDriverDoesNotCountItAnyMore) {
+  intake_.on_fleet({});
+  kernel_tells("0000:3b:00", 79);
+  EXPECT_EQ(kept()[0].device, "GPU-a");
+}
+
+TEST_F(IntakeTest, AMadDriverHostCannotMakeGpusUpNorTheFuture) {
+  intake_.on_driver_event({"GPU-x",
+                           EventKind::unavailable,
+                           EventSource::kernel_log,
+                           loop_.now() + seconds(99),
+                           79,
+                           {},
+                           "\x1b[2Jgone\xff"});
+  ASSERT_EQ(kept().size(), 1U);
+  EXPECT_EQ(kept()[0].device, "");
+  EXPECT_FALSE(kept()[0].xid);
+  EXPECT_EQ(kept()[0].at, loop_.now());
+  EXPECT_EQ(kept()[0].text, "a GPU that is not listed: The GPU is not available. (?[2Jgone?)");
+}
+
+TEST_F(IntakeTest, AFloodIsBoundedAndWhatWasLeftOutIsCounted) {
+  for (int i = 0; i < 10'000; ++i) driver_tells("GPU-a", 13);
+  driver_tells("GPU-b", 79);
+  const auto burst = static_cast<std::size_t>(Intake::kBurst);
+  EXPECT_EQ(kept().size(), burst + 1) << "the flood of one GPU costs another nothing";
+  loop_.advance(seconds(2));
+  ASSERT_EQ(kept().size(), burst + 2);
+  EXPECT_EQ(kept().back().kind, "events_lost");
+  EXPECT_EQ(kept().back().text, "9872 more events were dropped: too many at once");
+  EXPECT_EQ(kept().back().index, 0U);
+  EXPECT_EQ(loop_.timers(), 0U);
+}
+
+TEST_F(IntakeTest, AFatalXidIsPassedOnBehindAFlood) {
+  for (int i = 0; i < 3000; ++i) kernel_tells("0000:3b:00", 31);
+  kernel_tells("0000:3b:00", 95);
+  kernel_tells("0000:3b:00", 79);
+  const auto burst = static_cast<std::size_t>(Intake::kBurst);
+  ASSERT_EQ(events_.size(), burst + 2);
+  EXPECT_EQ(events_[burst].xid, 95U);
+  EXPECT_EQ(events_[burst + 1].xid, 79U);
+  EXPECT_EQ(kept().back().severity, Severity::stop);
+  EXPECT_EQ(intake_.drops().kernel_log, 3000 - burst);
+  EXPECT_EQ(intake_.drops().driver, 0U);
+}
+
+TEST_F(IntakeTest, WhatTheDriverHostLeftOutIsCounted) {
+  DeviceEvent lost{"GPU-a", EventKind::events_lost, EventSource::driver, loop_.now()};
+  lost.lost = 2874;
+  intake_.on_driver_event(lost);
+  EXPECT_EQ(intake_.drops().driver, 2874U);
+}
+
+TEST_F(IntakeTest, ALineThatIsWorseThanTheDriversEventIsRecorded) {
+  driver_tells("GPU-a", 149);
+  intake_.on_kernel_xid({"0000:3b:00", 149, std::nullopt, "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"},
+                        loop_.now());
+  ASSERT_EQ(kept().size(), 2U);
+  EXPECT_EQ(kept()[0].severity, Severity::warn);
+  EXPECT_EQ(kept()[1].severity, Severity::stop);
+  EXPECT_EQ(kept()[1].text,
+            "Xid 149: An NVLink error in the network interface (NETIR). (NETIR_LINK_DOWN Fatal XC0 "
+            "i0 Link 14)");
+  EXPECT_EQ(events_.size(), 1U);
+  ASSERT_EQ(echoes_.size(), 1U);
+}
+
+TEST_F(IntakeTest, WhatTheLogLostIsAnEventOfNoGpu) {
+  intake_.on_lost("some of the kernel's log was overwritten before it was read");
+  ASSERT_EQ(kept().size(), 1U);
+  EXPECT_EQ(kept()[0].kind, "events_lost");
+  EXPECT_EQ(kept()[0].severity, Severity::warn);
+  EXPECT_EQ(kept()[0].text, "some of the kernel's log was overwritten before it was read");
+}
+
+}  // namespace
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr TimePoint kNow{std::chrono::hours(1)};
+
+DeviceEvent xid(EventSource source, std::uint32_t number, const DeviceId& device = "GPU-a") {
+  DeviceEvent event{device, EventKind::xid, source};
+  event.xid = number;
+  return event;
+}
+
+bool is_new(Dedupe& dedupe, const DeviceEvent& event, TimePoint now) {
+  return !dedupe.other_account(event, now).has_value();
+}
+
+TEST(Dedupe, TheSameXidFromBothSourcesIsOneEvent) {
+  Dedupe dedupe;
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
+  EXPECT_FALSE(is_new(dedupe, xid(EventSource::kernel_log, 79), kNow + milliseconds(300)));
+}
+
+TEST(Dedupe, TheSameXidTwiceFromOneSourceIsTwoEvents) {
+  Dedupe dedupe;
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
+}
+
+TEST(Dedupe, AnotherXidOrAnotherGpuIsAnotherEvent) {
+  Dedupe dedupe;
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::kernel_log, 48), kNow));
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::kernel_log, 79, "GPU-b"), kNow));
+}
+
+TEST(Dedupe, LongAfterwardsItHappenedAgain) {
+  Dedupe dedupe;
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
+  const TimePoint later = kNow + Dedupe::kWindow + milliseconds(1);
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::kernel_log, 79), later));
+}
+
+TEST(Dedupe, WhatIsNoXidOrOfNoKnownGpuIsAlwaysNew) {
+  Dedupe dedupe;
+  for (const EventSource source : {EventSource::driver, EventSource::kernel_log}) {
+    EXPECT_TRUE(is_new(dedupe, {"GPU-a", EventKind::ecc_corrected, source}, kNow));
+    EXPECT_TRUE(is_new(dedupe, xid(source, 79, ""), kNow));
+  }
+}
+
+// However the two sources interleave, there are as many events as the source that told more.
+TEST(Dedupe, InAnyOrderThereAreAsManyAsTheMoreTalkativeSourceTold) {
+  std::mt19937 random(20260101);
+  const auto below = [&](unsigned limit) { return static_cast<unsigned>(random() % limit); };
+  for (int round = 0; round < 500; ++round) {
+    using Key = std::pair<DeviceId, std::uint32_t>;
+    std::map<Key, std::map<EventSource, std::size_t>> told;
+    std::map<Key, std::size_t> news;
+    std::vector<DeviceEvent> events;
+    for (unsigned i = below(40); i > 0; --i) {
+      const auto source = below(2) == 0 ? EventSource::driver : EventSource::kernel_log;
+      const DeviceId device = below(2) == 0 ? "GPU-a" : "GPU-b";
+      events.push_back(xid(source, 13 + below(3), device));
+      ++told[{device, *events.back().xid}][source];
+    }
+    Dedupe dedupe;
+    const auto step = Dedupe::kWindow / 50;
+    TimePoint now = kNow;
+    for (const DeviceEvent& event : events) {
+      news[{event.device, *event.xid}] += is_new(dedupe, event, now += step) ? 1 : 0;
+    }
+    for (auto& [key, count] : told) {
+      const std::size_t most = std::max(count[EventSource::driver], count[EventSource::kernel_log]);
+      EXPECT_EQ(news[key], most) << "round " << round << ", Xid " << key.second;
+    }
+  }
+}
+
+TEST(Dedupe, AFloodIsBounded) {
+  Dedupe dedupe;
+  for (std::size_t i = 0; i <= Dedupe::kMostWaiting; ++i) {
+    EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, static_cast<std::uint32_t>(i)), kNow));
+  }
+  EXPECT_TRUE(is_new(dedupe, xid(EventSource::kernel_log, 0), kNow)) << "its double is forgotten";
+  EXPECT_FALSE(is_new(dedupe, xid(EventSource::kernel_log, 100), kNow));
+}
+
+}  // namespace
+
+namespace {
+
+Event event_named(const std::string& text) {
+  Event event;
+  event.kind = "xid";
+  event.text = text;
+  return event;
+}
+
+std::vector<std::uint64_t> sequences_since(const Journal& journal, std::uint64_t sequence) {
+  std::vector<std::uint64_t> sequences;
+  journal.each_since(sequence, [&](const Event& one) { sequences.push_back(one.sequence); });
+  return sequences;
+}
+
+TEST(Journal, NumbersFromOneAndTellsItsListener) {
+  Journal journal;
+  std::vector<std::string> told;
+  journal.on_added(
+      [&](const Event& one) { told.push_back(std::to_string(one.sequence) + " " + one.text); });
+  journal.add(event_named("first"));
+  EXPECT_EQ(journal.add(event_named("second")).sequence, 2U);
+  EXPECT_EQ(told, (std::vector<std::string>{"1 first", "2 second"}));
+  EXPECT_EQ(journal.last(), 2U);
+}
+
+TEST(Journal, GivesWhatCameAfterASequence) {
+  Journal journal;
+  for (int i = 0; i < 5; ++i) journal.add(event_named("x"));
+  EXPECT_EQ(sequences_since(journal, 3), (std::vector<std::uint64_t>{4, 5}));
+  EXPECT_EQ(sequences_since(journal, 0).size(), 5U);
+  EXPECT_TRUE(sequences_since(journal, 5).empty());
+  EXPECT_TRUE(sequences_since(journal, 99).empty());
+}
+
+TEST(Journal, KnowsWhatItHasForgotten) {
+  Journal journal;
+  EXPECT_TRUE(journal.remembers_since(0));
+  EXPECT_FALSE(journal.remembers_since(1)) << "of another epoch";
+  for (std::size_t i = 0; i < Journal::kKept + 10; ++i) journal.add(event_named("x"));
+  EXPECT_FALSE(journal.remembers_since(9));
+  EXPECT_TRUE(journal.remembers_since(10));
+  EXPECT_EQ(sequences_since(journal, 10).size(), Journal::kKept);
+  EXPECT_EQ(sequences_since(journal, 0).front(), 11U);
+}
+
+TEST(Journal, CutsATextThatIsTooLong) {
+  Journal journal;
+  EXPECT_EQ(journal.add(event_named(std::string(5000, 'x'))).text.size(), Journal::kMostText);
+}
+
+TEST(Journal, HasAnotherEpochInEveryDaemon) {
+  EXPECT_EQ(Journal().epoch().size(), 16U);
+  EXPECT_NE(Journal().epoch(), Journal().epoch());
+}
+
+}  // namespace
+}  // namespace gpuyard::events

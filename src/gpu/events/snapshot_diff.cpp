@@ -1,0 +1,171 @@
+#include "gpu/events/snapshot_diff.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "gpu/device/nvlinks.h"
+
+namespace gpuyard::events {
+namespace {
+
+using Gpu = FleetState::Gpu;
+
+Event event(std::string kind, Severity severity, std::string text) {
+  Event event;
+  event.kind = std::move(kind);
+  event.severity = severity;
+  event.text = std::move(text);
+  return event;
+}
+
+Event about(const DeviceId& id, const Gpu& gpu, std::string kind, Severity severity,
+            std::string_view what) {
+  Event one = event(std::move(kind), severity, fmt::format("GPU {} {}", gpu.spoken, what));
+  one.device = id;
+  one.index = gpu.index;
+  return one;
+}
+
+std::string with(std::string_view what, std::string_view why) {
+  return why.empty() ? std::string(what) : fmt::format("{}: {}", what, why);
+}
+
+void put_condition(std::vector<Event>& out, const DeviceId& id, const Gpu& gpu) {
+  switch (gpu.condition) {
+    case DeviceCondition::responsive:
+      return out.push_back(about(id, gpu, "gpu_responsive", Severity::note, "responds again"));
+    case DeviceCondition::unresponsive:
+      return out.push_back(
+          about(id, gpu, "gpu_unresponsive", Severity::warn, with("does not respond", gpu.why)));
+    case DeviceCondition::unavailable:
+      return out.push_back(
+          about(id, gpu, "gpu_unavailable", Severity::stop, with("is not available", gpu.why)));
+  }
+}
+
+Severity severity_of(Health verdict) {
+  if (verdict == Health::healthy) return Severity::note;
+  return verdict == Health::degraded ? Severity::warn : Severity::stop;
+}
+
+// A first verdict of healthy is expected, so it is no event.
+void put_verdict(std::vector<Event>& out, const DeviceId& id, const std::optional<Health>& before,
+                 const Gpu& gpu) {
+  if (!gpu.verdict || gpu.verdict == before) return;
+  if (!before && gpu.verdict == Health::healthy) return;
+  const std::string what =
+      before ? fmt::format("is {}, was {}", name_of(*gpu.verdict), name_of(*before))
+             : fmt::format("is {}", name_of(*gpu.verdict));
+  out.push_back(about(id, gpu, "health_changed", severity_of(*gpu.verdict),
+                      with(what, fmt::format("{}", fmt::join(gpu.reasons, "; ")))));
+}
+
+// "17 of 18 NVLinks are up"
+std::string links_up(const Gpu& gpu) {
+  const auto up = std::ranges::count_if(gpu.nvlinks, [](const auto& link) { return link.second; });
+  return fmt::format("{} of {} NVLinks are up", up, gpu.nvlinks.size());
+}
+
+// A link that is seen for the first time is no change, whether it is up or not.
+void put_nvlinks(std::vector<Event>& out, const DeviceId& id, const Gpu& before, const Gpu& gpu) {
+  std::vector<std::uint16_t> down;
+  std::vector<std::uint16_t> up;
+  for (const auto& [number, is_up] : gpu.nvlinks) {
+    const auto known = before.nvlinks.find(number);
+    if (known == before.nvlinks.end() || known->second == is_up) continue;
+    (is_up ? up : down).push_back(number);
+  }
+  if (!down.empty()) {
+    out.push_back(about(id, gpu, "nvlink_down", Severity::warn,
+                        fmt::format("has lost NVLink {}: {}", text_of_links(down), links_up(gpu))));
+  }
+  if (!up.empty()) {
+    out.push_back(about(id, gpu, "nvlink_up", Severity::note,
+                        fmt::format("has NVLink {} up: {}", text_of_links(up), links_up(gpu))));
+  }
+}
+
+void put_driver(std::vector<Event>& out, const FleetState& before, const FleetState& after) {
+  if (before.driver_up && !after.driver_up) {
+    out.push_back(event("driver_down", Severity::stop, with("the driver is down", after.driver)));
+  } else if (!before.driver_up && after.driver_up) {
+    out.push_back(event("driver_up", Severity::note,
+                        fmt::format("the driver {} is up, with {} GPU{}", after.driver,
+                                    after.gpus.size(), after.gpus.size() == 1 ? "" : "s")));
+  }
+}
+
+void put_gpus(std::vector<Event>& out, const FleetState& before, const FleetState& after) {
+  for (const auto& [id, gpu] : before.gpus) {
+    if (after.gpus.contains(id)) continue;
+    out.push_back(
+        about(id, gpu, "gpu_disappeared", Severity::stop, "is no longer listed by the driver"));
+  }
+  for (const auto& [id, gpu] : after.gpus) {
+    const auto known = before.gpus.find(id);
+    const bool is_new = known == before.gpus.end();
+    if (is_new) {
+      out.push_back(about(id, gpu, "gpu_appeared", Severity::note, with("was detected", gpu.name)));
+    }
+    const auto condition = is_new ? DeviceCondition::responsive : known->second.condition;
+    if (gpu.condition != condition) put_condition(out, id, gpu);
+    put_verdict(out, id, is_new ? std::nullopt : known->second.verdict, gpu);
+    if (!is_new) put_nvlinks(out, id, known->second, gpu);
+  }
+}
+
+}  // namespace
+
+FleetState state_after(const FleetState& before, const Snapshot& snapshot) {
+  FleetState after;
+  after.known = snapshot.generation > 0;
+  after.driver_up = snapshot.driver.initialised;
+  after.driver =
+      after.driver_up ? snapshot.driver.info.driver_version.value_or("") : snapshot.driver.why;
+  after.gpus_known = before.gpus_known || after.driver_up;
+  if (!after.driver_up) {
+    after.gpus = before.gpus;
+    return after;
+  }
+  for (const DeviceState& device : snapshot.devices) {
+    const DeviceInfo& info = device.info;
+    const auto index = own_index(info);
+    Gpu gpu{index,
+            spoken_name(info.id, info.former_index.value_or(info.index), index.has_value()),
+            info.name,
+            device.condition,
+            device.why,
+            device.health.verdict,
+            device.health.reasons,
+            nvlinks_of(device)};
+    const auto known = before.gpus.find(device.info.id);
+    if (gpu.nvlinks.empty() && known != before.gpus.end()) gpu.nvlinks = known->second.nvlinks;
+    if (!gpu.verdict && known != before.gpus.end()) gpu.verdict = known->second.verdict;
+    after.gpus.emplace(device.info.id, std::move(gpu));
+  }
+  return after;
+}
+
+std::vector<Event> changes_between(const FleetState& before, const FleetState& after) {
+  std::vector<Event> changes;
+  if (!before.known) return changes;
+  put_driver(changes, before, after);
+  if (before.gpus_known) put_gpus(changes, before, after);
+  return changes;
+}
+
+std::vector<Event> ChangeWatch::note(const Snapshot& snapshot) {
+  FleetState after = state_after(state_, snapshot);
+  std::vector<Event> changes = changes_between(state_, after);
+  for (Event& change : changes) {
+    change.at = snapshot.taken;
+    change.wall = snapshot.wall;
+  }
+  state_ = std::move(after);
+  return changes;
+}
+
+}  // namespace gpuyard::events

@@ -1,0 +1,52 @@
+// Tells the changes from one snapshot to the next as events: GPUs that come, go, stop answering or
+// get worse, NVLinks that go down or up, and the driver. Pure; knows no journal.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpu/device/snapshot.h"
+#include "gpu/events/event_collector.h"
+
+namespace gpuyard::events {
+
+// The facts of one snapshot that are needed to tell what the next one changes.
+struct FleetState {
+  struct Gpu {
+    std::optional<std::uint32_t> index;  // empty: another GPU has the index that it had
+    std::string spoken;                  // spoken_name()
+    std::string name;
+    DeviceCondition condition = DeviceCondition::responsive;
+    std::string why;                // the reason for the condition
+    std::optional<Health> verdict;  // the last one known
+    std::vector<std::string> reasons;
+    std::map<std::uint16_t, bool> nvlinks = {};  // whether each is up, as last known
+  };
+
+  bool known = false;  // true: the driver was asked at least once
+  bool driver_up = false;
+  std::string driver;  // its version, or why it is down
+  bool gpus_known = false;
+  std::map<DeviceId, Gpu> gpus;  // while the driver is down: the GPUs it had
+};
+
+FleetState state_after(const FleetState& before, const Snapshot&);
+
+// Returns events without sequences and times. Returns none if `before` is not known: the first
+// state is no change. While the driver is down it tells nothing of GPUs; afterwards it tells only
+// what differs from before.
+std::vector<Event> changes_between(const FleetState& before, const FleetState& after);
+
+// Applies both to one snapshot after the other.
+class ChangeWatch {
+ public:
+  std::vector<Event> note(const Snapshot&);
+
+ private:
+  FleetState state_;
+};
+
+}  // namespace gpuyard::events

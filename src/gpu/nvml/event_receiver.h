@@ -1,0 +1,52 @@
+// Waits for NVML's events with one set for all open GPUs. A lost GPU makes the wait of a whole set
+// fail at once, for ever; the set is then made anew without that GPU.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+
+#include "base/result.h"
+#include "gpu/device/event.h"
+#include "gpu/nvml/api.h"
+
+namespace gpuyard::nvml {
+
+// Used by one thread. Asks the driver nothing before the first next().
+class EventWatch {
+ public:
+  explicit EventWatch(const Api& api) : api_(api) {}
+  ~EventWatch() { close(); }
+  EventWatch(const EventWatch&) = delete;
+  EventWatch& operator=(const EventWatch&) = delete;
+
+  // See Backend::next_event(). A GPU takes part from the first call whose `open` contains it.
+  Result<std::optional<DeviceEvent>> next(const std::map<DeviceId, DeviceHandle>& open,
+                                          Duration at_most);
+  // Frees the set; call it while the driver is still open.
+  void close();
+
+  // How long after a failed registration a GPU is tried again.
+  static constexpr Duration kTryAgainAfter = std::chrono::seconds(10);
+
+ private:
+  // The state of a GPU's registration in the set.
+  struct Member {
+    ReturnCode code = kSuccess;  // the result of its registration
+    TimePoint tried;
+    bool lost = false;  // true: lost, and the loss was told
+  };
+
+  ReturnCode make_set();
+  void enrol(const DeviceId&, DeviceHandle);
+  ReturnCode register_one(DeviceHandle) const;
+  std::optional<DeviceEvent> pass_on(const std::map<DeviceId, DeviceHandle>& open,
+                                     const EventData&) const;
+
+  const Api& api_;
+  EventSet set_ = nullptr;
+  std::map<DeviceId, Member> members_;
+  std::deque<DeviceEvent> found_;  // losses of GPUs that were not told yet
+};
+
+}  // namespace gpuyard::nvml

@@ -1,0 +1,239 @@
+#include "gpu/telemetry/poll_state.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "gpu/device/catalog.h"
+#include "gpu/device/fitness.h"
+#include "gpu/device/snapshot.h"
+
+namespace gpuyard::telemetry {
+namespace {
+
+ProbeSet common(ProbeSet a, ProbeSet b) {
+  return a - (a - b);
+}
+
+ProbeSet first_of(ProbeSet probes) {
+  ProbeSet first;
+  probes.each([&](Probe probe) {
+    if (first.empty()) first = ProbeSet{probe};
+  });
+  return first;
+}
+
+// True for a value of the row's kind at an index that can exist.
+bool makes_sense(const Reading& reading) {
+  const Row& row = row_of(reading.metric);
+  if (reading.index >= extent_of(row.dimension)) return false;
+  if (reading.missing() != nullptr) return true;
+  return (reading.text() != nullptr) == (row.kind == Kind::text);
+}
+
+}  // namespace
+
+ProbeSet Track::next() const {
+  if (question_ || !readable()) return {};
+  if (!urgent_.empty()) return urgent_;
+  const ProbeSet fast = common(due_, probes_of(Tier::fast));
+  return fast.empty() ? first_of(due_) : fast;
+}
+
+void Track::asked(std::uint64_t id, ProbeSet probes, TimePoint now) {
+  question_ = Question{id, probes, now};
+  if (!vitals_at_) vitals_at_ = now;
+  urgent_ = urgent_ - probes;
+  due_ = due_ - probes;
+}
+
+std::optional<Sample> Track::answered(std::uint64_t id, const Sample& answer, TimePoint now) {
+  if (!question_ || question_->id != id) return std::nullopt;
+  const Question question = *std::exchange(question_, std::nullopt);
+  Sample accepted = missing_sample(question.probes,
+                                   {MissingReason::failed, "not reported by the driver-host"}, now);
+  for (Reading reading : answer.readings()) {
+    if (accepted.all(reading.metric).empty() || !makes_sense(reading)) continue;
+    reading.taken = std::clamp(reading.taken, question.asked, now);
+    accepted.set(std::move(reading));
+  }
+  if (question.probes.contains(Probe::processes) && answer.processes()) {
+    ProcessList processes = *answer.processes();
+    processes.taken = std::clamp(processes.taken, question.asked, now);
+    accepted.set(std::move(processes));
+  }
+  if (!says_nothing(accepted)) note_presence(lost(accepted));
+  note_vitals(accepted);
+  sample_.merge(accepted);
+  return accepted;
+}
+
+void Track::note_presence(const Missing* why_gone) {
+  // Readings from before a loss or a recovery say nothing about the present.
+  if (gone_.has_value() != (why_gone != nullptr)) {
+    due_ = due_ | probes_of(Tier::slow) | probes_of(Tier::rare);
+  }
+  gone_ = why_gone != nullptr ? std::optional(*why_gone) : std::nullopt;
+}
+
+void Track::note_vitals(const Sample& accepted) {
+  for (const Metric metric : kVitals) {
+    const Reading* const reading = accepted.find(metric);
+    if (reading != nullptr && reading->number() != nullptr) {
+      vitals_at_ = std::max(vitals_at_.value_or(reading->taken), reading->taken);
+    }
+  }
+}
+
+bool Track::unresponsive(TimePoint now) const {
+  return question_ && now - question_->asked >= kUnresponsiveAfter;
+}
+
+DeviceState Track::state(TimePoint now) const {
+  DeviceState state{info_, DeviceCondition::responsive, "", sample_, 0};
+  state.vitals_at = vitals_at_;
+  const auto& gone = info_.fault ? info_.fault : gone_;
+  if (unresponsive(now)) {
+    state.condition = DeviceCondition::unresponsive;
+    state.why = fmt::format("the driver has not responded for {:.1f} s; showing the last readings",
+                            std::chrono::duration<double>(now - question_->asked).count());
+  } else if (gone) {
+    state.condition = DeviceCondition::unavailable;
+    state.why = describe(*gone);
+  } else if (vitals_at_ && now - *vitals_at_ >= kSickAfter) {
+    const Missing* const why = unreadable(sample_);
+    if (why == nullptr) return state;
+    state.condition = DeviceCondition::unavailable;
+    state.why = fmt::format("all of its readings fail: {}", describe(*why));
+  }
+  return state;
+}
+
+void QueryErrors::note(const DeviceInfo& info, const Sample& sample) {
+  for (const Missing& why : failures(sample)) note(info, why);
+}
+
+void QueryErrors::note(const DeviceInfo& info, const Missing& missing) {
+  if (!is_failure(missing.reason)) return;
+  std::string cause = describe(missing);
+  if (counts_.size() >= kMaxCauses && !counts_.contains({info.id, cause})) cause = "another cause";
+  if (++counts_[{info.id, cause}] == 1) {
+    log::error("Error querying GPU device {}: {}", info.index, cause);
+  }
+}
+
+std::uint64_t QueryErrors::count(const DeviceId& id) const {
+  std::uint64_t total = 0;
+  for (const auto& [key, count] : counts_) {
+    if (key.first == id) total += count;
+  }
+  return total;
+}
+
+namespace {
+
+bool has(const std::vector<DeviceInfo>& all, const DeviceId& id) {
+  return std::ranges::find(all, id, &DeviceInfo::id) != all.end();
+}
+
+// If the number of GPUs is unchanged and some do not open now, these are the GPUs that were in the
+// same places before: they keep their identity.
+std::vector<DeviceInfo> with_identity(std::vector<DeviceInfo> counted,
+                                      const std::vector<DeviceInfo>& before) {
+  if (counted.size() != before.size()) return counted;
+  const std::vector<DeviceInfo> said = counted;
+  for (DeviceInfo& info : counted) {
+    if (!info.uuid.empty()) continue;
+    const auto place = std::ranges::find(before, info.index, &DeviceInfo::index);
+    if (place == before.end() || place->uuid.empty() || has(said, place->id)) continue;
+    DeviceInfo known = *place;
+    known.fault = info.fault;
+    info = std::move(known);
+  }
+  return counted;
+}
+
+DeviceInfo info_of(const KnownBoard& board) {
+  return {board.uuid, board.index, board.uuid, board.pci_address, board.name, {}};
+}
+
+}  // namespace
+
+void Roster::restore(const std::vector<KnownBoard>& boards) {
+  for (const KnownBoard& board : boards) {
+    if (has(counted_, board.uuid)) continue;
+    if (board.listed && !arrived_) {
+      remembered_.push_back(board);
+    } else {
+      note_gone(info_of(board), board.last_seen);
+    }
+  }
+}
+
+void Roster::arrive(const std::vector<DeviceInfo>& counted, WallTime wall) {
+  std::map<DeviceId, WallTime> last_seen;
+  for (const KnownBoard& board : std::exchange(remembered_, {})) {
+    counted_.push_back(info_of(board));
+    last_seen.emplace(board.uuid, board.last_seen);
+  }
+  const auto before = std::exchange(counted_, with_identity(counted, counted_));
+  arrived_ = true;
+  for (const DeviceInfo& info : before) {
+    if (info.uuid.empty() || has(counted_, info.id)) continue;
+    const auto seen = last_seen.find(info.id);
+    note_gone(info, seen != last_seen.end() ? seen->second : wall);
+  }
+  std::erase_if(gone_, [&](const Gone& one) { return has(counted_, one.info.id); });
+}
+
+void Roster::note_gone(const DeviceInfo& info, WallTime last_seen) {
+  const auto is_same = [&](const Gone& one) { return one.info.id == info.id; };
+  if (std::ranges::any_of(gone_, is_same)) return;
+  Gone gone{info, last_seen};
+  gone.info.former_index = info.index;
+  gone.info.fault =
+      Missing{MissingReason::device_lost,
+              "not present since " + to_rfc3339(last_seen) + ": the driver does not list it"};
+  if (gone_.size() == kMostGone) gone_.erase(gone_.begin());
+  gone_.push_back(std::move(gone));
+}
+
+bool Roster::take_out(const DeviceId& id) {
+  return std::erase_if(gone_, [&](const Gone& one) { return one.info.id == id; }) > 0;
+}
+
+std::vector<DeviceInfo> Roster::list() const {
+  std::vector<DeviceInfo> all = counted_;
+  std::set<std::uint32_t> taken;
+  for (const DeviceInfo& info : counted_) taken.insert(info.index);
+  std::vector<DeviceInfo> displaced;
+  for (const Gone& one : gone_) {
+    (taken.insert(one.info.index).second ? all : displaced).push_back(one.info);
+  }
+  for (DeviceInfo& info : displaced) {
+    info.fault->detail += fmt::format("; it was GPU {}", info.index);
+    info.index = *taken.rbegin() + 1;
+    taken.insert(info.index);
+    all.push_back(std::move(info));
+  }
+  std::ranges::sort(all, {}, &DeviceInfo::index);
+  return all;
+}
+
+std::vector<KnownBoard> Roster::known(WallTime now) const {
+  std::vector<KnownBoard> boards;
+  const auto add = [&](const DeviceInfo& info, bool listed, WallTime last_seen) {
+    if (info.uuid.empty()) return;
+    boards.push_back(
+        {info.uuid, info.index, info.pci_address, info.name, listed, last_seen, last_seen});
+  };
+  for (const DeviceInfo& info : counted_) add(info, true, now);
+  for (const Gone& one : gone_) add(one.info, false, one.last_seen);
+  return boards;
+}
+
+}  // namespace gpuyard::telemetry

@@ -1,0 +1,125 @@
+// Coroutines: one co_await per statement, its arguments named.
+#include "io/http/response_stream_sender.h"
+
+#include <memory>
+#include <utility>
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "io/http/event_stream.h"
+#include "io/http/loop_core.h"
+
+namespace gpuyard::http {
+namespace {
+
+constexpr std::size_t kMostParts = 64;  // what one system call takes
+constexpr std::string_view kLastChunk = "0\r\n\r\n";
+
+}  // namespace
+
+FeedSender::FeedSender(Site& site, const Party& party, Stream& stream, Feed& feed, std::string head,
+                       bool chunked)
+    : site_(site),
+      party_(party),
+      stream_(stream),
+      feed_(feed),
+      head_(std::move(head)),
+      chunked_(chunked),
+      turns_(site.io.core().turns),
+      deadline_(site.time, [this] { time_out(); }) {
+  feed_.on_more([this] { wake(); });
+}
+
+FeedSender::~FeedSender() {
+  feed_.on_more(nullptr);
+}
+
+asio::awaitable<bool> FeedSender::run() {
+  co_await turns_.next(party_);
+  parts_.push_back(head_);
+  put(stream_opening());
+  if (!failed_) gather();
+  if (!failed_) co_await send();
+  while (!ending()) {
+    gather();
+    if (parts_.empty() && feed_.over()) break;
+    if (parts_.empty()) {
+      co_await rest();
+    } else {
+      co_await send();
+      co_await turns_.next(party_);
+    }
+  }
+  failed_ = failed_ || !feed_.may_end();
+  if (!failed_) co_await finish();
+  co_return !failed_;
+}
+
+void FeedSender::gather() {
+  more_ = false;
+  std::size_t bytes = 0;
+  while (parts_.size() < kMostParts && bytes < site_.limits.stream_batch_bytes) {
+    const Chunk chunk = feed_.next();
+    if (!chunk) return;
+    bytes += chunk.framed().size();
+    put(chunk);
+  }
+}
+
+void FeedSender::put(const Chunk& chunk) {
+  batch_.push_back(chunk);
+  parts_.push_back(chunked_ ? chunk.framed() : chunk.text());
+}
+
+// Waits until there is more; a client that hears nothing for long gets a heartbeat.
+asio::awaitable<void> FeedSender::rest() {
+  deadline_.set(site_.limits.heartbeat);
+  while (!more_ && !ending() && !deadline_.missed()) co_await turns_.sleep(this, party_);
+  if (!more_ && !ending()) put(heartbeat());
+  if (!parts_.empty()) co_await send();
+}
+
+asio::awaitable<void> FeedSender::send() {
+  writing_ = true;
+  deadline_.set(site_.limits.write);
+  const std::span<const std::string_view> parts(parts_);
+  const Io sent = co_await stream_.write_all(parts);
+  writing_ = false;
+  failed_ = failed_ || !sent.ok;
+  parts_.clear();
+  batch_.clear();
+}
+
+asio::awaitable<void> FeedSender::finish() {
+  if (!chunked_) co_return;
+  parts_.push_back(kLastChunk);
+  co_await send();
+}
+
+void FeedSender::stop() {
+  stopping_ = true;
+  turns_.wake(this);
+}
+
+void FeedSender::abort() {
+  failed_ = true;
+  turns_.wake(this);
+}
+
+void FeedSender::wake() {
+  if (!std::exchange(more_, true)) turns_.wake(this);
+}
+
+void FeedSender::time_out() {
+  if (writing_) {
+    stream_.abort();
+  } else {
+    turns_.wake(this);
+  }
+}
+
+// Coroutines: one co_await per statement, its arguments named.
+
+}  // namespace gpuyard::http

@@ -1,0 +1,66 @@
+// Sends one feed over one stream until the feed is over, the client has gone, or the server wants
+// to stop. Inner header: includes Asio.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "io/http/asio.h"
+#include "io/http/listener.h"
+#include "io/http/loop_core.h"
+#include "io/http/response_stream.h"
+#include "io/http/stream.h"
+
+namespace gpuyard::http {
+
+class FeedSender {
+ public:
+  // `head` goes out before everything else. `site`, `party`, `stream` and `feed` outlive
+  // the sender.
+  FeedSender(Site& site, const Party& party, Stream& stream, Feed& feed, std::string head,
+             bool chunked);
+  ~FeedSender();
+  FeedSender(const FeedSender&) = delete;
+  FeedSender& operator=(const FeedSender&) = delete;
+
+  // Sends until the end; false when the client has gone or did not read.
+  asio::awaitable<bool> run();
+  // Ends the body after what is being written.
+  void stop();
+  // Tells the sender that the stream was aborted.
+  void abort();
+
+ private:
+  void gather();
+  void put(const Chunk& chunk);
+  asio::awaitable<void> rest();
+  asio::awaitable<void> send();
+  asio::awaitable<void> finish();
+  bool ending() const { return stopping_ || failed_; }
+  void wake();
+  void time_out();
+
+  Site& site_;
+  const Party& party_;
+  Stream& stream_;
+  Feed& feed_;
+  std::string head_;
+  const bool chunked_;
+
+  std::vector<Chunk> batch_;             // being written
+  std::vector<std::string_view> parts_;  // its bytes
+  bool more_ = false;
+  bool writing_ = false;
+  bool stopping_ = false;
+  bool failed_ = false;
+  Turns& turns_;
+  Deadline deadline_;
+};
+
+}  // namespace gpuyard::http

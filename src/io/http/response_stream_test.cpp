@@ -1,0 +1,124 @@
+#include "io/http/response_stream.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "io/http/event_stream.h"
+
+namespace gpuyard::http {
+namespace {
+
+TEST(Chunk, IsFramedOnceForTheWire) {
+  const Chunk chunk(std::string(26, 'x'));
+  EXPECT_EQ(chunk.framed(), "1a\r\n" + std::string(26, 'x') + "\r\n");
+  EXPECT_EQ(chunk.text(), std::string(26, 'x'));
+  const std::vector<Chunk> copies(2, chunk);
+  EXPECT_EQ(copies[1].framed().data(), chunk.framed().data());
+}
+
+TEST(Chunk, MayHoldLineEnds) {
+  EXPECT_EQ(Chunk("\r\n\r\n").text(), "\r\n\r\n");
+}
+
+TEST(Chunk, OfNothingIsNothingForItWouldEndTheBody) {
+  EXPECT_FALSE(Chunk(""));
+  EXPECT_FALSE(Chunk());
+  EXPECT_EQ(Chunk().text(), "");
+  EXPECT_TRUE(Chunk("x"));
+}
+
+TEST(EventChunk, HasIdNameAndData) {
+  EXPECT_EQ(event_chunk("xid", R"({"a":1})", "7-1").text(),
+            "id: 7-1\nevent: xid\ndata: {\"a\":1}\n\n");
+}
+
+TEST(EventChunk, LeavesTheIdAloneThatItDoesNotSet) {
+  EXPECT_EQ(event_chunk("snapshot", "{}").text(), "event: snapshot\ndata: {}\n\n");
+}
+
+TEST(EventChunk, KeepsEveryKindOfLineBreakInItsData) {
+  EXPECT_EQ(event_chunk("", "a\nb\r\nc\rd\n").text(),
+            "data: a\ndata: b\ndata: c\ndata: d\ndata: \n\n");
+}
+
+TEST(EventStream, IsNotKeptByCachesOrHeldBackByProxies) {
+  const Response response = event_stream(nullptr);
+  EXPECT_EQ(response.content_type, "text/event-stream");
+  EXPECT_EQ(find_header(response.headers, "cache-control"), "no-store");
+  EXPECT_EQ(find_header(response.headers, "x-accel-buffering"), "no");
+}
+
+}  // namespace
+
+namespace {
+
+class ChannelTest : public testing::Test {
+ protected:
+  void put(std::size_t channel, const std::string& text) {
+    channels_[channel]->put([this, text](std::uint64_t skipped) {
+      ++rendered_;
+      return Chunk(text + "-" + std::to_string(skipped));
+    });
+  }
+  std::string next(ChannelsFeed& feed) { return std::string(feed.next().text()); }
+
+  std::vector<std::shared_ptr<Channel>> channels_{std::make_shared<Channel>(),
+                                                  std::make_shared<Channel>()};
+  int rendered_ = 0;
+};
+
+TEST_F(ChannelTest, EachListenerHearsTheNewestOfAllInTurn) {
+  ChannelsFeed feed(channels_, true);
+  EXPECT_EQ(next(feed), "");
+  put(0, "a");
+  put(1, "b");
+  put(0, "c");
+  EXPECT_EQ(next(feed), "c-1") << "one was skipped";
+  put(0, "d");
+  EXPECT_EQ(next(feed), "b-0") << "the other's turn";
+  EXPECT_EQ(next(feed), "d-0");
+  EXPECT_EQ(next(feed), "");
+}
+
+TEST_F(ChannelTest, APieceIsRenderedOnceForAllWhoHearIt) {
+  std::vector<std::unique_ptr<ChannelsFeed>> feeds;
+  for (int i = 0; i < 100; ++i) feeds.push_back(std::make_unique<ChannelsFeed>(channels_, true));
+  put(0, "a");
+  EXPECT_EQ(rendered_, 0) << "nobody asked yet";
+  for (const auto& feed : feeds) EXPECT_EQ(next(*feed), "a-0");
+  EXPECT_EQ(rendered_, 1);
+}
+
+TEST_F(ChannelTest, WhoComesLaterHearsAtOnceWhatIsThere) {
+  put(0, "a");
+  put(0, "b");
+  ChannelsFeed feed(channels_, true);
+  EXPECT_EQ(next(feed), "b-0");
+}
+
+TEST_F(ChannelTest, WhoTookAllIsToldOfTheNextAndNotAgain) {
+  ChannelsFeed feed(channels_, true);
+  int told = 0;
+  feed.on_more([&] { ++told; });
+  EXPECT_EQ(next(feed), "");
+  put(0, "a");
+  put(0, "b");
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(next(feed), "b-1");
+  EXPECT_EQ(next(feed), "");
+  put(0, "c");
+  EXPECT_EQ(told, 2);
+}
+
+TEST_F(ChannelTest, WhoHasGoneIsNotTold) {
+  {
+    ChannelsFeed feed(channels_, true);
+    EXPECT_EQ(next(feed), "");
+  }
+  put(0, "a");
+}
+
+}  // namespace
+}  // namespace gpuyard::http

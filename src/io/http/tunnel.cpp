@@ -1,0 +1,309 @@
+#include "io/http/tunnel.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/spawn.h"
+#include "base/text.h"
+
+namespace gpuyard::http {
+namespace {
+
+// From the end of a connection until its child has ended, too, so that its reason can be told.
+constexpr Duration kEndsWithin = std::chrono::milliseconds(500);
+// From SIGTERM to SIGKILL, and from that until the child is left to others.
+constexpr Duration kGraceOfChild = std::chrono::milliseconds(500);
+// Lines of stderr in a message. ssh says first what happened, and last what it does about it.
+constexpr std::size_t kLinesSaid = 3;
+
+int milliseconds_until(TimePoint deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - BootClock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
+}
+
+void set_nonblocking(const UniqueFd& fd) {
+  ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
+}
+
+// Starts children from a thread that lasts as long as the process. A child that wants to end with
+// its parent (prctl(2), PR_SET_PDEATHSIG) ends with the thread that has started it, and a
+// connection may outlive the thread that needed it first.
+class Starter {
+ public:
+  static Result<pid_t> start(const SpawnPlan& plan) {
+    static Starter starter;
+    Task task([&plan] { return spawn(plan); });
+    auto started = task.get_future();
+    {
+      const std::scoped_lock lock(starter.mutex_);
+      starter.tasks_.push_back(std::move(task));
+    }
+    starter.bell_.notify_one();
+    return started.get();
+  }
+
+ private:
+  using Task = std::packaged_task<Result<pid_t>()>;
+
+  void work(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (bell_.wait(lock, stop, [this] { return !tasks_.empty(); })) {
+      Task task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      task();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;  // guards tasks_
+  std::deque<Task> tasks_;
+  std::condition_variable_any bell_;
+  std::jthread thread_{[this](const std::stop_token& stop) { work(stop); }};
+};
+
+// A frame of signs, as ssh draws around a warning, says nothing in one line.
+bool says_something(std::string_view line) {
+  return line.find_first_not_of("@*=- \t\r") != line.npos;
+}
+
+std::string last_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::string_view line = take_until('\n', text);
+    if (says_something(line)) lines.push_back(printable(trimmed(line)));
+  }
+  const std::size_t left_out = lines.size() - std::min(lines.size(), kLinesSaid);
+  lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(left_out));
+  std::string all;
+  for (const std::string& line : lines) all += (all.empty() ? "" : "; ") + line;
+  return all;
+}
+
+}  // namespace
+
+Result<bool> has_greeting(std::string_view received) {
+  const std::size_t at = received.find(kGreeting);
+  if (at == received.npos) {
+    if (received.size() <= kMostBeforeGreeting) return false;
+    return Error{
+        Errc::unavailable,
+        fmt::format(
+            "received more than {} bytes without a greeting; check that the other end is gpuyard",
+            kMostBeforeGreeting)};
+  }
+  if (at + kGreeting.size() == received.size()) return true;
+  return Error{Errc::unavailable, "received unexpected data"};
+}
+
+Result<std::unique_ptr<Line>> Line::open(const CarrierPlan& plan) {
+  const TimePoint deadline = BootClock::now() + plan.patience;
+  std::unique_ptr<Line> line(new Line(plan));
+  if (auto started = line->start(); !started) return std::move(started).error().in(plan.name);
+  if (auto greeted = line->await_greeting(deadline); !greeted) return std::move(greeted).error();
+  return line;
+}
+
+Line::~Line() {
+  end_child();
+}
+
+Result<void> Line::start() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return system_error("creating a socket");
+  }
+  socket_.reset(ends[0]);
+  const UniqueFd its_socket(ends[1]);
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("creating a pipe");
+  errors_.reset(ends[0]);
+  const UniqueFd its_errors(ends[1]);
+  set_nonblocking(socket_);
+  set_nonblocking(errors_);
+  // With a session of its own, a Ctrl-C does not end it before a lease is given back through it.
+  const auto child = Starter::start({.program = plan_.command.front(),
+                                     .arguments = {plan_.command.begin() + 1, plan_.command.end()},
+                                     .looks_in_path = true,
+                                     .connection = its_socket.get(),
+                                     .errors = its_errors.get(),
+                                     .own_session = true});
+  if (!child) return child.error();
+  pid_ = *child;
+  // glibc has a wrapper for this system call only since 2.36.
+  pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  if (pidfd_) return {};
+  auto error = system_error("watching a child process");
+  ::kill(-pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+  return error;
+}
+
+Result<void> Line::await_greeting(TimePoint deadline) {
+  std::string received;
+  for (;;) {
+    const auto ready = has_greeting(received);
+    if (!ready) return Error(ready.error()).in(plan_.name);
+    if (*ready) return {};
+    std::array<pollfd, 2> polled{pollfd{socket_.get(), POLLIN, 0},
+                                 pollfd{errors_.get(), POLLIN, 0}};
+    const int count = ::poll(polled.data(), polled.size(), milliseconds_until(deadline));
+    if (count < 0 && errno != EINTR) return system_error("waiting for " + plan_.name);
+    if (BootClock::now() >= deadline) {
+      return plan_.explain({.status = std::nullopt, .too_late = true, .said = last_lines(said_)});
+    }
+    if (count <= 0) continue;
+    if (polled[1].revents != 0) read_errors();
+    if (polled[0].revents == 0) continue;
+    if (!read_some(received)) return why_it_broke();
+  }
+}
+
+// Takes what is there; false at the end of the connection.
+bool Line::read_some(std::string& received) {
+  std::array<char, 4096> space;
+  const ssize_t got = ::recv(socket_.get(), space.data(), space.size(), 0);
+  if (got < 0) return errno == EAGAIN || errno == EINTR;
+  received.append(space.data(), static_cast<std::size_t>(got));
+  return got > 0;
+}
+
+// A child that floods its stderr is slowed down by the pipe, and this reads it once each time.
+void Line::read_errors() {
+  if (!errors_) return;
+  std::array<char, 4096> space;
+  const ssize_t got = ::read(errors_.get(), space.data(), space.size());
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) {
+    errors_.reset();
+    return;
+  }
+  said_.append(space.data(), static_cast<std::size_t>(got));
+  if (said_.size() > kErrorsKept) said_.erase(0, said_.size() - kErrorsKept);
+}
+
+bool Line::is_quiet() const {
+  pollfd entry{socket_.get(), POLLIN, 0};
+  return ::poll(&entry, 1, 0) == 0;
+}
+
+bool Line::has_ended() const {
+  char byte = 0;
+  const ssize_t got = ::recv(socket_.get(), &byte, 1, MSG_PEEK);
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+Result<std::string> Line::ask(std::string_view text, Duration patience, std::size_t most) {
+  const TimePoint deadline = BootClock::now() + patience;
+  std::string received;
+  for (bool sending = true;;) {
+    if (text.empty() && std::exchange(sending, false)) ::shutdown(socket_.get(), SHUT_WR);
+    const int wanted = POLLIN | (sending ? POLLOUT : 0);
+    std::array<pollfd, 2> polled{pollfd{socket_.get(), static_cast<short>(wanted), 0},
+                                 pollfd{errors_.get(), POLLIN, 0}};
+    const int count = ::poll(polled.data(), polled.size(), milliseconds_until(deadline));
+    if (count < 0 && errno != EINTR) return system_error("waiting for " + plan_.name);
+    if (BootClock::now() >= deadline) {
+      return plan_.explain({.status = std::nullopt, .too_late = true, .said = last_lines(said_)});
+    }
+    if (count <= 0) continue;
+    if (polled[1].revents != 0) read_errors();
+    if ((polled[0].revents & POLLOUT) != 0 && sending) {
+      const ssize_t sent = ::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL);
+      if (sent >= 0) text.remove_prefix(static_cast<std::size_t>(sent));
+      // The other side may have answered before it ended.
+      if (sent < 0 && errno != EAGAIN && errno != EINTR) text = {};
+    }
+    if ((polled[0].revents & ~POLLOUT) == 0) continue;
+    if (!read_some(received))
+      return received.empty() ? Result<std::string>(why_it_broke()) : received;
+    if (received.size() > most) {
+      return Error{Errc::unavailable, fmt::format("{}: the answer is too long", plan_.name)};
+    }
+  }
+}
+
+Error Line::why_it_broke() {
+  return plan_.explain(end_of_child());
+}
+
+// Waits for the child's end; false if it did not end in time.
+bool Line::waits_for_end(Duration patience) {
+  const TimePoint deadline = BootClock::now() + patience;
+  while (pidfd_) {
+    pollfd entry{pidfd_.get(), POLLIN, 0};
+    const int count = ::poll(&entry, 1, milliseconds_until(deadline));
+    if (count > 0) {
+      int status = 0;
+      if (::waitpid(pid_, &status, WNOHANG) == pid_ && WIFEXITED(status)) {
+        status_ = WEXITSTATUS(status);
+      }
+      pidfd_.reset();
+    } else if (BootClock::now() >= deadline) {
+      return false;
+    }
+  }
+  return true;
+}
+
+ChildEnd Line::end_of_child() {
+  waits_for_end(kEndsWithin);
+  // What a pipe can hold, and no more: a descendant may go on writing.
+  constexpr int kMostReads = 16;
+  for (int i = 0; i < kMostReads && errors_; ++i) read_errors();
+  return {.status = status_, .said = last_lines(said_)};
+}
+
+// SIGTERM first: ssh then ends what it has started itself, such as a ProxyCommand.
+void Line::end_child() {
+  socket_.reset();
+  if (!pidfd_ || waits_for_end(Duration::zero())) return;
+  ::kill(-pid_, SIGTERM);
+  if (waits_for_end(kGraceOfChild)) return;
+  ::kill(-pid_, SIGKILL);
+  waits_for_end(kGraceOfChild);
+}
+
+Result<std::unique_ptr<Line>> Carrier::open(const std::vector<std::string>& more) const {
+  CarrierPlan plan = plan_;
+  plan.command.insert(plan.command.end(), more.begin(), more.end());
+  return Line::open(plan);
+}
+
+std::unique_ptr<Line> Carrier::take_kept() {
+  std::unique_ptr<Line> line;
+  TimePoint since;
+  {
+    const std::scoped_lock lock(mutex_);
+    line = std::move(kept_);
+    since = kept_since_;
+  }
+  const bool usable = line != nullptr && BootClock::now() - since < kIdleKept && line->is_quiet();
+  return usable ? std::move(line) : nullptr;
+}
+
+// The one that was kept before ends with the parameter, outside of the lock: it may take a moment.
+void Carrier::keep(std::unique_ptr<Line> line) {
+  const std::scoped_lock lock(mutex_);
+  kept_.swap(line);
+  kept_since_ = BootClock::now();
+}
+
+}  // namespace gpuyard::http

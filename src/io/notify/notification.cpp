@@ -1,0 +1,119 @@
+#include "io/notify/notification.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <boost/json.hpp>
+
+#include "base/json_reader.h"
+#include "base/json_writer.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "io/notify/requests.h"
+
+namespace gpuyard::notify {
+namespace {
+
+// Reads only the form that to_rfc3339() writes.
+std::optional<WallTime> from_rfc3339(std::string_view text) {
+  constexpr std::string_view kForm = "0000-00-00T00:00:00.000Z";
+  const bool formed = std::ranges::equal(text, kForm, [](char given, char form) {
+    return form == '0' ? given >= '0' && given <= '9' : given == form;
+  });
+  if (!formed) return std::nullopt;
+  const auto number = [&](std::size_t at, std::size_t length) {
+    return number_in<int>(text.substr(at, length)).value_or(0);
+  };
+  const auto date = std::chrono::year(number(0, 4)) / number(5, 2) / number(8, 2);
+  const std::chrono::hours hour(number(11, 2));
+  const std::chrono::minutes minute(number(14, 2));
+  const std::chrono::seconds second(number(17, 2));
+  const std::chrono::milliseconds millisecond(number(20, 3));
+  if (!date.ok() || hour.count() > 23 || minute.count() > 59 || second.count() > 60) {
+    return std::nullopt;
+  }
+  return WallTime(std::chrono::sys_days(date).time_since_epoch() + hour + minute + second +
+                  millisecond);
+}
+
+}  // namespace
+
+Level level_of(unsigned severity) {
+  if (severity >= 80) return Level::critical;
+  if (severity >= 60) return Level::error;
+  return severity >= 40 ? Level::warning : Level::info;
+}
+
+std::string name_of(const NoticeGpu& gpu) {
+  return gpu.index ? std::to_string(*gpu.index) : gpu.uuid;
+}
+
+void put_json(std::string& out, const NoticeTime& time) {
+  json::put_string(out, to_rfc3339(time.at));
+}
+
+void read_json(const boost::json::value& from, NoticeTime& time, const std::string& path,
+               json::Problems& problems) {
+  const auto* text = from.if_string();
+  const auto wall = text != nullptr ? from_rfc3339(*text) : std::nullopt;
+  if (!wall) return problems.add(path, "must be a time such as 2026-01-31T12:00:00.250Z");
+  time = *wall;
+}
+
+void schema_of(std::type_identity<NoticeTime>, boost::json::object& out) {
+  out = {{"type", "string"}, {"format", "date-time"}};
+}
+
+namespace {
+
+// A log line is written at once or not at all, so it has to be short (PIPE_BUF).
+constexpr std::size_t kMostMessage = 2000;
+
+}  // namespace
+
+std::string log_line(const Notice& notice) {
+  const std::string message = printable(clipped(notice.message, kMostMessage));
+  return fmt::format("{} [severity {}]: {}", notice.status == Status::firing ? "ALERT" : "RESOLVED",
+                     notice.severity, message);
+}
+
+void put_into_log(const Notice& notice) {
+  const bool over = notice.status == Status::resolved;
+  if (over || notice.level == Level::info) return log::info("{}", log_line(notice));
+  if (notice.level == Level::warning) return log::warning("{}", log_line(notice));
+  log::error("{}", log_line(notice));
+}
+
+namespace {
+
+constexpr Duration kBetween = std::chrono::minutes(1);
+constexpr std::size_t kMostNamed = 16;  // so that the line fits into a pipe at once
+
+}  // namespace
+
+void DeadLetterLog::note(const std::string& alert, const std::string& why) {
+  ++total_;
+  if (unsaid_++ < kMostNamed) alerts_.push_back(alert);
+  why_ = why;
+  if (!said_at_ || loop_.now() - *said_at_ >= kBetween) return say();
+  if (unsaid_ == 1) timer_ = loop_.call_at(*said_at_ + kBetween, [this] { say(); });
+}
+
+void DeadLetterLog::say() {
+  const std::size_t count = std::exchange(unsaid_, 0);
+  if (count == 0) return;
+  const auto alerts = std::exchange(alerts_, {});
+  said_at_ = loop_.now();
+  if (count == 1) {
+    return log::error("Sink {}: a notification of alert {} was not delivered ({} so far): {}",
+                      sink_, alerts.front(), total_, why_);
+  }
+  const std::string_view more = count > alerts.size() ? " and others" : "";
+  log::error("Sink {}: {} notifications of alerts {}{} were not delivered ({} so far): {}", sink_,
+             count, fmt::join(alerts, ", "), more, total_, why_);
+}
+
+}  // namespace gpuyard::notify

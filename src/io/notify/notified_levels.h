@@ -1,0 +1,27 @@
+// The level at which Alertmanager knows each alert. Alertmanager identifies an alert by its labels,
+// and the level is one of them: an alert that becomes worse, or ends at another level, has to be
+// ended at its old level. Levels told before a restart are not known here; those alerts end by
+// themselves.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "io/notify/notification.h"
+
+namespace gpuyard::notify {
+
+class ToldLevels {
+ public:
+  // Returns the notices, with an end for each alert that the receiver knows at another level.
+  std::vector<Notice> completed(std::vector<Notice> notices, WallTime now) const;
+  // Notes that the receiver has taken these.
+  void note(const std::vector<Notice>& notices);
+
+ private:
+  std::map<std::string, Level> firing_;  // by the alert's key
+};
+
+}  // namespace gpuyard::notify

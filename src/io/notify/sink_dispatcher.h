@@ -1,0 +1,89 @@
+// Sends alerts to sinks. Each sink has a queue of its own, so that one that hangs delays no other.
+// Knows how often and how long a notice is tried, and no sink's language.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/result.h"
+#include "io/notify/notification.h"
+#include "io/notify/sender.h"
+#include "io/notify/sink_config.h"
+
+namespace gpuyard::notify {
+
+class SinkQueue;
+
+// One sink in figures. No secret is in any of them.
+struct SinkFigures {
+  std::string name;
+  SinkKind kind = SinkKind::log;
+  std::string where;
+  std::size_t queued = 0;  // the one under way included
+  std::uint64_t delivered_total = 0;
+  std::uint64_t retries_total = 0;
+  std::uint64_t dead_letters_total = 0;
+  std::optional<WallTime> failing_since;  // the first failure since the last success
+  std::optional<std::string> last_error;
+  bool closed = false;  // the last error is then SinkConfig::trouble
+};
+
+// An alert that still fires, and the sinks that were told of it.
+struct StillFiring {
+  Notice notice;
+  std::vector<std::string> sinks;
+};
+
+// Lives on the loop's thread. Calls `Told` later and on the loop, never within a call.
+class Outlets {
+ public:
+  struct Told {
+    std::function<void(const std::string& sink, const std::string& id)> delivered;
+    // The notice will not be tried again.
+    std::function<void(const std::string& sink, const std::string& id, const std::string& why)>
+        dead;
+  };
+
+  Outlets(Loop&, MakeSender, Told);
+  ~Outlets();
+  Outlets(const Outlets&) = delete;
+  Outlets& operator=(const Outlets&) = delete;
+
+  // Replaces the sinks; all or nothing. A sink that stays, by name and kind, keeps its queue and
+  // its figures. The notices that wait for a sink that goes are dead. Errc::invalid if there are
+  // more than kMostSinks, or two of one name.
+  Result<void> replace(std::vector<SinkConfig>);
+
+  // The names of the sinks that want notices of that level.
+  std::vector<std::string> names_for(Level) const;
+  // The names of all sinks.
+  std::vector<std::string> names() const;
+
+  // Queues the notice, whatever its level, and tells once how that ended, unless this ends first.
+  // If there is no sink of that name, the notice is dead. Notices of one alert arrive in this
+  // order.
+  void send(const std::string& sink, Notice);
+
+  // Takes all alerts that fire now; called whenever they change. Some sinks forget an alert unless
+  // they are told of it again and again. `Told` does not hear of these repetitions.
+  void still_firing(std::vector<StillFiring>);
+
+  std::vector<SinkFigures> figures() const;
+
+ private:
+  Loop& loop_;
+  MakeSender make_sender_;
+  std::shared_ptr<const Told> told_;
+  std::map<std::string, std::unique_ptr<SinkQueue>> queues_;
+  std::set<std::string> missed_;  // missing sinks that the log has named
+  std::vector<StillFiring> firing_;
+};
+
+}  // namespace gpuyard::notify

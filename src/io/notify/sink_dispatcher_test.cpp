@@ -1,0 +1,439 @@
+#include "io/notify/sink_dispatcher.h"
+
+#include <gmock/gmock.h>
+
+#include "base/captured_log_for_tests.h"
+#include "io/notify/sink_queue.h"
+#include "io/notify/sinks_for_tests.h"
+
+namespace gpuyard::notify {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::UnorderedElementsAre;
+
+TEST(Outlets, BringANoticeToItsSinkAndTellOfIt) {
+  FakeYard yard({webhook_named("a")});
+  yard.sinks["a"].answers = &takes;
+  yard.outlets.send("a", hot_gpu("n-1"));
+  EXPECT_THAT(yard.sinks["a"].tries, IsEmpty());  // never within the call
+  yard.loop.run_posted();
+  EXPECT_THAT(yard.sinks["a"].tries, ElementsAre("n-1"));
+  EXPECT_THAT(yard.told, ElementsAre("a has n-1"));
+  EXPECT_EQ(yard.figures("a").delivered_total, 1U);
+  EXPECT_EQ(yard.figures("a").queued, 0U);
+}
+
+TEST(Outlets, LetASinkThatHangsHoldUpNoOther) {
+  FakeYard yard({webhook_named("a"), webhook_named("b")});
+  yard.sinks["b"].answers = &takes;
+  for (const char* sink : {"a", "b"}) yard.outlets.send(sink, hot_gpu("n-1"));
+  for (const char* sink : {"a", "b"}) yard.outlets.send(sink, about("x", "n-2"));
+  yard.loop.advance(hours(1));
+  EXPECT_THAT(yard.told, ElementsAre("b has n-1", "b has n-2"));
+  EXPECT_EQ(yard.figures("a").queued, 2U);
+}
+
+TEST(Outlets, SayThatThereIsNoSuchSink) {
+  FakeYard yard;
+  yard.outlets.send("a", hot_gpu("n-1"));
+  EXPECT_THAT(yard.told, IsEmpty());
+  yard.loop.run_posted();
+  EXPECT_THAT(yard.told, ElementsAre("a never gets n-1: unknown sink a"));
+}
+
+TEST(Outlets, LogOnceThatASinkForWhichSomethingWaitsIsNotThereAnyMore) {
+  const CapturedLog log;
+  FakeYard yard;
+  for (const char* id : {"n-1", "n-2"}) yard.outlets.send("a", about("x/GPU-1", id));
+  yard.loop.run_posted();
+  EXPECT_THAT(CapturedLog::lines(),
+              ElementsAre(HasSubstr("Sink a: a notification of alert x/GPU-1 was dropped because "
+                                    "the sink no longer exists")));
+  EXPECT_EQ(yard.told.size(), 2U);
+}
+
+TEST(Outlets, NameTheSinksThatWantALevel) {
+  auto quiet = webhook_named("quiet");
+  quiet.min_level = Level::critical;
+  FakeYard yard({webhook_named("all"), quiet});
+  EXPECT_THAT(yard.outlets.names_for(Level::info), IsEmpty());
+  EXPECT_THAT(yard.outlets.names_for(Level::warning), ElementsAre("all"));
+  EXPECT_THAT(yard.outlets.names_for(Level::critical), ElementsAre("all", "quiet"));
+  EXPECT_THAT(yard.outlets.names(), ElementsAre("all", "quiet"));
+}
+
+TEST(Outlets, TryAgainLaterAndLaterButNotLaterThanFiveMinutes) {
+  FakeYard yard({webhook_named("a")});
+  FakeSink& sink = yard.sinks["a"];
+  sink.answers = &fails;
+  yard.outlets.send("a", hot_gpu("n-1"));
+  yard.loop.advance(hours(1));
+  ASSERT_GT(sink.when.size(), 12U);
+  Duration whole = kFirstBackOff;
+  for (std::size_t i = 1; i < sink.when.size(); ++i) {
+    const Duration pause = sink.when[i] - sink.when[i - 1];
+    EXPECT_GE(pause, whole / 2) << i;
+    EXPECT_LE(pause, whole) << i;
+    whole = std::min(whole * 2, kLongestBackOff);
+  }
+  EXPECT_THAT(yard.told, IsEmpty());
+  EXPECT_EQ(yard.figures("a").retries_total, sink.tries.size() - 1);
+  EXPECT_EQ(yard.figures("a").last_error, "no answer");
+  EXPECT_TRUE(yard.figures("a").failing_since);
+  sink.answers = &takes;
+  yard.loop.advance(minutes(5));
+  EXPECT_THAT(yard.told, ElementsAre("a has n-1"));
+  EXPECT_FALSE(yard.figures("a").failing_since);
+}
+
+TEST(Outlets, DoNotComeBackAtTheSameMomentOnAllNodes) {
+  EXPECT_EQ(back_off(1, 0), milliseconds(500));
+  EXPECT_EQ(back_off(1, 1), seconds(1));
+  EXPECT_EQ(back_off(4, 0.5), seconds(6));
+  EXPECT_EQ(back_off(1000, 1), minutes(5));
+}
+
+TEST(Outlets, GiveUpAfterSixHours) {
+  const CapturedLog log;
+  FakeYard yard({webhook_named("a")});
+  yard.sinks["a"].answers = &fails;
+  yard.outlets.send("a", hot_gpu("n-1"));
+  yard.loop.advance(hours(6) - seconds(1));
+  EXPECT_THAT(yard.told, IsEmpty());
+  yard.loop.advance(seconds(1));
+  EXPECT_THAT(yard.told, ElementsAre("a never gets n-1: dropped after 6 hours: no answer"));
+  EXPECT_EQ(yard.figures("a").dead_letters_total, 1U);
+  EXPECT_THAT(log.lines(), Contains(HasSubstr("ERROR Sink a: a notification of alert hot/GPU-3")));
+  const std::size_t tries = yard.sinks["a"].tries.size();
+  yard.loop.advance(hours(1));
+  EXPECT_EQ(yard.sinks["a"].tries.size(), tries);
+}
+
+TEST(Outlets, DoNotRepeatWhatWasRefused) {
+  FakeYard yard({webhook_named("a")});
+  yard.sinks["a"].answers = [](const std::string&) { return Outcome::refused("404"); };
+  yard.outlets.send("a", hot_gpu("n-1"));
+  yard.loop.advance(hours(1));
+  EXPECT_THAT(yard.sinks["a"].tries, ElementsAre("n-1"));
+  EXPECT_THAT(yard.told, ElementsAre("a never gets n-1: 404"));
+}
+
+TEST(Outlets, NeverLetAnEndOvertakeItsBeginning) {
+  FakeYard yard({webhook_named("a")});
+  FakeSink& sink = yard.sinks["a"];
+  sink.answers = [](const std::string& id) { return id == "on" ? fails(id) : takes(id); };
+  yard.outlets.send("a", about("k", "on"));
+  yard.loop.run_posted();
+  yard.outlets.send("a", about("k", "off", Status::resolved));
+  yard.loop.advance(hours(1));
+  EXPECT_THAT(sink.tries, Not(Contains("off")));
+  sink.answers = &takes;
+  yard.loop.advance(minutes(5));
+  EXPECT_THAT(yard.told, ElementsAre("a has on", "a has off"));  // no alert is lost
+}
+
+TEST(Outlets, TellTheEndOfWhatCouldNotBeTold) {
+  FakeYard yard({webhook_named("a")});
+  yard.sinks["a"].answers = [](const std::string& id) {
+    return id == "on" ? Outcome::refused("no") : Outcome::taken();
+  };
+  yard.outlets.send("a", about("k", "on"));
+  yard.outlets.send("a", about("k", "off", Status::resolved));
+  yard.loop.run_posted();
+  EXPECT_THAT(yard.told, ElementsAre("a never gets on: no", "a has off"));
+}
+
+TEST(Outlets, LetOneNoticeThatFailsDelayAnotherByFiveSecondsAtMost) {
+  FakeYard yard({webhook_named("a")});
+  yard.sinks["a"].answers = [](const std::string& id) {
+    return id == "bad" ? fails(id) : takes(id);
+  };
+  yard.outlets.send("a", about("x", "bad"));
+  yard.loop.advance(hours(1));  // its next try is minutes away
+  for (const char* id : {"n-1", "n-2"}) {
+    yard.outlets.send("a", about(id, id));
+    yard.loop.advance(kFreshPause);
+  }
+  EXPECT_THAT(yard.told, ElementsAre("a has n-1", "a has n-2"));
+}
+
+TEST(Outlets, TryEachOnceBeforeOneTwice) {
+  FakeYard yard({webhook_named("a")});
+  FakeSink& sink = yard.sinks["a"];
+  sink.answers = &fails;
+  for (const char* id : {"n-1", "n-2", "n-3"}) yard.outlets.send("a", about(id, id));
+  yard.loop.advance(minutes(1));
+  ASSERT_GT(sink.tries.size(), 3U);
+  sink.tries.resize(3);
+  EXPECT_THAT(sink.tries, ElementsAre("n-1", "n-2", "n-3"));
+}
+
+// A clock that moves on at each look, as clocks do outside of tests.
+class TickingLoop final : public Loop {
+ public:
+  explicit TickingLoop(ManualLoop& inner) : inner_(inner) {}
+
+  TimePoint now() const override {
+    inner_.stall(std::chrono::nanoseconds(1));
+    return inner_.now();
+  }
+  WallTime wall() const override { return inner_.wall(); }
+  void post(std::function<void()> work) override { inner_.post(std::move(work)); }
+  Subscription call_at(TimePoint when, std::function<void()> work) override {
+    return inner_.call_at(when, std::move(work));
+  }
+  Subscription watch(int fd, std::function<void()> readable) override {
+    return inner_.watch(fd, std::move(readable));
+  }
+
+ private:
+  ManualLoop& inner_;
+};
+
+TEST(Outlets, TryWhatWasTriedLeastAlthoughTimeGoesOn) {
+  ManualLoop time;
+  TickingLoop loop(time);
+  FakeSink sink;
+  // Asks for a longer wait than our own pause: by then both may go.
+  sink.answers = [](const std::string&) {
+    Outcome outcome = Outcome::later("429");
+    outcome.after = kMostPatience;
+    return outcome;
+  };
+  Outlets outlets(loop, [&](const SinkConfig&) { return std::make_unique<FakeSender>(loop, sink); },
+                  {});
+  ASSERT_TRUE(outlets.replace({webhook_named("a")}));
+  outlets.send("a", about("x", "n-1"));
+  time.run_posted();
+  time.advance(seconds(1));
+  outlets.send("a", about("y", "n-2"));
+  time.advance(kMostPatience);
+  EXPECT_THAT(sink.tries, ElementsAre("n-1", "n-2"));
+}
+
+TEST(Outlets, TellAllThatWaitsSoonAfterASinkThatWasDownTakesOne) {
+  FakeYard yard({webhook_named("a")});
+  yard.sinks["a"].answers = &fails;
+  for (const char* id : {"n-1", "n-2", "n-3"}) yard.outlets.send("a", about(id, id));
+  yard.loop.advance(hours(2));
+  yard.sinks["a"].answers = &takes;
+  yard.outlets.send("a", about("x", "n-4"));
+  yard.loop.advance(kFreshPause);
+  ASSERT_FALSE(yard.told.empty());
+  EXPECT_EQ(yard.told.front(), "a has n-4");
+  EXPECT_THAT(yard.told, UnorderedElementsAre("a has n-4", "a has n-1", "a has n-2", "a has n-3"));
+}
+
+TEST(Outlets, HaveThePatienceThatASinkAsksForAndNoMore) {
+  for (const auto& [asked, waits] : {std::pair<Duration, Duration>{seconds(40), seconds(40)},
+                                     std::pair<Duration, Duration>{hours(100), kMostPatience}}) {
+    FakeYard yard({webhook_named("a")});
+    FakeSink& sink = yard.sinks["a"];
+    sink.answers = [patience = asked](const std::string&) {
+      Outcome outcome = Outcome::later("429");
+      outcome.after = patience;
+      return outcome;
+    };
+    yard.outlets.send("a", about("x", "n-1"));
+    yard.loop.run_posted();
+    yard.outlets.send("a", about("y", "n-2"));
+    yard.loop.advance(waits - milliseconds(1));
+    EXPECT_THAT(sink.tries, ElementsAre("n-1"));
+    yard.loop.advance(milliseconds(1));
+    EXPECT_THAT(sink.tries, ElementsAre("n-1", "n-2"));
+  }
+}
+
+TEST(Outlets, LetNoticesWaitBeyondTheRateAndSaySoOnce) {
+  const CapturedLog log;
+  auto config = webhook_named("a");
+  config.rate_per_minute = 6;
+  FakeYard yard({config});
+  yard.sinks["a"].answers = &takes;
+  for (int i = 0; i < 20; ++i) yard.outlets.send("a", about(std::to_string(i), "n"));
+  yard.loop.run_posted();
+  EXPECT_EQ(yard.sinks["a"].tries.size(), 6U);
+  yard.loop.advance(seconds(10));
+  EXPECT_EQ(yard.sinks["a"].tries.size(), 7U);
+  yard.loop.advance(seconds(50));
+  EXPECT_EQ(yard.sinks["a"].tries.size(), 12U);
+  yard.loop.advance(minutes(2));
+  EXPECT_EQ(yard.sinks["a"].tries.size(), 20U);
+  EXPECT_THAT(log.lines(),
+              ElementsAre("WARNING Sink a: more than 6 attempts per minute; 14 waiting"));
+}
+
+TEST(Outlets, LetTheOldestGoWhenTooManyWait) {
+  FakeYard yard({webhook_named("a")});
+  FakeSink& sink = yard.sinks["a"];
+  yard.outlets.send("a", about("0", "0"));
+  yard.loop.run_posted();  // under way, so it stays
+  for (std::size_t i = 1; i <= kMostQueued; ++i) {
+    yard.outlets.send("a", about(std::to_string(i), std::to_string(i)));
+  }
+  yard.loop.run_posted();
+  EXPECT_THAT(yard.told, ElementsAre("a never gets 1: 1000 other notifications are queued for the "
+                                     "sink, none of them less severe"));
+  EXPECT_EQ(yard.figures("a").queued, kMostQueued);
+  EXPECT_EQ(yard.figures("a").dead_letters_total, 1U);
+  sink.answers = &takes;
+  sink.hanging.front()(Outcome::taken());
+  yard.loop.advance(hours(1));
+  EXPECT_EQ(yard.figures("a").delivered_total, kMostQueued);
+}
+
+Notice small(const std::string& id) {
+  Notice notice = about("small-" + id, id);
+  notice.severity = 40;
+  notice.level = level_of(notice.severity);
+  return notice;
+}
+
+TEST(Outlets, LetAnInfoGoBeforeAPageWhenTooManyWait) {
+  FakeYard yard({webhook_named("a")});
+  yard.outlets.send("a", small("0"));
+  yard.loop.run_posted();  // under way, so it stays
+  yard.outlets.send("a", about("lost", "page"));
+  for (std::size_t i = 1; i <= kMostQueued; ++i) yard.outlets.send("a", small(std::to_string(i)));
+  yard.loop.run_posted();
+  EXPECT_THAT(yard.told, ElementsAre("a never gets 1: 1000 other notifications are queued for the "
+                                     "sink, none of them less severe",
+                                     "a never gets 2: 1000 other notifications are queued for the "
+                                     "sink, none of them less severe"));
+}
+
+TEST(Outlets, SendThePageFirstOfWhatWaits) {
+  FakeYard yard({webhook_named("a")});
+  FakeSink& sink = yard.sinks["a"];
+  yard.outlets.send("a", small("0"));
+  yard.loop.run_posted();
+  yard.outlets.send("a", small("1"));
+  yard.outlets.send("a", about("lost", "page"));
+  sink.answers = &takes;
+  sink.hanging.front()(Outcome::taken());
+  yard.loop.run_posted();
+  EXPECT_THAT(sink.tries, ElementsAre("0", "page", "1"));
+}
+
+TEST(Outlets, KeepWhatWaitsWhenTheirSinksAreReadAgain) {
+  FakeYard yard({webhook_named("a"), webhook_named("b")});
+  yard.sinks["a"].answers = &fails;
+  yard.sinks["b"].answers = &fails;
+  for (const char* sink : {"a", "b"}) yard.outlets.send(sink, hot_gpu("n-1"));
+  yard.loop.advance(hours(1));
+  auto other = webhook_named("a");
+  other.url = *parse_url("https://example.org/better");
+  yard.sinks["a"].answers = &takes;
+  yard.reload({other});
+  yard.loop.run_posted();  // at once: what was wrong may be what was changed
+  EXPECT_THAT(yard.told, ::testing::UnorderedElementsAre(
+                             "a has n-1", "b never gets n-1: the sink b no longer exists"));
+}
+
+TEST(Outlets, LetATryEndAsItBeganWhenTheirSinksAreReadAgain) {
+  FakeYard yard({webhook_named("a")});
+  FakeSink& sink = yard.sinks["a"];
+  yard.outlets.send("a", hot_gpu("n-1"));
+  yard.loop.run_posted();
+  auto other = webhook_named("a");
+  other.timeout = seconds(3);
+  yard.reload({other});
+  yard.loop.advance(minutes(1));
+  sink.hanging.front()(Outcome::taken());
+  yard.loop.advance(minutes(1));
+  EXPECT_THAT(sink.tries, ElementsAre("n-1"));
+  EXPECT_THAT(yard.told, ElementsAre("a has n-1"));
+}
+
+TEST(Outlets, RefuseTwoSinksOfOneNameAndKeepTheOldOnes) {
+  FakeYard yard({webhook_named("a")});
+  EXPECT_FALSE(yard.outlets.replace({webhook_named("b"), webhook_named("b")}));
+  EXPECT_FALSE(yard.outlets.replace(std::vector(kMostSinks + 1, webhook_named("b"))));
+  EXPECT_THAT(yard.outlets.names(), ElementsAre("a"));
+}
+
+TEST(Outlets, NameAllAlertsInTheLogOfWhichANoticeWasNotDelivered) {
+  const CapturedLog log;
+  FakeYard yard({webhook_named("a")});
+  yard.sinks["a"].answers = [](const std::string&) { return Outcome::refused("404"); };
+  for (const char* alert : {"x", "y", "z"}) yard.outlets.send("a", about(alert, alert));
+  yard.loop.run_posted();
+  EXPECT_THAT(
+      log.lines(),
+      Contains("ERROR Sink a: a notification of alert x was not delivered (1 so far): 404"));
+  yard.loop.advance(minutes(1));
+  EXPECT_EQ(log.lines().back(),
+            "ERROR Sink a: 2 notifications of alerts y, z were not delivered (3 so far): 404");
+  yard.loop.advance(hours(1));
+  EXPECT_EQ(log.lines().size(), 3U);  // one of them that the sink fails
+}
+
+TEST(Outlets, NameSixteenAlertsInOneLineAlsoOfASinkThatIsGone) {
+  const CapturedLog log;
+  FakeYard yard({webhook_named("a")});
+  for (int i = 0; i < 20; ++i) yard.outlets.send("a", about(std::to_string(i), "n"));
+  yard.reload({});
+  EXPECT_THAT(
+      log.lines(),
+      ElementsAre(
+          HasSubstr("a notification of alert 0 was not delivered (1 so far)"),
+          HasSubstr(
+              "19 notifications of alerts 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 "
+              "and others were not delivered (20 so far): the sink a no longer exists")));
+}
+
+TEST(Outlets, WriteToTheLogAtOnce) {
+  RecordProperty("contract", "C9");
+  const CapturedLog log;
+  SinkConfig config;
+  config.name = "log";
+  FakeYard yard({config});
+  yard.outlets.send("log", hot_gpu("n-1"));
+  EXPECT_THAT(log.lines(),
+              ElementsAre("ERROR ALERT [severity 85]: GPU 3 is at 91 °C, threshold 80 °C"));
+  yard.outlets.send("log", cool_again("n-2"));
+  EXPECT_EQ(log.lines().back(), "INFO RESOLVED [severity 85]: GPU 3 is at 91 °C, threshold 80 °C");
+  EXPECT_THAT(yard.told, IsEmpty());
+  yard.loop.run_posted();
+  EXPECT_THAT(yard.told, ElementsAre("log has n-1", "log has n-2"));
+}
+
+TEST(Outlets, WriteOneLineWhateverIsInIt) {
+  const CapturedLog log;
+  SinkConfig config;
+  config.name = "log";
+  FakeYard yard({config});
+  Notice notice = hot_gpu();
+  notice.message = "GPU 3\nALERT [severity 100]: forged\x7F\x1B";
+  yard.outlets.send("log", notice);
+  EXPECT_THAT(log.lines(),
+              ElementsAre("ERROR ALERT [severity 85]: GPU 3?ALERT [severity 100]: forged??"));
+  notice.message = std::string(100'000, 'x');
+  yard.outlets.send("log", notice);
+  EXPECT_LT(log.lines().back().size(), 2100U);
+}
+
+TEST(Outlets, TellNobodyOnceTheyAreGone) {
+  ManualLoop loop;
+  bool told = false;
+  {
+    Outlets outlets(loop, nullptr,
+                    {.delivered = [&](const auto&, const auto&) { told = true; },
+                     .dead = [&](const auto&, const auto&, const auto&) { told = true; }});
+    outlets.send("a", hot_gpu());
+  }
+  loop.run_posted();
+  EXPECT_FALSE(told);
+}
+
+}  // namespace
+}  // namespace gpuyard::notify

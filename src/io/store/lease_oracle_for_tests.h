@@ -1,0 +1,127 @@
+// An archive of leases in front of another. It remembers what was asked to be kept and what was
+// told as kept, and when, counted in steps of the disk. It thus knows what a crash at any moment
+// may leave.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/lease/lease_storage.h"
+#include "io/store/fake_disk_vfs_for_tests.h"
+
+namespace gpuyard::store {
+
+// All that is kept, in one order.
+struct LeaseState {
+  std::map<std::string, lease::Lease> leases;
+  std::map<DeviceId, lease::Cordon> cordons;
+  lease::Ticket last_ticket = 0;
+  lease::Fence last_fence = 0;
+
+  explicit LeaseState(const lease::Kept& kept = {})
+      : last_ticket(kept.last_ticket), last_fence(kept.last_fence) {
+    for (const lease::Lease& lease : kept.leases) leases.emplace(lease.id, lease);
+    for (const lease::Cordon& cordon : kept.cordons) cordons.emplace(cordon.gpu, cordon);
+  }
+  void take(const lease::LeaseEntry& entry) {
+    for (const lease::Lease& lease : entry.leases) leases.insert_or_assign(lease.id, lease);
+    for (const DeviceId& gpu : entry.uncordoned) cordons.erase(gpu);
+    for (const lease::Cordon& one : entry.cordoned) cordons.insert_or_assign(one.gpu, one);
+    last_ticket = std::max(last_ticket, entry.last_ticket);
+    last_fence = std::max(last_fence, entry.last_fence);
+  }
+  // Checks I1: the GPU that two leases have, or "".
+  DeviceId twice() const {
+    std::set<DeviceId> taken;
+    for (const auto& [id, lease] : leases) {
+      if (lease.state != lease::State::held && lease.state != lease::State::draining) continue;
+      for (const DeviceId& gpu : lease.gpus) {
+        if (!taken.insert(gpu).second) return gpu;
+      }
+    }
+    return {};
+  }
+  friend bool operator==(const LeaseState&, const LeaseState&) = default;
+};
+
+class LeaseWitness final : public lease::LeaseArchive {
+ public:
+  // `archive` and `disk` outlive this. `before`: the states that a crash may have left of the life
+  // before, until this one has told what it read.
+  LeaseWitness(lease::LeaseArchive& archive, const FakeDisk& disk, std::vector<LeaseState> before)
+      : archive_(archive), disk_(disk) {
+    for (LeaseState& state : before) asked_.push_back({std::move(state), 0});
+  }
+
+  bool load(std::function<void(Result<lease::Kept>)> loaded) override {
+    return archive_.load([this, loaded = std::move(loaded)](Result<lease::Kept> kept) {
+      if (kept) {
+        sound_ = sound_ && allows(LeaseState(*kept), disk_.steps().size());
+        asked_.push_back({LeaseState(*kept), disk_.steps().size()});
+        told_.push_back({asked_.size() - 1, disk_.steps().size()});
+      }
+      loaded(std::move(kept));
+    });
+  }
+  bool save(lease::LeaseEntry entry, std::function<void(const Result<void>&)> kept) override {
+    const std::size_t number = asked_.size();
+    LeaseState state = asked_.empty() ? LeaseState() : asked_.back().state;
+    state.take(entry);
+    asked_.push_back({std::move(state), disk_.steps().size()});
+    return archive_.save(std::move(entry),
+                         [this, number, kept = std::move(kept)](const Result<void>& done) {
+                           if (done) told_.push_back({number, disk_.steps().size()});
+                           if (!done) ++failed_;
+                           kept(done);
+                         });
+  }
+  std::vector<std::string> notes() const override { return archive_.notes(); }
+
+  struct Asked {
+    LeaseState state;  // if this entry is kept, and all before it
+    std::size_t step;  // from when on it may be on the disk
+  };
+  struct Told {
+    std::size_t number;  // of what was asked
+    std::size_t step;    // from when on it must be
+  };
+  // The states that a crash before that step may leave: all of them are prefixes of what happened,
+  // and the first is all that was told as kept.
+  std::pair<const Asked*, const Asked*> possible(std::size_t step) const {
+    std::size_t first = 0;
+    for (const Told& told : told_) {
+      if (told.step <= step) first = told.number;
+    }
+    std::size_t last = first;
+    while (last < asked_.size() && asked_[last].step <= step) ++last;
+    return {asked_.data() + first, asked_.data() + std::max(last, first + 1)};
+  }
+  std::vector<LeaseState> states(std::size_t step) const {
+    std::vector<LeaseState> all;
+    const auto [first, last] = possible(step);
+    std::for_each(first, last, [&](const Asked& asked) { all.push_back(asked.state); });
+    return all;
+  }
+  bool allows(const LeaseState& state, std::size_t step) const {
+    const auto [first, last] = possible(step);
+    return std::any_of(first, last, [&](const Asked& asked) { return asked.state == state; });
+  }
+  // Whether each load told a possible state.
+  bool sound() const { return sound_; }
+  std::size_t failed() const { return failed_; }  // entries
+
+ private:
+  lease::LeaseArchive& archive_;
+  const FakeDisk& disk_;
+  std::vector<Asked> asked_;
+  std::vector<Told> told_;
+  bool sound_ = true;
+  std::size_t failed_ = 0;
+};
+
+}  // namespace gpuyard::store

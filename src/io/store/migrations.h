@@ -1,0 +1,27 @@
+// The layouts of state.db and of usage.db: all steps that were ever taken, in order. Layout N is
+// the first N of them. A released step is never changed; a room adds what it needs next as another
+// step at the end.
+#pragma once
+
+#include <array>
+
+#include "io/store/alert_db.h"
+#include "io/store/control_db.h"
+#include "io/store/energy_db.h"
+#include "io/store/lease_tables.h"
+#include "io/store/machine_db.h"
+#include "io/store/token_db.h"
+#include "io/store/unreadable.h"
+#include "io/store/usage_db.h"
+
+namespace gpuyard::store {
+
+inline constexpr std::array kStateLayout = {
+    kEnergyTables,  kControlTables, kLeaseTables,  kAlertTables,  kAuditSources,    kTokenTables,
+    kMachineTables, kAuditByGpu,    kAlertIndexes, kAuditPersons, kUnreadableTables};
+
+// usage.db is a file of its own: a question about a year would hold up the writes that a grant
+// waits for.
+inline constexpr std::array kUsageLayout = {kLeaseUseTables, kFoldedUse, kUseByLease, kUseByFence};
+
+}  // namespace gpuyard::store

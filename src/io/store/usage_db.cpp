@@ -1,0 +1,314 @@
+#include "io/store/usage_db.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/json_writer.h"
+#include "io/store/sqlite.h"
+
+namespace gpuyard::store {
+namespace {
+
+using usage::Day;
+using usage::UseAnswer;
+using usage::UseBy;
+using usage::UseQuestion;
+using usage::UseRow;
+using usage::UseSum;
+
+std::int64_t number_of(Day day) {
+  return day.time_since_epoch().count();
+}
+
+std::string name_of(Day day) {
+  return to_rfc3339(WallTime(day)).substr(0, std::string_view("2026-01-31").size());
+}
+
+Day day_of(std::int64_t number) {
+  return Day(std::chrono::days(number));
+}
+
+constexpr auto kUse = [](auto& row, auto& use) {
+  row.as(use.day, &number_of, [](std::int64_t number, Day& day) {
+    day = day_of(number);
+    return true;
+  });
+  auto& tally = use.tally;
+  row(use.lease, use.gpu, use.simulated, use.fence, use.uid, tally.held, tally.counted,
+      tally.energy_mj, tally.estimated_mj, tally.watched, tally.busy_ns, tally.peak_bytes);
+};
+
+struct Grouping {
+  const char* key;
+  const char* uid;
+  const char* order = "";  // beside the time
+  const char* by = "1";    // the columns that tell groups apart
+};
+
+// "4711" of the lease "slurm-4711-019a1b2c3d4"; "" of others. Nobody can choose such an id.
+constexpr const char* kSlurmJob =
+    "CASE WHEN lease GLOB 'slurm-*' THEN "
+    "substr(lease, 7, instr(substr(lease, 7), '-') - 1) ELSE '' END";
+
+// A number of Slurm comes again, so that jobs of several users may have it.
+Grouping grouping_of(UseBy by) {
+  switch (by) {
+    case UseBy::day:
+      return {"day", "NULL", "day,"};
+    case UseBy::gpu:
+      return {"gpu", "NULL"};
+    case UseBy::lease:
+      return {"lease", "uid"};
+    case UseBy::user:
+      break;
+    case UseBy::slurm_job:
+      return {kSlurmJob, "CASE WHEN lease GLOB 'slurm-*' THEN uid END", "", "1, 2"};
+  }
+  return {"uid", "uid"};
+}
+
+// The sums of nanoseconds are floating: those of 256 GPUs over years do not fit into an integer.
+constexpr const char* kSums =
+    "TOTAL(held_ns) AS held, TOTAL(counted_ns), TOTAL(energy_mj), TOTAL(estimated_mj), "
+    "TOTAL(watched_ns), TOTAL(busy_ns), MAX(peak_bytes), "
+    "COUNT(DISTINCT CASE WHEN lease NOT GLOB 'folded:*' THEN lease || '/' || fence END) + "
+    "COALESCE(SUM(CASE WHEN lease GLOB 'folded:*' THEN leases END), 0) FROM lease_use "
+    "WHERE day>=? AND simulated=? AND ";
+
+// A row for several leases grows by what is added to it.
+constexpr const char* kAdd =
+    " ON CONFLICT(day, lease, gpu, simulated, fence) DO UPDATE SET "
+    "held_ns=held_ns+excluded.held_ns, "
+    "counted_ns=counted_ns+excluded.counted_ns, energy_mj=energy_mj+excluded.energy_mj, "
+    "estimated_mj=estimated_mj+excluded.estimated_mj, watched_ns=watched_ns+excluded.watched_ns, "
+    "busy_ns=busy_ns+excluded.busy_ns, leases=leases+excluded.leases, "
+    "peak_bytes=MAX(COALESCE(peak_bytes, excluded.peak_bytes), "
+    "COALESCE(excluded.peak_bytes, peak_bytes))";
+
+// The condition for rows that may share one. ?1: the leases that grow, as JSON.
+constexpr const char* kFoldable =
+    "lease NOT GLOB 'folded:*' AND lease<>'' AND lease NOT IN (SELECT value FROM json_each(?1))";
+
+// How many folds one save makes at most while the file is too large.
+constexpr int kFoldsAtOnce = 8;
+// How many saves pass without a try after there was nothing to fold: looking again at once would
+// only cost time.
+constexpr int kSavesOfRest = 100;
+
+UseSum sum_of(const Statement& row, UseBy by) {
+  constexpr double kNanoseconds = 1e9;
+  UseSum sum;
+  sum.key = by == UseBy::day ? name_of(day_of(row.integer(0))) : std::string(row.text(0));
+  if (!row.is_null(1)) sum.uid = static_cast<std::uint32_t>(row.integer(1));
+  sum.held_s = row.real(2) / kNanoseconds;
+  sum.counted_s = row.real(3) / kNanoseconds;
+  sum.energy_mj = row.integer(4);
+  sum.estimated_mj = row.integer(5);
+  if (const double watched = row.real(6); watched > 0) {
+    sum.mean_utilization_percent = row.real(7) / watched;
+  }
+  if (!row.is_null(8)) sum.peak_bytes = row.integer(8);
+  sum.leases = row.integer(9);
+  return sum;
+}
+
+Result<UseAnswer> sum_rows(Database& database, const UseQuestion& question) {
+  const auto [key, uid, order, by] = grouping_of(question.by);
+  const std::int64_t since = number_of(question.since);
+  UseAnswer answer;
+  auto leased =
+      prepare(database,
+              fmt::format("SELECT {}, {}, {} lease<>'' GROUP BY {} ORDER BY {} held DESC, 1, 2",
+                          key, uid, kSums, by, order),
+              since, question.simulated);
+  if (!leased) return std::move(leased).error();
+  auto read = each_row(*leased, [&](const Statement& row) {
+    if (answer.sums.size() == UseAnswer::kMost) {
+      ++answer.left_out;
+    } else {
+      answer.sums.push_back(sum_of(row, question.by));
+    }
+  });
+  if (!read) return std::move(read).error();
+  auto unleased = prepare(database, fmt::format("SELECT '', NULL, {} lease=''", kSums), since,
+                          question.simulated);
+  if (!unleased) return std::move(unleased).error();
+  read = each_row(*unleased, [&](const Statement& row) {
+    answer.unleased = sum_of(row, UseBy::lease);
+    answer.unleased.leases = 0;
+  });
+  if (!read) return std::move(read).error();
+  return answer;
+}
+
+}  // namespace
+
+Result<std::vector<UseRow>> load_use(Database& database, Day since,
+                                     const std::set<std::string>& leases) {
+  auto select =
+      prepare(database,
+              "SELECT day, lease, gpu, simulated, fence, uid, held_ns, counted_ns, energy_mj, "
+              "estimated_mj, watched_ns, busy_ns, peak_bytes FROM lease_use WHERE day>=?",
+              number_of(since));
+  if (!select) return std::move(select).error();
+  std::vector<UseRow> rows;
+  auto read = each_row(*select, [&](const Statement& row) {
+    const std::string_view lease = row.text(1);
+    if (lease.empty() || leases.contains(std::string(lease)))
+      rows.push_back(record_of<UseRow>(row, kUse));
+  });
+  if (!read) return std::move(read).error();
+  return rows;
+}
+
+Result<void> save_use(Database& database, const std::vector<UseRow>& rows) {
+  return run_for_each(
+      database, "INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,1)", rows, kUse);
+}
+
+Result<void> fold_use(Database& database, const std::vector<UseRow>& rows) {
+  constexpr std::string_view kRow = "day=?1 AND lease=?2 AND gpu=?3 AND simulated=?4 AND fence=?5";
+  auto add = database.prepare(fmt::format(
+      "INSERT INTO lease_use SELECT day, 'folded:' || uid, gpu, simulated, 0, uid, held_ns, "
+      "counted_ns, energy_mj, estimated_mj, watched_ns, busy_ns, peak_bytes, ?6 FROM lease_use "
+      "WHERE {}{}",
+      kRow, kAdd));
+  auto drop = database.prepare(fmt::format("DELETE FROM lease_use WHERE {}", kRow));
+  for (auto* each : {&add, &drop}) {
+    if (!*each) return std::move(*each).error();
+  }
+  for (const UseRow& row : rows) {
+    for (auto* each : {&*add, &*drop}) {
+      each->bind(1, number_of(row.day)).bind(2, row.lease).bind(3, row.gpu);
+      each->bind(4, std::int64_t{row.simulated}).bind(5, static_cast<std::int64_t>(row.fence));
+    }
+    add->bind(6, row.folds_as.value_or(0));
+    if (auto done = add->run(); !done) return done;
+    if (auto done = drop->run(); !done) return done;
+  }
+  return {};
+}
+
+Result<void> forget_use(Database& database, std::int64_t days) {
+  constexpr std::int64_t kAtOnce = 4;  // days; so that no mistake deletes much
+  return run(
+      database,
+      "DELETE FROM lease_use WHERE day < (WITH RECURSIVE newest(day, place) AS ("
+      "SELECT MAX(day), 1 FROM lease_use UNION ALL SELECT (SELECT MAX(day) FROM lease_use WHERE "
+      "day < newest.day), place + 1 FROM newest WHERE day IS NOT NULL AND place < ?1) "
+      "SELECT day FROM newest WHERE place = ?1) AND day IN (SELECT DISTINCT day FROM lease_use "
+      "ORDER BY day LIMIT ?2)",
+      days, kAtOnce);
+}
+
+Result<bool> fold_oldest_use(Database& database, const std::set<std::string>& growing) {
+  const std::string grow = json::to_json(std::vector(growing.begin(), growing.end()));
+  auto most = prepare(database,
+                      fmt::format("SELECT uid, MIN(day) FROM lease_use WHERE {} GROUP BY uid "
+                                  "ORDER BY COUNT(*) DESC LIMIT 1",
+                                  kFoldable),
+                      grow);
+  if (!most) return std::move(most).error();
+  const auto found = most->step();
+  if (!found) return found.error();
+  if (!*found) return false;
+  const std::int64_t uid = most->integer(0);
+  const std::int64_t day = most->integer(1);
+  // A lease is counted on its last day, at the last of its GPUs.
+  const std::string fold = fmt::format(
+      "INSERT INTO lease_use SELECT day, 'folded:' || uid, gpu, simulated, 0, uid, SUM(held_ns), "
+      "SUM(counted_ns), SUM(energy_mj), SUM(estimated_mj), SUM(watched_ns), SUM(busy_ns), "
+      "MAX(peak_bytes), COUNT(*) FILTER (WHERE NOT EXISTS (SELECT 1 FROM lease_use AS other WHERE "
+      "other.lease = lease_use.lease AND other.fence = lease_use.fence AND other.simulated = "
+      "lease_use.simulated AND "
+      "(other.day, other.gpu) > (lease_use.day, lease_use.gpu))) FROM lease_use "
+      "WHERE uid = ?2 AND day = ?3 AND {} GROUP BY gpu, simulated{}",
+      kFoldable, kAdd);
+  const std::string drop =
+      fmt::format("DELETE FROM lease_use WHERE uid = ?2 AND day = ?3 AND {}", kFoldable);
+  for (const std::string& each : {fold, drop}) {
+    if (auto done = run(database, each, grow, uid, day); !done) return std::move(done).error();
+  }
+  return true;
+}
+
+Result<UseAnswer> sum_use(Database& database, const UseQuestion& question,
+                          const std::vector<UseRow>& unkept) {
+  if (unkept.empty()) return sum_rows(database, question);
+  if (auto done = database.execute("SAVEPOINT use"); !done) return std::move(done).error();
+  const auto put = save_use(database, unkept);
+  auto answer = put ? sum_rows(database, question) : Result<UseAnswer>(put.error());
+  if (auto undone = database.execute("ROLLBACK TO use; RELEASE use"); !undone) {
+    return std::move(undone).error();
+  }
+  return answer;
+}
+
+bool LeaseUseDb::load(Day since, std::set<std::string> leases,
+                      std::function<void(Result<std::vector<UseRow>>)> loaded) {
+  return store_.ask<std::vector<UseRow>>(
+      [since, leases = std::move(leases)](Database& database) {
+        return load_use(database, since, leases);
+      },
+      std::move(loaded));
+}
+
+namespace {
+
+// Folds until the file is small enough, or nothing more can be folded; at most kFoldsAtOnce times.
+Result<void> fold_what_is_too_much(Database& database, std::int64_t most,
+                                   const std::set<std::string>& growing, std::atomic<bool>& needed,
+                                   std::atomic<int>& rests) {
+  if (rests > 0) --rests;
+  for (int i = 0; i < kFoldsAtOnce && rests == 0; ++i) {
+    const auto bytes = database.bytes_used();
+    if (!bytes) return bytes.error();
+    if (*bytes <= most) break;
+    const auto folded = fold_oldest_use(database, growing);
+    if (!folded) return folded.error();
+    if (*folded) {
+      needed = true;
+    } else {
+      rests = kSavesOfRest;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+bool LeaseUseDb::save(usage::UseEntry entry, std::function<void(const Result<void>&)> saved) {
+  return store_.run(
+      Requester::daemon(),
+      [entry = std::make_shared<const usage::UseEntry>(std::move(entry)), most = most_bytes_,
+       folding = folding_](Database& database) -> Result<void> {
+        if (auto done = forget_use(database, kKeptFor.count()); !done) return done;
+        if (auto done = fold_use(database, entry->folds); !done) return done;
+        auto done =
+            fold_what_is_too_much(database, most, entry->growing, folding->needed, folding->rests);
+        return done ? save_use(database, entry->rows) : done;
+      },
+      std::move(saved));
+}
+
+std::vector<std::string> LeaseUseDb::notes() const {
+  auto notes = store_.notes();
+  if (folding_->needed) {
+    notes.push_back(
+        fmt::format("usage.db has reached {} MiB: ended leases of the users with the most leases "
+                    "are merged into one row per day and GPU, oldest first",
+                    most_bytes_ >> 20));
+  }
+  return notes;
+}
+
+bool LeaseUseDb::ask(UseQuestion question, std::vector<UseRow> unkept,
+                     std::function<void(Result<UseAnswer>)> answered) {
+  return store_.ask<UseAnswer>(
+      [question, unkept = std::make_shared<const std::vector<UseRow>>(std::move(unkept))](
+          Database& database) { return sum_use(database, question, *unkept); },
+      std::move(answered));
+}
+
+}  // namespace gpuyard::store

@@ -1,0 +1,107 @@
+// The use of GPUs under leases, in usage.db.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "base/limits.h"
+#include "core/usage/usage_recorder.h"
+#include "io/store/state_db.h"
+
+namespace gpuyard::store {
+
+// A day is the number of days since 1970 in UTC; times are nanoseconds. The lease "" means no
+// lease.
+inline constexpr const char* kLeaseUseTables = R"(
+CREATE TABLE lease_use(
+  day INTEGER NOT NULL,
+  lease TEXT NOT NULL,
+  gpu TEXT NOT NULL,
+  simulated INTEGER NOT NULL,
+  uid INTEGER NOT NULL,
+  held_ns INTEGER NOT NULL,
+  counted_ns INTEGER NOT NULL,
+  energy_mj INTEGER NOT NULL,
+  estimated_mj INTEGER NOT NULL,
+  watched_ns INTEGER NOT NULL,
+  busy_ns INTEGER NOT NULL,
+  peak_bytes INTEGER,
+  PRIMARY KEY(day, lease, gpu, simulated)) STRICT, WITHOUT ROWID;
+)";
+
+// The number of leases that share a row; the `lease` of a shared row is "folded:UID".
+inline constexpr const char* kFoldedUse =
+    "ALTER TABLE lease_use ADD COLUMN leases INTEGER NOT NULL DEFAULT 1;";
+
+// The index that finds a lease's rows of other days.
+inline constexpr const char* kUseByLease = "CREATE INDEX lease_use_lease ON lease_use(lease);";
+
+// The id of a forgotten lease may be claimed again: the fence tells its rows from each other. The
+// columns of the key stand first: quick_check of SQLite 3.40 takes columns between them for NULL in
+// a table without row ids.
+inline constexpr const char* kUseByFence = R"(
+CREATE TABLE lease_use_by_fence(
+  day INTEGER NOT NULL,
+  lease TEXT NOT NULL,
+  gpu TEXT NOT NULL,
+  simulated INTEGER NOT NULL,
+  fence INTEGER NOT NULL,
+  uid INTEGER NOT NULL,
+  held_ns INTEGER NOT NULL,
+  counted_ns INTEGER NOT NULL,
+  energy_mj INTEGER NOT NULL,
+  estimated_mj INTEGER NOT NULL,
+  watched_ns INTEGER NOT NULL,
+  busy_ns INTEGER NOT NULL,
+  peak_bytes INTEGER,
+  leases INTEGER NOT NULL,
+  PRIMARY KEY(day, lease, gpu, simulated, fence)) STRICT, WITHOUT ROWID;
+INSERT INTO lease_use_by_fence SELECT day, lease, gpu, simulated, 0, uid, held_ns, counted_ns,
+  energy_mj, estimated_mj, watched_ns, busy_ns, peak_bytes, leases FROM lease_use;
+DROP TABLE lease_use;
+ALTER TABLE lease_use_by_fence RENAME TO lease_use;
+CREATE INDEX lease_use_lease ON lease_use(lease);
+)";
+
+Result<std::vector<usage::UseRow>> load_use(Database&, usage::Day since,
+                                            const std::set<std::string>& leases);
+Result<void> save_use(Database&, const std::vector<usage::UseRow>&);
+// Adds these kept rows to the rows that their users' small leases share.
+Result<void> fold_use(Database&, const std::vector<usage::UseRow>&);
+// Forgets all but the newest `days` days on which something was used.
+Result<void> forget_use(Database&, std::int64_t days);
+// Takes the user with most rows of leases that do not grow, and folds those of the user's oldest
+// day into one for each GPU. False if no user has such rows.
+Result<bool> fold_oldest_use(Database&, const std::set<std::string>& growing);
+// Answers as if `unkept` were kept, but does not keep it. Called inside a transaction.
+Result<usage::UseAnswer> sum_use(Database&, const usage::UseQuestion&,
+                                 const std::vector<usage::UseRow>& unkept);
+
+class LeaseUseDb final : public usage::UseArchive {
+ public:
+  // The size of usage.db in bytes beyond which ended leases share rows, those of the oldest days
+  // first.
+  static constexpr std::int64_t kMostBytes = shares::kUsageBytes;
+
+  // The store outlives this.
+  explicit LeaseUseDb(StateStore& store, std::int64_t most_bytes = kMostBytes)
+      : store_(store), most_bytes_(most_bytes) {}
+
+  bool load(usage::Day since, std::set<std::string> leases,
+            std::function<void(Result<std::vector<usage::UseRow>>)> loaded) override;
+  bool save(usage::UseEntry, std::function<void(const Result<void>&)> saved) override;
+  bool ask(usage::UseQuestion, std::vector<usage::UseRow> unkept,
+           std::function<void(Result<usage::UseAnswer>)> answered) override;
+  std::vector<std::string> notes() const override;
+
+ private:
+  StateStore& store_;
+  const std::int64_t most_bytes_;
+  struct Folding {
+    std::atomic<bool> needed = false;  // the file was too large
+    std::atomic<int> rests = 0;        // saves left without a try: nothing was left to fold
+  };
+  std::shared_ptr<Folding> folding_ = std::make_shared<Folding>();  // of the worker's thread
+};
+
+}  // namespace gpuyard::store

@@ -1,0 +1,266 @@
+#include "io/store/usage_db.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/captured_log_for_tests.h"
+#include "base/manual_worker_for_tests.h"
+#include "base/scratch_directory_for_tests.h"
+#include "io/store/migrations.h"
+
+namespace gpuyard::store {
+namespace {
+
+using std::chrono::days;
+using std::chrono::hours;
+using usage::Day;
+using usage::UseAnswer;
+using usage::UseBy;
+using usage::UseQuestion;
+using usage::UseRow;
+using usage::UseSum;
+
+constexpr Day kToday{days(20'000)};  // 2024-10-04
+
+// A row of `long_` hours at 100 W and that utilisation.
+UseRow row(Day day, const std::string& lease, const std::string& gpu, std::uint32_t uid, int long_,
+           int percent = 50) {
+  UseRow row{day, lease, gpu, uid, false, {}};
+  row.tally.held = row.tally.counted = row.tally.watched = hours(long_);
+  row.tally.energy_mj = long_ * 360'000'000LL;
+  row.tally.busy_ns = percent * row.tally.watched.count();
+  row.tally.peak_bytes = long_ * 1000;
+  return row;
+}
+
+class LeaseUseDbTest : public ::testing::Test {
+ protected:
+  std::vector<UseRow> load(Day since, std::set<std::string> leases) {
+    std::vector<UseRow> rows;
+    EXPECT_TRUE(db_.load(since, std::move(leases), [&](Result<std::vector<UseRow>> loaded) {
+      EXPECT_TRUE(loaded);
+      if (loaded) rows = *std::move(loaded);
+    }));
+    worker_.run_all();
+    return rows;
+  }
+  void save(std::vector<UseRow> rows, std::vector<UseRow> folds = {}) {
+    bool saved = false;
+    EXPECT_TRUE(db_.save({std::move(rows), std::move(folds)},
+                         [&](const Result<void>& done) { saved = done.ok(); }));
+    worker_.run_all();
+    EXPECT_TRUE(saved);
+  }
+  UseAnswer ask(const UseQuestion& question, std::vector<UseRow> unkept = {}) {
+    UseAnswer answer;
+    EXPECT_TRUE(db_.ask(question, std::move(unkept), [&](Result<UseAnswer> got) {
+      EXPECT_TRUE(got) << got.error().message;
+      if (got) answer = *std::move(got);
+    }));
+    worker_.run_all();
+    return answer;
+  }
+  static std::string keys(const UseAnswer& answer) {
+    std::string text;
+    for (const UseSum& sum : answer.sums) text += sum.key + " ";
+    return text;
+  }
+
+  ScratchDirectory directory_;
+  CapturedLog log_;
+  ManualWorker worker_;
+  StateStore store_{worker_, worker_, directory_.in("usage.db"), kUsageLayout};
+  LeaseUseDb db_{store_};
+};
+
+TEST_F(LeaseUseDbTest, RowsComeBackWholeForTheLeasesThatAreNamedAndForNone) {
+  UseRow full = row(kToday, "a", "GPU-0", 4'000'000'000U, 3);
+  full.simulated = true;
+  full.tally.estimated_mj = 7;
+  full.tally.counted = hours(2);
+  UseRow empty{kToday, "", "GPU-0", 0, false, {}};
+  save({full, empty, row(kToday, "b", "GPU-1", 1, 1), row(kToday - days(1), "a", "GPU-0", 1, 1)});
+  EXPECT_EQ(load(kToday, {"a"}), (std::vector{empty, full}));
+}
+
+TEST_F(LeaseUseDbTest, ALaterRowTakesThePlaceOfAnEarlierOne) {
+  save({row(kToday, "a", "GPU-0", 1000, 1), row(kToday, "a", "GPU-1", 1000, 1)});
+  save({row(kToday, "a", "GPU-0", 1000, 2)});
+  EXPECT_EQ(load(kToday, {"a"}),
+            (std::vector{row(kToday, "a", "GPU-0", 1000, 2), row(kToday, "a", "GPU-1", 1000, 1)}));
+}
+
+TEST_F(LeaseUseDbTest, AnIdThatIsClaimedAgainTakesNothingFromWhatItWasBefore) {
+  UseRow before = row(kToday, "a", "GPU-0", 1000, 8);
+  before.fence = 7;
+  UseRow after = row(kToday, "a", "GPU-0", 1000, 1);
+  after.fence = 9;
+  save({before});
+  save({after});
+  const auto answer = ask({UseBy::user, kToday, false});
+  ASSERT_EQ(answer.sums.size(), 1U);
+  EXPECT_EQ(answer.sums[0].held_s, 9 * 3600);
+  EXPECT_EQ(answer.sums[0].leases, 2);
+}
+
+TEST(LeaseUseDb, RowsFromBeforeFencesWereKeptAreStillThere) {
+  const ScratchDirectory directory;
+  const auto commit = [&](StateDb::Layout layout, const StateDb::Work& work) {
+    StateDb file(directory.in("usage.db"), layout);
+    const auto done = file.commit(std::span(&work, 1));
+    EXPECT_TRUE(done) << done.error().message;
+  };
+  commit(std::span(kUsageLayout).first(3), [](Database& database) {
+    return database.execute(
+        "INSERT INTO lease_use VALUES(20000,'a','GPU-0',0,1000,1,2,3,4,5,6,NULL,1)");
+  });
+  commit(kUsageLayout, [](Database&) { return Result<void>(); });
+  std::vector<UseRow> rows;
+  commit(kUsageLayout, [&](Database& database) -> Result<void> {  // one that is checked
+    auto loaded = load_use(database, kToday, {"a"});
+    if (!loaded) return std::move(loaded).error();
+    rows = *std::move(loaded);
+    return {};
+  });
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].fence, 0U);
+  EXPECT_EQ(rows[0].tally.energy_mj, 3);
+}
+
+TEST_F(LeaseUseDbTest, FourHundredDaysAreKept) {
+  std::vector<UseRow> rows;
+  for (int day = 0; day <= 400; ++day) {
+    rows.push_back(row(kToday - days(day), "a", "GPU-0", 1, 1));
+  }
+  save(rows);
+  save({});
+  const auto kept = load(Day{}, {"a"});
+  ASSERT_EQ(kept.size(), 400U);
+  EXPECT_EQ(kept.front().day, kToday - days(399));
+}
+
+TEST_F(LeaseUseDbTest, AClockThatIsWrongForgetsNothing) {
+  save({row(kToday - days(300), "old", "GPU-0", 1, 1), row(kToday, "new", "GPU-0", 1, 1)});
+  for (const int wrong : {4000, 4001, -19'000})
+    save({row(kToday + days(wrong), "x", "GPU-0", 1, 1)});
+  save({});
+  EXPECT_EQ(load(Day{}, {"old", "new"}).size(), 2U);
+}
+
+TEST_F(LeaseUseDbTest, LeasesThatUsedNextToNothingShareARow) {
+  std::vector<UseRow> rows;
+  for (int i = 0; i < 1000; ++i) {
+    for (const auto* const gpu : {"GPU-0", "GPU-1"}) {
+      UseRow small{kToday, "tiny-" + std::to_string(i), gpu, 1000, false, {}};
+      small.tally.held = small.tally.counted = std::chrono::milliseconds(3);
+      small.tally.energy_mj = 200;
+      small.folds_as = gpu == std::string("GPU-0") ? 1 : 0;
+      rows.push_back(small);
+    }
+  }
+  save({row(kToday, "large", "GPU-0", 1000, 1)});
+  save(rows);
+  EXPECT_EQ(load(Day{}, {"tiny-0"}).size(), 2U) << "first it is kept";
+  save({}, rows);
+  save({}, rows);  // once more, as after an answer that was lost
+  EXPECT_EQ(load(Day{}, {"tiny-0"}).size(), 0U);
+  const auto sums = ask({UseBy::user, kToday, false}).sums;
+  ASSERT_EQ(sums.size(), 1U);
+  EXPECT_EQ(sums[0].leases, 1001);
+  EXPECT_EQ(sums[0].energy_mj, 2000 * 200 + 360'000'000);
+  const auto by_lease = ask({UseBy::lease, kToday, false});
+  EXPECT_EQ(keys(by_lease), "large folded:1000 ");
+  EXPECT_EQ(by_lease.sums[1].leases, 1000);
+}
+
+TEST_F(LeaseUseDbTest, AFileThatIsTooLargeFoldsOldDaysOfWhoeverHasMost) {
+  LeaseUseDb small{store_, 0};
+  std::vector<UseRow> rows;
+  for (int day = 0; day < 5; ++day) {
+    for (int i = 0; i < 20; ++i) {
+      rows.push_back(row(kToday - days(day), fmt::format("his-{}-{}", day, i), "GPU-0", 1000, 1));
+    }
+    rows.push_back(row(kToday - days(day), "his-for-days", "GPU-1", 1000, 1));
+    rows.push_back(row(kToday - days(day), "hers", "GPU-0", 1001, 1));
+  }
+  save(rows);
+  const auto before = ask({UseBy::user, Day{}, false});
+  EXPECT_TRUE(small.notes().empty());
+  EXPECT_TRUE(small.save({{}, {}, {"hers"}}, [](const Result<void>&) {}));
+  worker_.run_all();
+  const auto after = ask({UseBy::user, Day{}, false});
+  ASSERT_EQ(after.sums.size(), 2U);
+  EXPECT_EQ(after.sums[0].energy_mj, before.sums[0].energy_mj);
+  EXPECT_EQ(after.sums[0].held_s, before.sums[0].held_s);
+  EXPECT_EQ(after.sums[0].leases, 101) << "that of several days is counted once";
+  EXPECT_EQ(load(Day{}, {"his-2-0", "his-4-19"}).size(), 0U);
+  EXPECT_EQ(load(Day{}, {"his-0-0", "his-1-0"}).size(), 0U) << "over today, and folded today";
+  EXPECT_EQ(load(Day{}, {"hers"}).size(), 5U) << "which goes on";
+  EXPECT_EQ(small.notes().size(), 1U);
+}
+
+TEST_F(LeaseUseDbTest, UseIsSummedByUserDayGpuAndLease) {
+  UseRow estimated = row(kToday, "c", "GPU-1", 1001, 6, 100);
+  estimated.tally.estimated_mj = 5;
+  estimated.tally.counted = hours(1);
+  UseRow simulated = row(kToday, "s", "GPU-0", 1000, 24);
+  simulated.simulated = true;
+  save({row(kToday - days(9), "older", "GPU-0", 1000, 20),
+        row(kToday - days(1), "a", "GPU-0", 1000, 4), row(kToday, "a", "GPU-0", 1000, 2, 80),
+        row(kToday, "a", "GPU-1", 1000, 2, 80), estimated, row(kToday, "", "GPU-0", 0, 10),
+        row(kToday, "", "GPU-1", 0, 5), simulated});
+
+  const auto by_user = ask({UseBy::user, kToday - days(1), false});
+  ASSERT_EQ(keys(by_user), "1000 1001 ");
+  EXPECT_EQ(by_user.sums[0],
+            (UseSum{"1000", 1000, 8 * 3600, 8 * 3600, 8 * 360'000'000LL, 0, 65.0, 4000, 1}));
+  EXPECT_EQ(by_user.sums[1],
+            (UseSum{"1001", 1001, 6 * 3600, 3600, 6 * 360'000'000LL, 5, 100.0, 6000, 1}));
+  EXPECT_EQ(by_user.unleased.held_s, 15 * 3600);
+  EXPECT_EQ(by_user.unleased.energy_mj, 15 * 360'000'000LL);
+
+  const auto by_day = ask({UseBy::day, kToday - days(10), false});
+  EXPECT_EQ(keys(by_day), "2024-09-25 2024-10-03 2024-10-04 ") << "in order";
+  EXPECT_EQ(by_day.sums[2].leases, 2);
+  EXPECT_FALSE(by_day.sums[2].uid);
+  EXPECT_EQ(keys(ask({UseBy::gpu, kToday, false})), "GPU-1 GPU-0 ");
+  const auto by_lease = ask({UseBy::lease, kToday, false});
+  EXPECT_EQ(keys(by_lease), "c a ");
+  EXPECT_EQ(by_lease.sums[1].uid, 1000U);
+  EXPECT_EQ(keys(ask({UseBy::user, kToday, true})), "1000 ") << "simulated GPUs are apart";
+}
+
+TEST_F(LeaseUseDbTest, WhatNobodyWatchedHasNoUtilisation) {
+  UseRow blind{kToday, "a", "GPU-0", 1000, false, {}};
+  blind.tally.held = hours(1);
+  save({blind});
+  const auto answer = ask({UseBy::user, kToday, false});
+  ASSERT_EQ(answer.sums.size(), 1U);
+  EXPECT_FALSE(answer.sums[0].mean_utilization_percent);
+  EXPECT_FALSE(answer.sums[0].peak_bytes);
+  EXPECT_EQ(answer.sums[0].counted_s, 0);
+}
+
+TEST_F(LeaseUseDbTest, WhatIsNotKeptYetIsSummedAndStaysUnkept) {
+  save({row(kToday, "a", "GPU-0", 1000, 1)});
+  const auto answer = ask({UseBy::lease, kToday, false},
+                          {row(kToday, "a", "GPU-0", 1000, 5), row(kToday, "b", "GPU-1", 1000, 2)});
+  ASSERT_EQ(keys(answer), "a b ");
+  EXPECT_EQ(answer.sums[0].held_s, 5 * 3600) << "in the place of what is kept, not beside it";
+  EXPECT_EQ(load(kToday, {"a", "b"}), std::vector{row(kToday, "a", "GPU-0", 1000, 1)});
+}
+
+TEST_F(LeaseUseDbTest, MoreSumsThanAnybodyReadsAreCounted) {
+  std::vector<UseRow> rows;
+  for (std::size_t i = 0; i < UseAnswer::kMost + 3; ++i) {
+    rows.push_back(row(kToday, "lease-" + std::to_string(i), "GPU-0", 1000, i == 7 ? 2 : 1));
+  }
+  save(std::move(rows));
+  const auto answer = ask({UseBy::lease, kToday, false});
+  EXPECT_EQ(answer.sums.size(), UseAnswer::kMost);
+  EXPECT_EQ(answer.left_out, 3);
+  EXPECT_EQ(answer.sums[0].key, "lease-7");
+}
+
+}  // namespace
+}  // namespace gpuyard::store
