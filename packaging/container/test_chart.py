@@ -7,18 +7,18 @@ import pytest
 from common import CHART, CHARTS, HERE, KUBERNETES, NEW_KUBERNETES, PROGRAM, USER, documents, rendered, run, tool
 
 
-def test_hadolint_finds_nothing_in_the_dockerfile():
+def test_hadolint_accepts_dockerfile():
     done = run(tool("hadolint"), "--failure-threshold", "style", HERE / "Dockerfile", check=False)
     assert done.returncode == 0 and not done.stdout, done.stdout
 
 
 @pytest.mark.parametrize("settings", CHARTS.values(), ids=CHARTS)
-def test_helm_lint_finds_nothing(settings):
+def test_helm_lint_reports_no_findings(settings):
     run(tool("helm"), "lint", "--strict", CHART, *NEW_KUBERNETES, *settings)
 
 
 @pytest.mark.parametrize("settings", CHARTS.values(), ids=CHARTS)
-def test_what_the_chart_makes_is_valid_kubernetes(settings, tmp_path):
+def test_rendered_chart_is_valid_kubernetes(settings, tmp_path):
     validate = tool("kubernetes-validate")
     path = tmp_path / "rendered.yaml"
     path.write_text(rendered(*settings), encoding="utf-8")
@@ -40,7 +40,7 @@ def test_simulated_gpus_are_a_demo_only_on_request():
     assert "mixed" not in rendered("--set", "simulate=4,demo=true")
 
 
-def test_the_manifest_is_what_the_chart_makes():
+def test_manifest_matches_rendered_chart():
     made = run(KUBERNETES / "render.sh", env=os.environ | {"HELM": tool("helm")}).stdout
     assert made == (KUBERNETES / "daemonset.yaml").read_text(encoding="utf-8"), "run packaging/kubernetes/render.sh"
 
@@ -54,7 +54,7 @@ def every_container(spec):
 
 
 @pytest.mark.parametrize("settings", CHARTS.values(), ids=CHARTS)
-def test_no_pod_requests_a_gpu_or_may_more_than_it_must(settings):
+def test_pods_request_no_gpu_and_minimal_privileges(settings):
     kinds = {one["kind"]: one for one in documents(rendered(*settings))}
     spec = kinds["DaemonSet"]["spec"]["template"]["spec"]
     controls = "control.enabled=true" in settings

@@ -49,7 +49,7 @@ def volumes_like_docker(root, place):
         yield mounts, network
 
 
-def test_it_serves_as_an_ordinary_user_on_a_root_that_is_read_only(image, tmp_path):
+def test_container_runs_unprivileged_on_read_only_root(image, tmp_path):
     _, config, root = image
     with volumes_like_docker(root, tmp_path) as (mounts, network):
         made = Container(root, user=USER, mounts=mounts, env=env_of(config), network=network)
@@ -81,7 +81,7 @@ def test_as_root_with_two_capabilities_it_sets_power_limits(image, tmp_path):
             assert "300" in made.run("gpuyard", "power").stdout
 
 
-def test_without_a_driver_it_runs_and_is_unhealthy_and_doctor_says_why(image, tmp_path):
+def test_container_without_driver_is_unhealthy_and_doctor_explains(image, tmp_path):
     _, config, root = image
     with volumes_like_docker(root, tmp_path) as (mounts, network):
         made = Container(root, user=USER, mounts=mounts, env=env_of(config), network=network)

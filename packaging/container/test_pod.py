@@ -48,7 +48,7 @@ def capabilities(daemon):
     return int(status.split("CapEff:\t")[1].split()[0], 16)
 
 
-def test_the_pod_serves_without_any_capability_and_shows_strangers_the_metrics_alone(image, tmp_path, network):
+def test_pod_without_capabilities_exposes_only_metrics(image, tmp_path, network):
     with running_pod(image, tmp_path, network) as (pod, made, daemon):
         assert capabilities(daemon) == 0
         assert made.run("gpuyard", "devices").stdout.count("H100") == 2
@@ -57,7 +57,7 @@ def test_the_pod_serves_without_any_capability_and_shows_strangers_the_metrics_a
         assert ask(network, "/api/gpu/devices").startswith("401")
 
 
-def test_another_pod_leases_by_the_folder_of_the_lease_socket_and_sets_nothing(image, tmp_path, network):
+def test_neighbour_pod_can_lease_but_not_set(image, tmp_path, network):
     control = ("--set", "control.enabled=true")
     with running_pod(image, tmp_path, network, *control) as (pod, made, _):
         def neighbour(**more):
@@ -73,14 +73,14 @@ def test_another_pod_leases_by_the_folder_of_the_lease_socket_and_sets_nothing(i
         assert neighbour().run("gpuyard", "power", "0", "300", "--yes", check=False).returncode == 4
 
 
-def test_a_second_daemon_on_the_node_is_refused_in_plain_words(image, tmp_path, network):
+def test_second_daemon_on_node_is_refused(image, tmp_path, network):
     with running_pod(image, tmp_path, network) as (pod, _, _):
         again, words = pod.container(env_of(image[1]), pod.spec["initContainers"][0])
         refused = again.run(*words, check=False)
         assert refused.returncode == 1 and "another gpuyard is already running on /run/gpuyard" in refused.stderr
 
 
-def test_control_switched_on_and_off_keeps_the_state_and_takes_one_capability(image, tmp_path, network):
+def test_control_toggle_keeps_state_and_adds_sys_admin(image, tmp_path, network):
     sys_admin = 1 << 21
     with running_pod(image, tmp_path, network) as (_, made, _):
         made.run("gpuyard", "token", "create", "kept")
@@ -109,7 +109,7 @@ def served(network):
                "import ssl; print(ssl.get_server_certificate(('127.0.0.1', 9411)))").stdout.strip()
 
 
-def test_a_certificate_that_is_renewed_in_the_secret_is_served_without_a_restart(image, tmp_path, network):
+def test_renewed_certificate_is_served_without_restart(image, tmp_path, network):
     tool("openssl")
     first, second = certificate(tmp_path, "first"), certificate(tmp_path, "second")
     settings = ("--set", "tls.secretName=gpuyard-tls")
@@ -126,7 +126,7 @@ def test_a_certificate_that_is_renewed_in_the_secret_is_served_without_a_restart
         assert daemon.poll() is None
 
 
-def test_with_a_client_certificate_prometheus_reads_the_metrics_and_others_read_nothing(image, tmp_path, network):
+def test_client_certificate_allows_metrics_only(image, tmp_path, network):
     tool("openssl")
     secret = certificate(tmp_path, "prometheus.monitoring.svc")
     with running_pod(image, tmp_path, network, *CHARTS["secret"], secrets={"gpuyard-tls": secret}):
@@ -136,7 +136,8 @@ def test_with_a_client_certificate_prometheus_reads_the_metrics_and_others_read_
         assert ask(network, "/api/gpu/devices", authority, tmp_path / "key", authority).startswith("403")
 
 
-def test_a_folder_that_anybody_may_write_to_is_why_configuration_is_mounted_file_by_file(image, tmp_path, network):
+# A ConfigMap's folder is world-writable and refused, so the chart mounts each configuration file by itself.
+def test_world_writable_configuration_folder_is_refused(image, tmp_path, network):
     """If this fails, the daemon takes a ConfigMap's folder by now, and the chart can mount it whole."""
     pod = Pod(documents(rendered("--set", "control.enabled=true")), image[2], tmp_path, network)
     made = Container(image[2], user=0, mounts=[(pod.source("config"), "/etc/gpuyard", True)], env=env_of(image[1]))

@@ -58,7 +58,7 @@ def test_a_cancelled_task_gives_up_the_place_in_the_queue():
     run(main)
 
 
-def test_many_tasks_lease_at_once_and_no_gpu_is_two_tasks():
+def test_concurrent_tasks_never_share_a_gpu():
     async def main():
         taken = set()
         async with gpuyard.aio.Yard() as yard:
@@ -122,7 +122,7 @@ def test_events_come_while_others_work():
     run(main)
 
 
-def test_without_a_daemon_the_error_says_what_to_do(tmp_path):
+def test_unavailable_daemon_error_suggests_gpuyard_serve(tmp_path):
     async def main():
         yard = gpuyard.aio.Yard(f"unix://{tmp_path}/none.sock")
         with pytest.raises(gpuyard.Unavailable, match="gpuyard serve"):

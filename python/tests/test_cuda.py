@@ -40,7 +40,7 @@ def raises():
     ("cupy_backends.cuda.api.driver", module(ctxGetCurrent=lambda: 7), "cupy"),
     ("cupy_backends.cuda.api.driver", module(ctxGetCurrent=raises), None),
 ])
-def test_what_has_initialised_cuda_is_named(monkeypatch, name, found, culprit):
+def test_framework_that_initialised_cuda_is_named(monkeypatch, name, found, culprit):
     monkeypatch.setitem(sys.modules, name, found)
     assert cuda.initialised_by() == culprit
 
@@ -64,7 +64,7 @@ def test_no_framework_is_imported():
     ("0,-1,2", ["0"]), ("NoDevFiles", []), ("1,MIG-x", ["1"]), ("0,0", []), ("MIG-x", []),
     (f"MIG-{A}/1/0,{B}", [A]), ("none", []),
 ])
-def test_the_gpus_of_this_process_are_those_of_the_environment(text, names):
+def test_visible_gpus_come_from_cuda_visible_devices(text, names):
     assert cuda.my_gpus({} if text is None else {"CUDA_VISIBLE_DEVICES": text}) == names
 
 
@@ -77,14 +77,14 @@ def test_why_a_program_has_no_gpu(text, why):
     assert cuda.why_no_gpu({"CUDA_VISIBLE_DEVICES": text}) == why
 
 
-def test_a_gpu_is_mine_by_index_uuid_or_the_beginning_of_it():
+def test_gpu_is_matched_by_index_uuid_or_prefix():
     assert cuda.is_mine(0, A, None)
     assert cuda.is_mine(0, A, ["0"]) and not cuda.is_mine(1, A, ["0"])
     assert cuda.is_mine(None, A, ["GPU-aaaa"]) and not cuda.is_mine(0, A, [B])
     assert not cuda.is_mine(0, A, [])
 
 
-def test_leases_may_end_in_any_order_and_the_old_values_come_back(monkeypatch):
+def test_leases_ending_out_of_order_restore_environment(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
     visible = cuda._Visible()

@@ -14,7 +14,7 @@ from gpuyard.measuring import by_gpu_of, joules_of, why_of
 from program import PROGRAM
 
 
-def test_joules_are_valid_at_any_time_and_final_after_the_block(yard):
+def test_joules_are_live_inside_and_final_after_block(yard):
     with gpuyard.energy() as e:
         time.sleep(1.2)
         early = e.joules
@@ -31,7 +31,7 @@ def test_joules_are_valid_at_any_time_and_final_after_the_block(yard):
     assert yard.request("GET", "/api/gpu/energy/windows")["windows"] == []
 
 
-def test_a_window_agrees_with_the_programs_own_account_within_a_percent(yard, shared):
+def test_window_matches_cli_account_within_one_percent(yard, shared):
     def account():
         done = subprocess.run([PROGRAM, "energy", "--json"], env=shared.environment(),
                               capture_output=True, text=True, check=True, timeout=30)
@@ -45,7 +45,7 @@ def test_a_window_agrees_with_the_programs_own_account_within_a_percent(yard, sh
     assert (end - inner) * 0.99 <= e.joules <= outer * 1.01
 
 
-def test_the_gpus_are_those_of_the_lease_or_of_the_environment(yard, monkeypatch):
+def test_energy_gpus_follow_lease_or_environment(yard, monkeypatch):
     with gpuyard.lease(2) as lease, gpuyard.energy() as e:
         assert set(e.by_gpu) == set(lease.uuids)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,3")
@@ -74,7 +74,7 @@ def test_two_measurements_at_once_do_not_block_each_other(yard):
     assert 0 < inner.joules < outer.joules
 
 
-def test_without_a_daemon_a_block_runs_and_the_energy_is_none_with_a_reason(monkeypatch, tmp_path):
+def test_missing_daemon_gives_no_energy_with_reason(monkeypatch, tmp_path):
     monkeypatch.setenv("GPUYARD_SOCKET", str(tmp_path / "none.sock"))
     with gpuyard.energy() as e:
         pass
@@ -82,7 +82,7 @@ def test_without_a_daemon_a_block_runs_and_the_energy_is_none_with_a_reason(monk
     assert e.seconds is None and "gpuyard serve" in e.why and "gpuyard serve" in repr(e)
 
 
-def test_what_goes_wrong_in_the_block_ends_the_window_and_goes_on(yard):
+def test_interrupted_block_finishes_window_and_reraises(yard):
     with pytest.raises(KeyboardInterrupt):
         with gpuyard.energy() as e:
             raise KeyboardInterrupt
@@ -103,7 +103,8 @@ def test_a_window_survives_the_daemon(make_ground, monkeypatch):
     assert e.joules > 0
 
 
-def test_a_daemon_that_does_not_come_back_leaves_the_energy_unknown(make_ground, monkeypatch):
+# A restarted daemon would also count energy that was used after the block.
+def test_daemon_outage_at_block_end_makes_energy_unknown(make_ground, monkeypatch):
     ground = make_ground(gpus=1)
     monkeypatch.setenv("GPUYARD_SOCKET", ground.socket)
     monkeypatch.setattr("gpuyard.measuring.ENDS_WITHIN", 0.3)
@@ -165,7 +166,7 @@ def window_of(*gpus):
                  for i, (joules, seconds, unknown) in enumerate(gpus)]})
 
 
-def test_what_is_not_known_is_none_and_never_zero():
+def test_unknown_energy_is_none_not_zero():
     known = window_of((5, 10, 0), (7, 10, 0))
     assert joules_of(known) == 12 and why_of(known) is None
     partly = window_of((5, 10, 0), (7, 10, 4))

@@ -25,7 +25,7 @@ def is_lease(lease, state):
     return check
 
 
-def test_what_happens_is_told_once_and_in_order(yard):
+def test_events_arrive_once_and_in_order(yard):
     with gpuyard.events() as events:
         assert events.next(0.5) is None or events.last  # it listens from here on
         with yard.lease(1) as lease:
@@ -50,7 +50,7 @@ def test_only_the_events_of_some_gpus(yard, shared):
     assert not any(event.name == "device" and event.data["xid"] == 13 for event in seen)
 
 
-def test_a_daemon_that_dies_and_comes_back_is_told(make_ground):
+def test_daemon_restart_reports_away_back_and_lost(make_ground):
     ground = make_ground(gpus=1)
     yard = gpuyard.Yard("unix://" + ground.socket)
     events = yard.events()
@@ -70,7 +70,7 @@ def test_a_daemon_that_dies_and_comes_back_is_told(make_ground):
     events.close()
 
 
-def test_a_loop_over_the_events_can_be_left_and_its_stream_is_closed(yard):
+def test_leaving_event_loop_closes_stream(yard):
     before = open_files()
     with yard.events(since="oldest") as events:
         for event in events:

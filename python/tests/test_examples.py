@@ -21,7 +21,7 @@ def run_train(shared, *arguments, **environment):
                           text=True, timeout=120, check=False)
 
 
-def test_the_training_learns_on_a_leased_gpu_and_says_what_it_cost(yard, shared):
+def test_training_example_learns_and_prints_energy(yard, shared):
     done = run_train(shared, "--epochs", "6", "--points", "20000")
     assert done.returncode == 0, done.stderr
     assert re.search(r"^lease [0-9a-f]{8}: NVIDIA H100", done.stdout)
@@ -33,7 +33,7 @@ def test_the_training_learns_on_a_leased_gpu_and_says_what_it_cost(yard, shared)
     shared.wait_until_free()
 
 
-def test_the_training_says_what_to_do_without_a_daemon(shared, tmp_path):
+def test_training_example_without_daemon_suggests_gpuyard_serve(shared, tmp_path):
     done = run_train(shared, "--epochs", "1", GPUYARD_SOCKET=str(tmp_path / "none"))
     assert done.returncode != 0 and "gpuyard serve" in done.stderr
 

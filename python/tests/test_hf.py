@@ -41,7 +41,7 @@ def train(callback, epochs=2, steps=2, local_zero=True, world_zero=True,
     return state
 
 
-def test_its_hooks_are_those_of_the_framework(callback):
+def test_hooks_match_framework_interface(callback):
     frameworks.check_hooks(callback, frameworks.TrainerCallback)
 
 
@@ -60,7 +60,7 @@ def test_with_the_trainer_it_goes_through_its_log(callback, yard):
     assert state.log_history == []
 
 
-def test_one_process_of_a_machine_measures_and_one_in_all_logs(callback, yard):
+def test_local_zero_measures_and_world_zero_logs(callback, yard):
     second = callback()
     assert train(second, local_zero=False, world_zero=False, step=lambda: None).log_history == []
     assert second.training.energy.last is None

@@ -42,10 +42,11 @@ def write_hosts(tmp_path, text):
     ("unix:///run/x.sock", "/run/x.sock"), ("/run/x.sock", "/run/x.sock"),
     ("127.0.0.1:9410", "http://127.0.0.1:9410"), ("http://[::1]:9410/", "http://[::1]:9410"),
 ])
-def test_what_a_host_may_be_called(url, name):
+def test_valid_host_url_has_canonical_name(url, name):
     assert endpoint.parse(url).name == (name or url)
 
 
+# ssh or a shell could take part of such a URL for an option or a command.
 @pytest.mark.parametrize("url", [
     "ssh://", "ssh://-oProxyCommand=x", "ssh://a:b@lab", "ssh://lab:0", "ssh://lab:99999",
     "ssh://lab/a b", "ssh://lab/x/", "ssh://lab;reboot", "ssh://a@-lab", "ssh://-x@lab",
@@ -53,7 +54,7 @@ def test_what_a_host_may_be_called(url, name):
     "ssh://CORP\\-l@lab", "ssh://lab\n", "ssh://[::1", "https://", "https://t@dgx1", "https://dgx1/x", "https://dgx1:x",
     "unix://x", "nothing", "http://dgx1", "/" + "x" * 108, "127.0.0.1:", "ssh://$(x)",
 ])
-def test_what_ssh_or_a_shell_could_take_for_something_else_is_refused(url):
+def test_ambiguous_host_url_is_refused(url):
     with pytest.raises(Invalid):
         endpoint.parse(url)
 
@@ -69,7 +70,7 @@ def test_the_environment_decides_and_two_that_disagree_are_refused(tmp_path):
     assert daemon_meant("", "", same).path == "/a.sock"
 
 
-def test_a_name_is_looked_up_in_hosts_toml(tmp_path):
+def test_host_name_resolves_through_hosts_toml(tmp_path):
     write_hosts(tmp_path, '[lab]\nurl = "ssh://alice@lab"\n'
                           f'[dgx1]\nurl = "https://dgx1"\npin = "{PIN}"\n')
     assert daemon_meant("lab", "", env(tmp_path)).user == "alice"
@@ -89,7 +90,7 @@ def test_a_name_is_looked_up_in_hosts_toml(tmp_path):
     f'[a]\nurl = "ssh://lab"\npin = "{PIN}"\n', '[a]\nurl = "https://a"\npin = "sha256//x"\n',
     "[a\n", '[a]\nurl = "ssh://lab"\nurl = "ssh://lab"\n', '[a]\nurl = "x"\n[a]\nurl = "x"\n',
 ])
-def test_a_hosts_file_that_makes_no_sense_is_refused_and_named(tmp_path, text):
+def test_invalid_hosts_file_is_refused_by_name(tmp_path, text):
     file = write_hosts(tmp_path, text)
     with pytest.raises(Invalid, match="hosts.toml"):
         read_hosts(file, 1000)
@@ -103,7 +104,8 @@ def test_a_hosts_file_has_a_limit(tmp_path):
         read_hosts(write_hosts(tmp_path, "#" * 70_000), 1000)
 
 
-def test_before_python_3_11_the_part_that_we_write_is_read_alike():
+# Python before 3.11 has no tomllib; a parser for a subset replaces it there.
+def test_fallback_toml_parser_agrees_with_tomllib():
     text = ('# mine\n\n[lab]\nurl = "ssh://alice@lab"  # home\n[dgx1]\nurl = "https://dgx1:9411"\n'
             f"pin = '{PIN}'\ntoken_file = \"/home/a/x y.token\"\n")
     read = parse_subset(text, "hosts.toml")
@@ -117,7 +119,7 @@ def test_before_python_3_11_the_part_that_we_write_is_read_alike():
             parse_subset(line, "hosts.toml")
 
 
-def test_for_root_a_hosts_file_that_others_can_write_to_is_refused(tmp_path):
+def test_root_refuses_hosts_file_writable_by_others(tmp_path):
     if os.geteuid() != 0:
         pytest.skip("only root is told so")
     file = write_hosts(tmp_path, '[lab]\nurl = "ssh://lab"\n')
@@ -203,7 +205,7 @@ def test_a_token_file_that_others_can_read_is_refused(tmp_path, mode):
 @pytest.mark.parametrize("text", [
     "x", TOKEN + "a", TOKEN[:-1], TOKEN[:-1] + "~", TOKEN[:20] + "b" + TOKEN[21:],
     "gpy_" + "-" * 57, "x" * 5000, "gpy_" + "ä" * 57])
-def test_what_is_no_token_is_refused_before_it_is_sent(tmp_path, text):
+def test_malformed_token_is_refused_before_sending(tmp_path, text):
     file = tmp_path / "t"
     file.write_text(text)
     file.chmod(0o600)
@@ -212,7 +214,7 @@ def test_what_is_no_token_is_refused_before_it_is_sent(tmp_path, text):
     assert isinstance(caught.value, Invalid)
 
 
-def test_a_socket_that_another_user_may_have_prepared_is_not_believed(tmp_path):
+def test_socket_of_another_user_is_not_trusted(tmp_path):
     runtime = tmp_path / "gpuyard"
     runtime.mkdir()
     path = runtime / "gpuyard.sock"

@@ -21,7 +21,7 @@ def parsed(data, most=http.MOST_BODY, pieces=None):
     return parser
 
 
-def test_a_request_has_its_length_its_type_and_no_more_than_it_needs():
+def test_request_has_required_headers_only():
     text = http.encode(http.Request("POST", "/a?b=c", b"{}"), "localhost", "gpy_x")
     assert text == (b"POST /a?b=c HTTP/1.1\r\nHost: localhost\r\nUser-Agent: gpuyard-python\r\n"
                     b"Authorization: Bearer gpy_x\r\nContent-Type: application/json\r\n"
@@ -82,7 +82,7 @@ def test_a_connection_that_the_daemon_closes_is_not_used_again():
     HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n",
     b"HTTP/1.1 103 E\r\n\r\n" * 9 + HEAD + b"\r\n",
 ])
-def test_what_is_no_answer_is_refused(data):
+def test_invalid_response_is_refused(data):
     with pytest.raises(Internal):
         parsed(data)
 
@@ -114,7 +114,7 @@ GOOD = [HEAD + b"Content-Length: 5\r\n\r\nhello",
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_comes_ends_in_an_answer_or_an_error_of_ours(seed):
+def test_mutated_response_parses_or_raises_library_error(seed):
     chance = random.Random(seed)
     for _ in range(300):
         data = bytearray(chance.choice(GOOD))
@@ -135,14 +135,14 @@ def test_whatever_comes_ends_in_an_answer_or_an_error_of_ours(seed):
             pass
 
 
-def test_many_small_chunks_take_no_longer_than_their_bytes():
+def test_many_small_chunks_parse_in_linear_time():
     data = HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 200_000 + b"0\r\n\r\n"
     began = time.process_time()
     assert parsed(data).response().body == b"x" * 200_000
     assert time.process_time() - began < 5
 
 
-def test_nothing_may_follow_an_answer():
+def test_data_after_response_is_refused():
     parser = parsed(HEAD + b"Content-Length: 0\r\n\r\n")
     with pytest.raises(Internal):
         parser.feed(b"x")
@@ -162,7 +162,7 @@ def test_nothing_may_follow_an_answer():
     (418, b'{"error":{"code":"teapot","message":"short"}}', Internal, "short"),
     (504, b"<html><h1>504 Gateway Time-out</h1></html>", TimedOut, "status 504 from a proxy"),
 ])
-def test_a_refusal_has_the_daemons_own_words_and_what_to_do_next(status, body, kind, words):
+def test_error_has_daemon_message_and_hint(status, body, kind, words):
     error = error_of_answer(status, body)
     assert type(error) is kind and error.status == status
     assert words in str(error)

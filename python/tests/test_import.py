@@ -37,7 +37,7 @@ def test_importing_it_takes_less_than_60_ms(tmp_path, what):
     assert min(times) < MOST_MS
 
 
-def test_it_imports_nothing_that_is_not_needed_yet():
+def test_import_loads_no_optional_modules():
     loaded = run("import sys, gpuyard; print(*sys.modules)").stdout.split()
     for name in ("asyncio", "ssl", "socket", "json", "subprocess", "dataclasses", "gpuyard.models"):
         assert name not in loaded
@@ -47,7 +47,7 @@ def test_it_imports_nothing_that_is_not_needed_yet():
         assert name not in loaded
 
 
-def test_it_needs_nothing_but_the_standard_library():
+def test_package_depends_only_on_standard_library():
     standard = set(sys.stdlib_module_names) if hasattr(sys, "stdlib_module_names") else None
     if standard is None:
         pytest.skip("before Python 3.10 nobody can say what is standard")
@@ -91,5 +91,5 @@ def test_the_version_is_that_of_the_project():
     assert re.search(rf"project\(\s*gpuyard\s+VERSION {re.escape(gpuyard.__version__)}\b", cmake)
 
 
-def test_the_types_are_for_everybody():
+def test_package_ships_py_typed_marker():
     assert (PACKAGE / "py.typed").exists()

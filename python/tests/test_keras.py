@@ -55,7 +55,7 @@ def fit(*callbacks, epochs=2):
                      callbacks=list(callbacks))
 
 
-def test_the_energy_of_each_epoch_is_in_the_history_and_in_later_callbacks(yard, tmp_path):
+def test_epoch_energy_is_in_history_and_later_callbacks(yard, tmp_path):
     energy = EnergyCallback()
     log = tmp_path / "log.csv"
     history = fit(Slow(0.3), energy, keras.callbacks.CSVLogger(str(log))).history

@@ -18,7 +18,7 @@ with gpuyard.lease(1) as lease:
 """
 
 
-def test_a_daemon_that_is_killed_and_comes_back_keeps_the_lease(make_ground, monkeypatch):
+def test_lease_survives_daemon_crash_and_restart(make_ground, monkeypatch):
     ground = make_ground(gpus=2)
     monkeypatch.setenv("GPUYARD_SOCKET", ground.socket)
     with gpuyard.lease(1) as lease:
@@ -35,7 +35,7 @@ def test_a_daemon_that_is_killed_and_comes_back_keeps_the_lease(make_ground, mon
     ground.wait_until_free()
 
 
-def test_a_claim_that_waits_keeps_its_place_while_the_daemon_restarts(make_ground):
+def test_waiting_claim_survives_daemon_restart(make_ground):
     ground = make_ground(gpus=1)
     holder = ground.program(HOLDS)
     assert holder.stdout.readline().startswith("held")
@@ -50,7 +50,7 @@ def test_a_claim_that_waits_keeps_its_place_while_the_daemon_restarts(make_groun
     assert ground.leases()[-1]["id"] == before["id"]
 
 
-def test_a_block_ends_without_an_error_if_the_daemon_is_away(make_ground, monkeypatch):
+def test_block_end_without_daemon_only_warns(make_ground, monkeypatch):
     ground = make_ground(gpus=1)
     monkeypatch.setenv("GPUYARD_SOCKET", ground.socket)
     monkeypatch.setattr("gpuyard.leasing.LEAVES_WITHIN", 0.5)
@@ -79,7 +79,7 @@ except KeyboardInterrupt:
     assert len(ground.leases()) == 1
 
 
-def test_a_claim_of_a_program_that_was_killed_is_given_up(make_ground):
+def test_killed_clients_claim_is_cancelled(make_ground):
     ground = make_ground(gpus=1)
     with gpuyard.Yard("unix://" + ground.socket).lease(1):
         waiter = ground.program(HOLDS)
@@ -88,7 +88,7 @@ def test_a_claim_of_a_program_that_was_killed_is_given_up(make_ground):
         wait_until(lambda: not ground.waiting(), "the claim to be gone")
 
 
-def test_after_a_fork_the_childs_handle_is_dead_and_says_so(make_ground, monkeypatch):
+def test_forked_child_lease_handle_is_unusable(make_ground, monkeypatch):
     ground = make_ground(gpus=2)
     monkeypatch.setenv("GPUYARD_SOCKET", ground.socket)
     program = ground.program("""

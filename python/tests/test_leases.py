@@ -18,7 +18,7 @@ def all_free(shared):
     shared.wait_until_free()
 
 
-def test_a_lease_shows_its_gpus_to_cuda_and_gives_them_back(yard, shared, monkeypatch):
+def test_lease_sets_and_restores_cuda_visible_devices(yard, shared, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
     with gpuyard.lease(2, min_free="40G", wait="1m", note="a test") as lease:
         assert os.environ["CUDA_VISIBLE_DEVICES"] == ",".join(lease.uuids)
@@ -40,7 +40,7 @@ def test_a_yards_lease_leaves_the_environment_alone(yard):
         assert lease.refresh().state == "held"
 
 
-def test_an_exception_in_the_block_gives_the_gpus_back_and_goes_on(yard):
+def test_exception_in_block_releases_gpus_and_propagates(yard):
     with pytest.raises(KeyError):
         with gpuyard.lease(1) as lease:
             raise KeyError("mine")
@@ -49,7 +49,7 @@ def test_an_exception_in_the_block_gives_the_gpus_back_and_goes_on(yard):
 
 @pytest.mark.parametrize("name, loaded", [
     ("torch", types.SimpleNamespace(cuda=types.SimpleNamespace(is_initialized=lambda: True)))])
-def test_a_process_whose_cuda_is_initialised_is_refused_and_nothing_is_leased(
+def test_initialised_cuda_refuses_lease(
         yard, shared, monkeypatch, name, loaded):
     monkeypatch.setitem(sys.modules, name, loaded)
     with pytest.raises(gpuyard.Conflict, match="torch has already initialised CUDA"):
@@ -59,7 +59,7 @@ def test_a_process_whose_cuda_is_initialised_is_refused_and_nothing_is_leased(
         pass
 
 
-def test_a_cuda_that_was_initialised_while_we_waited_gives_the_gpus_back(yard, monkeypatch):
+def test_cuda_initialised_during_wait_releases_lease(yard, monkeypatch):
     answers = iter([None, "torch"])
     monkeypatch.setattr("gpuyard.cuda.initialised_by", lambda: next(answers))
     lease = gpuyard.lease(1)
@@ -68,7 +68,7 @@ def test_a_cuda_that_was_initialised_while_we_waited_gives_the_gpus_back(yard, m
     assert yard.find_lease(lease.id).ending == "released"
 
 
-def test_what_can_never_be_served_and_what_is_not_there_now_are_errors(yard):
+def test_unsatisfiable_or_unavailable_request_raises(yard):
     with pytest.raises(gpuyard.Invalid, match="9 GPUs requested"):
         gpuyard.lease(9).take()
     with pytest.raises(gpuyard.Error):
@@ -87,7 +87,7 @@ def test_a_wait_that_is_over_gives_up_the_place(yard, shared):
         assert shared.waiting() == []
 
 
-def test_a_second_thread_gets_the_gpus_when_the_first_gives_them_up(yard, shared):
+def test_second_thread_gets_gpus_after_first_releases(yard, shared):
     got = []
 
     def second():
@@ -102,7 +102,7 @@ def test_a_second_thread_gets_the_gpus_when_the_first_gives_them_up(yard, shared
     assert got and got[0] > first.fence
 
 
-def test_many_threads_lease_at_once_and_no_gpu_is_two_threads(yard):
+def test_concurrent_threads_never_share_a_gpu(yard):
     taken, wrong, lock = set(), [], threading.Lock()
 
     def work():
@@ -123,7 +123,7 @@ def test_many_threads_lease_at_once_and_no_gpu_is_two_threads(yard):
     assert not wrong and not any(thread.is_alive() for thread in threads)
 
 
-def test_a_handle_is_used_once_at_a_time_and_says_what_is_wrong(yard):
+def test_lease_handle_misuse_raises_invalid(yard):
     lease = yard.lease(1)
     with pytest.raises(gpuyard.Invalid, match="no GPUs are leased"):
         lease.gpus
@@ -141,7 +141,7 @@ def test_a_handle_is_used_once_at_a_time_and_says_what_is_wrong(yard):
     assert lease.record.use.held_s > 0 and len(lease.uuids) == 1  # for a report at the end
 
 
-def test_a_lease_with_a_time_is_renewed_for_as_long_as_the_block_lasts(yard):
+def test_ttl_lease_is_renewed_during_block(yard):
     with yard.lease(1, ttl=10) as lease:
         assert lease.record.binding == "detached"
         until = lease.record.until
@@ -150,7 +150,7 @@ def test_a_lease_with_a_time_is_renewed_for_as_long_as_the_block_lasts(yard):
     assert yard.find_lease(lease.id).ending == "released" and lease.lost == ""
 
 
-def test_a_lease_that_was_taken_away_is_told(yard):
+def test_externally_released_lease_is_reported_lost(yard):
     with pytest.warns(RuntimeWarning, match="could not be renewed"):
         with yard.lease(1, ttl=10) as lease:
             yard.release(lease.id)
@@ -186,7 +186,7 @@ def test_devices_and_every_other_route_are_there(yard):
         yard.find_lease("..")
 
 
-def test_without_a_daemon_the_error_says_what_to_do(monkeypatch, tmp_path):
+def test_unavailable_daemon_error_suggests_gpuyard_serve(monkeypatch, tmp_path):
     monkeypatch.setenv("GPUYARD_SOCKET", str(tmp_path / "none.sock"))
     for ask in (gpuyard.devices, lambda: gpuyard.lease(1).take(), lambda: gpuyard.events().next(1)):
         began = time.monotonic()

@@ -49,7 +49,7 @@ def train(callback, epochs=2, batches=2, local_rank=0, batch=lambda: time.sleep(
     return trainer, module
 
 
-def test_its_hooks_are_those_of_the_framework(callback):
+def test_hooks_match_framework_interface(callback):
     frameworks.check_hooks(callback, frameworks.LightningCallback)
 
 

@@ -45,7 +45,7 @@ def cell():
     return run
 
 
-def test_a_cell_is_measured_and_its_last_value_is_its_value(yard, cell, capsys):
+def test_cell_is_measured_and_returns_last_value(yard, cell, capsys):
     assert cell("e --grid 300", "import time\nx = 20\ntime.sleep(1.2)\nx + 1") == 21
     said = capsys.readouterr().out
     assert " J (" in said or " kJ (" in said
@@ -55,7 +55,7 @@ def test_a_cell_is_measured_and_its_last_value_is_its_value(yard, cell, capsys):
     assert "on 1 GPU\n" in capsys.readouterr().out
 
 
-def test_what_a_cell_raises_goes_through_and_its_window_is_ended(yard, cell):
+def test_exception_in_cell_ends_window_and_propagates(yard, cell):
     with pytest.raises(ZeroDivisionError):
         cell("e", "1 / 0")
     assert cell.names["e"].final
@@ -64,7 +64,7 @@ def test_what_a_cell_raises_goes_through_and_its_window_is_ended(yard, cell):
     assert yard.request("GET", "/api/gpu/energy/windows")["windows"] == []
 
 
-def test_an_interrupted_cell_ends_its_window_and_the_next_one_is_measured(yard, cell):
+def test_interrupted_cell_ends_window_and_next_measures(yard, cell):
     with pytest.raises(KeyboardInterrupt):
         cell("e", f"import os, time\nos.kill({os.getpid()}, {signal.SIGINT.value})\ntime.sleep(20)")
     assert cell.names["e"].final and cell.names["e"].joules is not None
@@ -73,12 +73,12 @@ def test_an_interrupted_cell_ends_its_window_and_the_next_one_is_measured(yard, 
     assert cell.names["f"].joules > 0
 
 
-def test_a_wrong_option_is_said_and_nothing_runs(yard, cell, capsys):
+def test_unknown_option_is_reported_without_running_cell(yard, cell, capsys):
     assert cell("--colour", "x = 1") is None
     assert "--colour" in capsys.readouterr().out and "x" not in cell.names
 
 
-def test_without_a_daemon_the_cell_runs_and_the_line_says_why(cell, capsys, monkeypatch, tmp_path):
+def test_cell_without_daemon_runs_and_prints_reason(cell, capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("GPUYARD_SOCKET", str(tmp_path / "none"))
     assert cell("", "40 + 2") == 42
     assert "energy unknown: nothing is listening" in capsys.readouterr().out

@@ -15,7 +15,7 @@ LOAD = {"gpu_pool": [{"index": 0, "name": "H100", "vendor": "NVIDIA", "leased": 
         "pending_claimers": 1, "capacity": 4}
 
 
-def test_the_models_are_those_of_the_daemon(shared):
+def test_models_match_daemon_openapi(shared):
     sys.path.insert(0, str(PACKAGE))
     try:
         import generate_models
@@ -53,7 +53,7 @@ def test_a_field_that_only_a_newer_daemon_knows_is_kept():
     assert load.to_json()["shape"] == "round"
 
 
-def test_a_word_that_only_a_newer_daemon_knows_is_a_text():
+def test_unknown_enum_value_is_read_as_text():
     gpu = models.CauseShare.read({"cause": "moon", "seconds": 1, "percent": 2.5})
     assert gpu.cause == "moon"
 
@@ -64,7 +64,7 @@ def test_a_word_that_only_a_newer_daemon_knows_is_a_text():
     {**LOAD, "gpu_pool": {}}, {**LOAD, "gpu_pool": [3]}, {**LOAD, "gpu_pool": None},
     {"gpu_pool": [], "capacity": 4},
 ])
-def test_what_has_another_shape_is_refused_and_named(data):
+def test_malformed_record_is_refused_by_type_name(data):
     with pytest.raises(Internal, match="Load|PooledGpu"):
         models.Load.read(data)
 
@@ -84,7 +84,7 @@ def test_a_record_is_a_frozen_dataclass():
     assert "capacity=4" in repr(load)
 
 
-def test_a_wish_leaves_out_what_is_not_said_and_knows_its_fields():
+def test_request_omits_unset_and_rejects_unknown_fields():
     assert models.LeaseWish(gpus=2).to_json() == {"gpus": 2}
     with pytest.raises(TypeError):
         models.LeaseWish(gpu=2)

@@ -65,7 +65,7 @@ def test_over_a_share_a_call_is_repeated_three_times(monkeypatch, status):
         plan.throw(over_a_share(status=status))
 
 
-def test_over_a_share_a_call_is_repeated_for_five_seconds_at_most(monkeypatch):
+def test_exceeded_quota_is_retried_for_five_seconds(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(plans.time, "monotonic", lambda: now[0])
     plan = plans.leases()
@@ -84,7 +84,7 @@ def test_a_503_that_may_last_is_not_repeated(plan):
         plan.throw(error_of_answer(503, PUT_OFF, {"retry-after": "1"}))
 
 
-def test_a_release_at_the_end_of_a_block_is_made_once():
+def test_release_at_block_end_is_attempted_once():
     plan = plans.release("a", 7, insists=False)
     next(plan)
     with pytest.raises(Unavailable):

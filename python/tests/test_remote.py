@@ -48,7 +48,7 @@ def token(far):
     return far.make_token("lease", "--scope", "lease")
 
 
-def test_a_host_with_its_pin_and_a_token_is_asked_by_its_name(client, token):
+def test_pinned_host_with_token_is_reachable_by_name(client, token):
     client.know_host("dgx1", token="lease")
     with gpuyard.Yard("dgx1") as yard:
         assert yard.is_elsewhere and len(yard.devices()) == 2
@@ -62,7 +62,7 @@ def test_a_host_with_its_pin_and_a_token_is_asked_by_its_name(client, token):
             assert events.next(10)
 
 
-def test_a_lease_elsewhere_lasts_for_a_time_after_its_client_has_died(client, token):
+def test_remote_lease_is_renewed_and_released_at_end(client, token):
     client.know_host("dgx1", token="lease")
     with gpuyard.Yard("dgx1").lease(1, wait=30, ttl=10) as lease:
         before = lease.record.until
@@ -114,7 +114,7 @@ def test_without_a_pin_the_certificate_must_be_trusted(client, token, monkeypatc
         gpuyard.Yard(by_address).devices()
 
 
-def test_a_wrong_token_and_none_and_one_that_others_can_read_are_refused(
+def test_missing_wrong_or_readable_token_is_refused(
         client, token, monkeypatch):
     client.know_host("dgx1")
     with pytest.raises(Denied):
@@ -150,7 +150,7 @@ def test_the_pin_is_that_of_tls_show(far):
     assert trust.pin_of(certificate) == far.pin
 
 
-def test_what_is_no_certificate_is_refused_wherever_it_breaks_off(far):
+def test_truncated_or_altered_certificate_is_refused(far):
     certificate = ssl.PEM_cert_to_DER_cert(far.certificate.read_text())
     key = trust.public_key_in(certificate)
     end = certificate.index(key) + len(key)
@@ -192,7 +192,7 @@ def logins(tmp_path):
     return lambda: (tmp_path / "words").read_text().splitlines()
 
 
-def test_requests_through_ssh_share_one_login_and_a_stream_has_its_own(near_ssh, logins):
+def test_ssh_requests_share_login_and_streams_do_not(near_ssh, logins):
     with gpuyard.Yard("ssh://alice@lab:2222") as yard:
         for _ in range(3):
             assert len(yard.devices()) == 2
@@ -208,7 +208,7 @@ def test_requests_through_ssh_share_one_login_and_a_stream_has_its_own(near_ssh,
         gpuyard.Yard("ssh://lab; reboot")
 
 
-def test_an_ssh_that_ended_meanwhile_is_started_again_for_a_reading(near_ssh, logins):
+def test_dead_ssh_connection_is_restarted_for_reads(near_ssh, logins):
     with gpuyard.Yard("ssh://lab") as yard:
         yard.devices()
         (connection,) = yard._wire._kept
@@ -244,7 +244,7 @@ def test_the_asyncio_client_goes_through_ssh_too(near_ssh, logins):
     ("printf 'gpuyard-dial-stdio 1\\nmore'; sleep 60", gpuyard.Internal, "unexpected data"),
     ("yes | head -c 1000000 >&2; exit 255", gpuyard.Unavailable, "ssh alice@lab true` works"),
 ])
-def test_what_ssh_says_becomes_what_to_do(near_ssh, text, kind, words):
+def test_ssh_failure_becomes_error_with_remedy(near_ssh, text, kind, words):
     near_ssh(text + "\n")
     with pytest.raises(kind, match=words):
         gpuyard.Yard("ssh://alice@lab").devices()
@@ -257,7 +257,7 @@ def test_a_login_that_takes_too_long_is_ended(near_ssh, monkeypatch):
         gpuyard.Yard("ssh://lab").devices()
 
 
-def test_a_machine_without_ssh_is_told_so(monkeypatch, tmp_path):
+def test_missing_ssh_program_error_suggests_package(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(gpuyard.Unavailable, match="apt install openssh-client"):
         gpuyard.Yard("ssh://lab").devices()

@@ -13,7 +13,7 @@ EVENTS = [ServerEvent("device", "e-1", "{\n}"), ServerEvent("message", "e-1", "b
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 3, 5, 1000])
-def test_events_are_the_same_however_their_bytes_come(pieces):
+def test_events_parse_alike_in_any_chunking(pieces):
     parser = EventParser()
     events = []
     for at in range(0, len(STREAM), pieces):
@@ -21,7 +21,7 @@ def test_events_are_the_same_however_their_bytes_come(pieces):
     assert events == EVENTS
 
 
-def test_an_event_that_does_not_end_is_not_told():
+def test_unterminated_event_is_not_delivered():
     assert EventParser().feed(b"data: x\n") == []
 
 
@@ -53,7 +53,7 @@ def test_a_follower_goes_on_behind_the_last_event():
     assert follower.opened() == Event("back", id="e-7")
 
 
-def test_a_follower_says_that_events_are_lost_and_begins_with_all_that_is_known():
+def test_resync_reports_loss_and_restarts_from_oldest():
     follower = Follower("here", since="other-3")
     follower.opened()
     assert follower.take(ServerEvent("resync", "e-6", "{}")) == Event("lost")
@@ -71,5 +71,5 @@ def test_a_first_failure_and_a_refusal_are_the_end():
         follower.broke(Denied("not you"))
 
 
-def test_data_that_is_no_json_is_told_as_text():
+def test_non_json_data_is_delivered_as_text():
     assert Follower("here").take(ServerEvent("new", "e-1", "{")).data == "{"

@@ -16,7 +16,7 @@ def test_durations(said, seconds):
 
 @pytest.mark.parametrize("said", [
     "", "10", "m", "-1s", "1y", "1m ", -1, float("nan"), float("inf")])
-def test_what_is_no_duration_is_refused(said):
+def test_invalid_duration_is_refused(said):
     with pytest.raises(Invalid):
         seconds_of(said)
 
@@ -30,6 +30,6 @@ def test_sizes(said, size):
 
 
 @pytest.mark.parametrize("said", ["", "G", "-1G", "40X", "40 000", -1])
-def test_what_is_no_size_is_refused(said):
+def test_invalid_size_is_refused(said):
     with pytest.raises(Invalid):
         bytes_of(said)

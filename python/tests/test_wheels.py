@@ -53,7 +53,7 @@ def check_record(wheel):
         assert (digest, size) == (f"sha256={right}", str(len(data)))
 
 
-def test_the_clients_wheel_has_the_package_and_says_what_it_is(wheels, tmp_path):
+def test_client_wheel_has_package_and_metadata(wheels, tmp_path):
     (path,) = wheels.make(tmp_path, "1.2.3", None, None)
     assert path.name == "gpuyard-1.2.3-py3-none-any.whl"
     with zipfile.ZipFile(path) as wheel:
@@ -86,7 +86,7 @@ def test_the_same_files_give_the_same_bytes(wheels, tmp_path, monkeypatch):
 
 
 @needs_tools
-def test_the_programs_wheel_has_it_stripped_and_it_runs_when_installed(
+def test_program_wheel_is_stripped_and_runs_when_installed(
         wheels, tmp_path, monkeypatch):
     any_wheel, path = both(wheels, tmp_path / "dist", monkeypatch)
     assert platform.machine() in path.name and "manylinux_2_" in path.name
@@ -120,7 +120,7 @@ def test_the_programs_wheel_has_it_stripped_and_it_runs_when_installed(
 
 
 @needs_tools
-def test_a_program_that_needs_a_newer_glibc_is_refused_with_the_symbols(tmp_path):
+def test_program_needing_newer_glibc_is_refused(tmp_path):
     source = tmp_path / "x.c"
     if not shutil.which("gcc"):
         pytest.skip("needs gcc to make such a program")
@@ -144,7 +144,7 @@ def test_a_program_that_needs_a_newer_glibc_is_refused_with_the_symbols(tmp_path
     assert done.returncode == 0 and "manylinux_2_34" in done.stdout, done.stderr
 
 
-def test_without_a_program_it_has_to_be_said_that_none_is_wanted(tmp_path):
+def test_missing_program_requires_any_only_option(tmp_path):
     command = [sys.executable, str(PACKAGE / "make_wheels.py"), "--out", str(tmp_path)]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 2
     done = subprocess.run([*command, "--any-only", "--version", "9.9"], capture_output=True,
@@ -154,7 +154,7 @@ def test_without_a_program_it_has_to_be_said_that_none_is_wanted(tmp_path):
 
 
 @needs_tools
-def test_what_is_no_program_is_refused(wheels, tmp_path):
+def test_non_elf_program_is_refused(wheels, tmp_path):
     file = tmp_path / "x"
     file.write_text("#!/bin/sh\n")
     with pytest.raises(wheels.Refused, match="no ELF file"):

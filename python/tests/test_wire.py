@@ -107,7 +107,7 @@ def test_a_good_answer_that_comes_in_pieces_is_an_answer(server, ask):
     assert ask(server(talk), 5) == {}
 
 
-def test_a_stream_whose_event_has_no_end_is_cut_off(server):
+def test_endless_event_raises_internal_error(server):
     def talk(connection):
         connection.sendall(b"HTTP/1.1 200 OK\r\n\r\ndata: ")
         while True:

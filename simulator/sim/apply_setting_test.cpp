@@ -50,7 +50,7 @@ TEST(ApplySetting, MemoryClocksLockToTheSupportedOnesInTheRange) {
   EXPECT_EQ(set(turing, Setting::memory_locked_clocks, 405, 405), nvml::kNotSupported);
 }
 
-TEST(ApplySetting, ModesTakeTheirOwnValuesOnly) {
+TEST(ApplySetting, InvalidModeValueIsRefused) {
   Gpu gpu = gpu_of("a100");
   EXPECT_EQ(set(gpu, Setting::persistence_mode, 1), nvml::kSuccess);
   EXPECT_EQ(set(gpu, Setting::persistence_mode, 2), nvml::kInvalidArgument);
@@ -90,14 +90,14 @@ TEST(ApplySetting, ClearingCountsLeavesTheOtherKindAlone) {
   EXPECT_EQ(set(gpu, Setting::clear_ecc_counters, 2), nvml::kInvalidArgument);
 }
 
-TEST(ApplySetting, ALostGpuTakesNothing) {
+TEST(ApplySetting, LostGpuRefusesWrites) {
   Gpu gpu = gpu_of("h100");
   gpu.fault.lost = 1;
   EXPECT_EQ(set(gpu, Setting::power_limit, 300'000), nvml::kGpuIsLost);
   EXPECT_EQ(gpu.settings.power_limit_mw, 700'000U);
 }
 
-TEST(ResetGpu, FindsALostGpuAgainAndForgetsLimitsAndVolatileCounters) {
+TEST(ResetGpu, LostGpuReturnsWithDefaultsAndClearedCounters) {
   Gpu gpu = gpu_of("h100");
   gpu.fault.lost = 1;
   gpu.settings.power_limit_mw = 300'000;
@@ -143,7 +143,7 @@ TEST(MemoryErrors, ATuringRetiresPages) {
   EXPECT_EQ(gpu.memory.rows.uncorrected_rows, 0U);
 }
 
-TEST(MemoryErrors, AreRefusedWhereThereIsNoEccOrNoSuchPlace) {
+TEST(MemoryErrors, MissingEccOrInvalidLocationIsRefused) {
   Gpu geforce = gpu_of("rtx4090");
   EXPECT_EQ(add_memory_errors(geforce, {}).error().code, Errc::unsupported);
   Gpu gpu = gpu_of("h100");

@@ -66,7 +66,7 @@ TEST_F(CommandServerTest, BadCommandsAreAnsweredAndOversizeOnesDropped) {
   EXPECT_TRUE(world_status(directory()));
 }
 
-TEST_F(CommandServerTest, MoreThan64ClientsAreTurnedAwayAndSilentOnesLeave) {
+TEST_F(CommandServerTest, ExcessClientIsRefusedAndIdleClientsExpire) {
   const auto world = start();
   std::vector<std::unique_ptr<Stranger>> strangers;
   for (std::size_t i = 0; i < kMaxClients; ++i) {

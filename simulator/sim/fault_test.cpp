@@ -8,7 +8,7 @@
 namespace gpuyard::sim {
 namespace {
 
-TEST(AddFault, ABrokenCallLeavesALostGpuLostAndOtherCallsBroken) {
+TEST(AddFault, CallFaultKeepsEarlierFaults) {
   Fault fault;
   fault.lost = 1;
   ASSERT_TRUE(add_fault(fault, failing(Call::power_usage, 999)));
@@ -27,13 +27,13 @@ TEST(AddFault, ALostGpuKeepsItsBrokenCalls) {
   EXPECT_EQ(fault.calls[0].code, 999);
 }
 
-TEST(AddFault, TheSameCallFailsAsItWasToldLast) {
+TEST(AddFault, SecondFaultOfCallReplacesFirst) {
   Fault fault = failing(Call::power_usage, 999);
   ASSERT_TRUE(add_fault(fault, failing(Call::power_usage, 3, 20)));
   EXPECT_EQ(fault, failing(Call::power_usage, 3, 20));
 }
 
-TEST(AddFault, StatesAddUpAndValuesAreAsToldLast) {
+TEST(AddFault, ConditionsAccumulateAndLatestValueWins) {
   Fault fault;
   fault.power_brake = 1;
   fault.pcie_width = 8;
@@ -47,7 +47,7 @@ TEST(AddFault, StatesAddUpAndValuesAreAsToldLast) {
                                                             "pcie_width 4", "nvlink_down 2"}));
 }
 
-TEST(CheckFault, ABoardCanOnlyHaveWhatItsModelHas) {
+TEST(CheckFault, FaultUnsupportedByModelIsRefused) {
   Fault fans;
   fans.fans_stuck = 1;
   EXPECT_EQ(check_fault_on(*find_model("h100"), fans).error().code, Errc::unsupported);
@@ -63,7 +63,7 @@ TEST(CheckFault, ABoardCanOnlyHaveWhatItsModelHas) {
   EXPECT_EQ(check_fault(link).error().code, Errc::invalid);
 }
 
-TEST(FaultOf, TheCallItselfComesBeforeAllSettersAndThoseBeforeAnyCall) {
+TEST(FaultOf, MostSpecificCallFaultWins) {
   Fault fault = failing(Call::any, 3);
   fault.calls[1] = {.call = Call::setters, .code = 4};
   fault.calls[2] = {.call = Call::set_ecc_mode, .code = 5};
@@ -73,7 +73,7 @@ TEST(FaultOf, TheCallItselfComesBeforeAllSettersAndThoseBeforeAnyCall) {
   EXPECT_EQ(fault_of(Fault{}.calls, Call::power_usage), std::nullopt);
 }
 
-TEST(AddFault, ANinthCallIsRefusedAndNothingChanges) {
+TEST(AddFault, NinthCallIsRefusedWithoutChange) {
   Fault fault;
   for (std::uint32_t i = 0; i < kMaxCallFaults; ++i) {
     const auto call = static_cast<Call>(static_cast<std::uint32_t>(Call::any) + i);

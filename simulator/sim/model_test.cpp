@@ -11,7 +11,7 @@
 namespace gpuyard::sim {
 namespace {
 
-TEST(Model, SixAreKnownByTheirKeys) {
+TEST(Model, AllSixKeysAreFound) {
   std::set<std::string> keys;
   for (const Model& model : all_models()) {
     keys.insert(std::string(model.key));
@@ -67,7 +67,7 @@ TEST(Model, ALowMemoryClockGoesWithLowSmClocks) {
   EXPECT_EQ(supported_sm_clocks(t4, 404).highest, 0U);
 }
 
-TEST(Model, WhatAModelLacksIsSaid) {
+TEST(Model, UnsupportedFeaturesAreDeclared) {
   EXPECT_EQ(find_model("h100")->fans, 0U);
   EXPECT_EQ(find_model("rtx4090")->nvlink.links, 0U);
   EXPECT_FALSE(find_model("rtx4090")->has_serial);

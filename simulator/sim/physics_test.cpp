@@ -42,7 +42,7 @@ class PhysicsOf : public ::testing::TestWithParam<const Model*> {
 
 INSTANTIATE_TEST_SUITE_P(Models, PhysicsOf, ::testing::ValuesIn(every_model()), key_of);
 
-TEST_P(PhysicsOf, FullLoadReaches95PercentOfTheCapWithinTwoSeconds) {
+TEST_P(PhysicsOf, FullLoadReachesPowerLimitWithinTwoSeconds) {
   for (const std::uint32_t cap_mw :
        {model().cap_default_mw, (model().cap_default_mw + model().cap_min_mw) / 2,
         model().cap_min_mw}) {
@@ -55,7 +55,7 @@ TEST_P(PhysicsOf, FullLoadReaches95PercentOfTheCapWithinTwoSeconds) {
   }
 }
 
-TEST_P(PhysicsOf, HalvingTheCapLowersTheClockAndSetsThePowerCapReasonWithin100Milliseconds) {
+TEST_P(PhysicsOf, HalvedPowerLimitLowersClockWithThrottleReason) {
   World world = one_gpu({.kind = WorkloadKind::steady, .load = 0.85});
   run_for(world, 5s);
   const GpuRecord before = record_of(world.gpus[0]);
@@ -73,7 +73,7 @@ TEST_P(PhysicsOf, HalvingTheCapLowersTheClockAndSetsThePowerCapReasonWithin100Mi
   EXPECT_LE(record_of(world.gpus[0]).power_mw, world.gpus[0].settings.power_limit_mw);
 }
 
-TEST_P(PhysicsOf, TemperatureSettlesWithinTwoDegreesOfAmbientPlusPowerTimesResistance) {
+TEST_P(PhysicsOf, TemperatureSettlesAtAmbientPlusPowerTimesResistance) {
   for (const double load : {0.0, 0.5, 1.0}) {
     World world = one_gpu({.kind = WorkloadKind::steady, .load = load});
     run_for(world, 120s);
@@ -95,7 +95,7 @@ TEST_P(PhysicsOf, EnergyIsTheIntegralOfPower) {
   EXPECT_NEAR(counted, joules, joules * 0.001);
 }
 
-TEST_P(PhysicsOf, AnIdleGpuDrawsItsIdlePowerAtItsIdleClocks) {
+TEST_P(PhysicsOf, IdleGpuHasIdlePowerAndClocks) {
   World world = one_gpu({});
   run_for(world, 10s);
   const GpuRecord record = record_of(world.gpus[0]);
@@ -109,7 +109,7 @@ TEST_P(PhysicsOf, AnIdleGpuDrawsItsIdlePowerAtItsIdleClocks) {
   EXPECT_EQ(record.clock_reasons, kReasonIdle);
 }
 
-TEST_P(PhysicsOf, SensorsStayWithinWhatTheModelCanDo) {
+TEST_P(PhysicsOf, MixedLoadKeepsSensorsWithinModelLimits) {
   World world = make_world(model(), 8, {.kind = WorkloadKind::mixed});
   for (int i = 0; i < 3000; ++i) {
     step(world, kStep);
@@ -129,7 +129,7 @@ TEST_P(PhysicsOf, SensorsStayWithinWhatTheModelCanDo) {
   }
 }
 
-TEST_P(PhysicsOf, LockedClocksBoundTheSmClockAtWorkAndAtRest) {
+TEST_P(PhysicsOf, LockedClocksBoundSmClockBusyAndIdle) {
   World world = one_gpu({.kind = WorkloadKind::steady, .load = 0.3});
   const std::uint32_t most = model().clocks.max_sm - 20 * model().clocks.sm_step;
   const std::uint32_t least = most - 10 * model().clocks.sm_step;
@@ -160,7 +160,7 @@ TEST(Physics, TheSameWorldLivesTheSameLifeTwice) {
   }
 }
 
-TEST(Physics, ALockedMemoryClockHoldsAtWorkAndLimitsTheSmClock) {
+TEST(Physics, LockedMemoryClockHoldsAndLimitsSmClock) {
   World world = make_world(*find_model("l40s"), 1, {.kind = WorkloadKind::steady, .load = 0.5});
   ASSERT_EQ(
       apply_setting(world.gpus[0],
@@ -171,7 +171,7 @@ TEST(Physics, ALockedMemoryClockHoldsAtWorkAndLimitsTheSmClock) {
   EXPECT_EQ(record_of(world.gpus[0]).sm_clock_mhz, 420U);
 }
 
-TEST(Physics, AGpuWithoutWorkLetsGoOfItsLinkAndMemoryClockAfterTwoSeconds) {
+TEST(Physics, TwoIdleSecondsLowerLinkAndMemoryClock) {
   World world = make_world(*find_model("rtx4090"), 1, kFullLoad);
   run_for(world, 1s);
   GpuRecord record = record_of(world.gpus[0]);
@@ -191,7 +191,7 @@ TEST(Physics, AGpuWithoutWorkLetsGoOfItsLinkAndMemoryClockAfterTwoSeconds) {
   EXPECT_EQ(record.pcie_rx_bytes_per_s, 0U);
 }
 
-TEST(Physics, FansStandStillOnACoolGpuAndFollowItsTemperature) {
+TEST(Physics, FansStopOnCoolGpuAndFollowTemperature) {
   World world = make_world(*find_model("rtx4090"), 1, {});
   run_for(world, 30s);
   EXPECT_EQ(record_of(world.gpus[0]).fan_percent[0], 0U);
@@ -220,7 +220,7 @@ TEST(Physics, HeatSlowsAGpuDownAndSaysSo) {
   EXPECT_TRUE(record_of(world.gpus[0]).clock_reasons & kReasonHardwareThermal);
 }
 
-TEST(Physics, ActivitiesAndLinksAreCountedWhatTheWorkloadDoes) {
+TEST(Physics, ActivityAndLinkCountersFollowWorkload) {
   World world = make_world(h100(), 1, kFullLoad);
   run_for(world, 10s);
   const GpuRecord record = record_of(world.gpus[0]);
@@ -276,7 +276,7 @@ TEST(World, IdentitiesAreDistinctAndTheSameInEveryRun) {
   EXPECT_STREQ(world.gpus[0].identity.uuid, "GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc");
 }
 
-TEST(World, AMixedFleetStandsInTheOrderItWasNamedIn) {
+TEST(World, MixedModelsKeepGivenOrder) {
   const World world = make_world({find_model("a100"), find_model("rtx4090")}, {});
   EXPECT_EQ(world.gpus[0].model->key, "a100");
   EXPECT_STREQ(world.gpus[1].identity.model, "rtx4090");

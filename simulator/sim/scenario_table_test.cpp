@@ -22,7 +22,7 @@ TEST(TimeText, IsWholeStepsOfTheWorld) {
   }
 }
 
-TEST(TimeText, WhatIsNoTimeIsRefused) {
+TEST(TimeText, InvalidDurationIsRefused) {
   for (const char* text : {"", "s", "ten", "-1s", "1 s", "1d", "169h", "1e300h", "nan", "inf"}) {
     EXPECT_EQ(parse_time(text).error().code, Errc::invalid) << text;
   }

@@ -138,7 +138,7 @@ struct Wrong {
 
 class WrongScenario : public ::testing::TestWithParam<Wrong> {};
 
-TEST_P(WrongScenario, IsRefusedWithItsLineAndWhatThereIs) {
+TEST_P(WrongScenario, IsRefusedWithLineAndReason) {
   const std::string message = refusal(GetParam().text);
   EXPECT_TRUE(message.starts_with("s.toml:")) << message;
   EXPECT_NE(message.find(GetParam().because), std::string::npos) << message;
@@ -206,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"[[at]]\ntime = 1\ndriver = \"restart\"", "is not one of reload, unload, load"},
         Wrong{"[world\n", "s.toml:"}));
 
-TEST(Scenario, OfSeveralThingsThatAreWrongTheFirstLineIsTold) {
+TEST(Scenario, SeveralErrorsReportFirstLine) {
   EXPECT_NE(refusal("[world]\ngpus = 0\nmodel = 3\ncolour = 1").find("s.toml:2:"),
             std::string::npos);
   EXPECT_NE(refusal("[world]\ncolour = 1\ngpus = 0").find("s.toml:2:"), std::string::npos);

@@ -10,7 +10,7 @@ using Indices = std::vector<int>;
 
 const std::vector<std::string> kFleet{"GPU-aa11", "GPU-aa22", "GPU-bb33"};
 
-TEST(VisibleDevices, AreNamedByIndexOrByTheBeginningOfAUuid) {
+TEST(VisibleDevices, IndexOrUuidPrefixSelectsGpu) {
   EXPECT_EQ(visible_devices("0", kFleet), Indices{0});
   EXPECT_EQ(visible_devices("2,0", kFleet), (Indices{2, 0}));
   EXPECT_EQ(visible_devices("GPU-b", kFleet), Indices{2});

@@ -41,7 +41,7 @@ TEST(Workload, WrongTextIsRefusedWhole) {
   }
 }
 
-TEST(Workload, ALeakTakesMoreEverySecondUntilThereIsNothingLeft) {
+TEST(Workload, LeakGrowsUntilMemoryIsFull) {
   Workload leak = *parse_workload("leak:0.5:10G:1G");
   leak.since = 100s;
   const auto memory_at = [&](std::chrono::milliseconds now) {
@@ -54,7 +54,7 @@ TEST(Workload, ALeakTakesMoreEverySecondUntilThereIsNothingLeft) {
   EXPECT_EQ(demand_at(leak, 0, 105s, 80 * kGiB).load, 0.5);
 }
 
-TEST(Workload, TrainingSavesAsOftenAsItIsTold) {
+TEST(Workload, TrainingPausesAtCheckpointInterval) {
   const Workload often = *parse_workload("training:1::10s");
   int pauses = 0;
   bool paused = false;

@@ -14,7 +14,7 @@ namespace {
 
 using KeeperCommandsTest = KeeperTest;
 
-TEST_F(KeeperCommandsTest, FaultsAndLoadsAreInForceWhenTheyReturn) {
+TEST_F(KeeperCommandsTest, FaultsAndLoadsApplyBeforeCallReturns) {
   const auto world = start();
   Fault fault = failing(Call::utilization_rates, 999, kNeverReturns);
   fault.lost = 1;
@@ -30,7 +30,7 @@ TEST_F(KeeperCommandsTest, FaultsAndLoadsAreInForceWhenTheyReturn) {
   EXPECT_EQ(world_status(directory())->gpus[2].faults, std::vector<std::string>{});
 }
 
-TEST_F(KeeperCommandsTest, FaultsAddUpUntilTheyAreCleared) {
+TEST_F(KeeperCommandsTest, FaultsOfOneGpuAccumulate) {
   const auto world = start();
   Fault lost;
   lost.lost = 1;
@@ -60,7 +60,7 @@ TEST_F(KeeperCommandsTest, ASetterCallIsAnsweredWithNvmlsCode) {
   EXPECT_EQ(status->writes[1].nvml_code, nvml::kInvalidArgument);
 }
 
-TEST_F(KeeperCommandsTest, ASetterCallToAStoppedOrDeadKeeperDoesNotHang) {
+TEST_F(KeeperCommandsTest, StoppedOrDeadServerFailsSetterCallPromptly) {
   const auto world = start(KeeperLifetime::independent);
   const SettingWrite write{.setting = Setting::persistence_mode, .gpu = 0, .values = {1, 0}};
   const TimePoint before = BootClock::now();
@@ -72,7 +72,7 @@ TEST_F(KeeperCommandsTest, ASetterCallToAStoppedOrDeadKeeperDoesNotHang) {
   EXPECT_LT(to_milliseconds(BootClock::now() - before), 5000);
 }
 
-TEST_F(KeeperCommandsTest, ATestMayResetHeatAndPutProcessesOnAGpu) {
+TEST_F(KeeperCommandsTest, CommandsChangeGpuStateAndRefuseInvalidArguments) {
   const auto world = start();
   EXPECT_TRUE(attach_process(directory(), 0, ::getpid(), {.vram_bytes = 1 << 30, .load = 0.25}));
   EXPECT_TRUE(set_synthetic_processes(directory(), 1, 3, {.load = 0.1}));
@@ -97,7 +97,7 @@ TEST_F(KeeperCommandsTest, ATestMayResetHeatAndPutProcessesOnAGpu) {
   EXPECT_FALSE(world_status(directory())->gpus[2].repair_pending);
 }
 
-TEST_F(KeeperCommandsTest, CommandsForNoSuchGpuOrLoadAreRefused) {
+TEST_F(KeeperCommandsTest, UnknownGpuOrInvalidLoadIsRefused) {
   const auto world = start();
   EXPECT_EQ(inject(directory(), 4, {}).error().code, Errc::not_found);
   EXPECT_EQ(inject(directory(), -1, {}).error().code, Errc::not_found);

@@ -51,7 +51,7 @@ TEST_F(KeeperTest, StatusIsARecordThatPrintsAsJson) {
       << text;
 }
 
-TEST_F(KeeperTest, AnIndependentKeeperOutlivesItsRunningWorldUntilItIsStopped) {
+TEST_F(KeeperTest, IndependentServerRunsUntilStopped) {
   pid_t keeper = 0;
   {
     const auto world = start(KeeperLifetime::independent);
@@ -75,7 +75,7 @@ TEST_F(KeeperTest, AKeeperEndsWithTheRunningWorldThatOwnsIt) {
   EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
 }
 
-TEST_F(KeeperTest, ASecondKeeperInOneDirectoryIsAConflictThatNamesTheFirst) {
+TEST_F(KeeperTest, SecondServerInDirectoryConflictsNamingFirstPid) {
   const auto first = start();
   ASSERT_TRUE(first);
   const auto second = start();
@@ -86,7 +86,7 @@ TEST_F(KeeperTest, ASecondKeeperInOneDirectoryIsAConflictThatNamesTheFirst) {
   EXPECT_TRUE(world_status(directory()));
 }
 
-TEST_F(KeeperTest, WhatADeadKeeperLeftBehindIsTakenOver) {
+TEST_F(KeeperTest, NewServerTakesOverFilesOfKilledServer) {
   const auto first = start();
   ::kill(first->keeper_pid(), SIGKILL);
   ASSERT_TRUE(happens_within(1s, [&] { return start().ok(); }));
@@ -95,7 +95,7 @@ TEST_F(KeeperTest, WhatADeadKeeperLeftBehindIsTakenOver) {
   EXPECT_EQ(world_status(directory())->keeper_pid, second->keeper_pid());
 }
 
-TEST_F(KeeperTest, AKilledKeeperLeavesAWorldThatIsUnavailableWithinTwoSeconds) {
+TEST_F(KeeperTest, KilledServerMakesWorldUnavailable) {
   const auto world = start();
   const auto reader = WorldReader::open(directory());
   ::kill(world->keeper_pid(), SIGKILL);
@@ -143,7 +143,7 @@ class KilledCreator {
   pid_t keeper_ = 0;
 };
 
-TEST_F(KeeperTest, AKeeperWhoseCreatorIsKilledIsGoneWithinASecond) {
+TEST_F(KeeperTest, KilledCreatorEndsServerWithinOneSecond) {
   const KilledCreator creator({directory()});
   ASSERT_GT(creator.keeper(), 0);
   ASSERT_TRUE(world_status(directory()));
@@ -155,7 +155,7 @@ TEST_F(KeeperTest, AKeeperWhoseCreatorIsKilledIsGoneWithinASecond) {
   EXPECT_TRUE(std::filesystem::exists(directory()));
 }
 
-TEST_F(KeeperTest, APrivateDirectoryIsRemovedEvenWhenTheCreatorIsKilled) {
+TEST_F(KeeperTest, KilledCreatorsPrivateDirectoryIsRemoved) {
   const KilledCreator creator({directory(), "private"});
   ASSERT_TRUE(world_status(directory()));
   creator.kill();
@@ -173,7 +173,7 @@ TEST_F(KeeperTest, APrivateDirectoryWithSomethingElseInItStays) {
   EXPECT_TRUE(std::filesystem::exists(directory() + "/thesis"));
 }
 
-TEST_F(KeeperTest, AKeeperWhoseDirectoryIsRemovedEnds) {
+TEST_F(KeeperTest, ServerEndsAfterDirectoryRemoval) {
   const auto world = start();
   std::filesystem::remove_all(directory());
   EXPECT_TRUE(happens_within(
@@ -186,7 +186,7 @@ TEST_F(KeeperTest, TerminationRemovesTheWorldsFiles) {
   EXPECT_TRUE(happens_within(1s, [&] { return !std::filesystem::exists(directory() + "/state"); }));
 }
 
-TEST_F(KeeperTest, WhatCannotBeSimulatedIsRefused) {
+TEST_F(KeeperTest, InvalidModelGpuCountOrProgramIsRefused) {
   auto wrong = options();
   wrong.model = "h9000";
   EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::invalid);

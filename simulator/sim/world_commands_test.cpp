@@ -16,7 +16,7 @@ World fleet(std::uint32_t gpus) {
   return world;
 }
 
-TEST(DriverChanges, AReloadedDriverIsAnotherSessionThatCountsAndSetsAnew) {
+TEST(DriverChanges, ReloadStartsSessionWithResetCountersAndSettings) {
   World world = fleet(2);
   world.gpus[1].settings.power_limit_mw = 300'000;
   world.gpus[1].settings.persistence_mode = 1;
@@ -36,7 +36,7 @@ TEST(DriverChanges, AReloadedDriverIsAnotherSessionThatCountsAndSetsAnew) {
   EXPECT_TRUE(gpu.processes.list().empty());
 }
 
-TEST(DriverChanges, ADriverThatIsAwayIsLoadedAgainWhenItsTimeHasCome) {
+TEST(DriverChanges, DelayedReloadLoadsDriverOnce) {
   World world = fleet(1);
   ASSERT_TRUE(reload_driver(world, 20ms, ""));
   EXPECT_FALSE(world.driver.loaded);
@@ -59,7 +59,7 @@ TEST(DriverChanges, ALostGpuIsStillLostToTheNextDriver) {
   EXPECT_EQ(world.gpus[0].fault.lost, 1U);
 }
 
-TEST(DriverChanges, WhatIsNoVersionOrTimeIsRefusedBeforeAnythingChanges) {
+TEST(DriverChanges, InvalidVersionOrDelayIsRefusedWithoutChange) {
   World world = fleet(1);
   for (const char* version : {"x", ".5", "550-54", "1.2.3.4.5.6.7.8.9.10.11.12.13.14.15"}) {
     EXPECT_EQ(reload_driver(world, 0ms, version).error().code, Errc::invalid) << version;
@@ -71,7 +71,7 @@ TEST(DriverChanges, WhatIsNoVersionOrTimeIsRefusedBeforeAnythingChanges) {
   EXPECT_EQ(world.driver.session, 1U);
 }
 
-TEST(DriverChanges, GpusBehindAnUnpluggedOneMoveUpUntilItIsBack) {
+TEST(DriverChanges, UnpluggedGpuShiftsLaterIndexes) {
   World world = fleet(4);
   unplug(world, 1);
   EXPECT_EQ(world.order, (Places{0, 2, 3}));
@@ -92,7 +92,7 @@ TEST(DriverChanges, AGpuCanComeBackUnderAnotherIndex) {
   EXPECT_EQ(world.order, (Places{1, 2, 0}));
 }
 
-TEST(DriverChanges, OfSeveralUnpluggedGpusTheUuidTellsWhich) {
+TEST(DriverChanges, PlugWithSeveralUnpluggedGpusNeedsUuid) {
   World world = fleet(3);
   unplug(world, 0);
   unplug(world, 2);

@@ -46,7 +46,7 @@ class WorldFileTest : public ::testing::Test {
   WorldWriter writer_;
 };
 
-TEST_F(WorldFileTest, AReaderSeesWhatWasPublished) {
+TEST_F(WorldFileTest, ReaderSeesPublishedWorld) {
   const auto reader = WorldReader::open(directory_.path());
   ASSERT_TRUE(reader) << reader.error().message;
   EXPECT_EQ(reader->gpu_count(), 4U);
@@ -60,7 +60,7 @@ TEST_F(WorldFileTest, AReaderSeesWhatWasPublished) {
   EXPECT_EQ(reader->record(2)->power_limit_mw, 345'678U);
 }
 
-TEST_F(WorldFileTest, TheFileIsReadableByAllAndWritableByItsOwner) {
+TEST_F(WorldFileTest, FileIsWorldReadableAndOwnerWritable) {
   struct stat info{};
   ASSERT_EQ(::stat(path().c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777U, 0644U);
@@ -137,7 +137,7 @@ TEST_F(WorldFileTest, ImpossibleFleetsAreRefused) {
   EXPECT_NE(refusal().message.find("unknown GPU model"), std::string::npos);
 }
 
-TEST_F(WorldFileTest, WhatIsNotARegularFileIsRefusedAtOnce) {
+TEST_F(WorldFileTest, FifoIsRefusedWithoutBlocking) {
   std::filesystem::remove(path());
   ASSERT_EQ(::mkfifo(path().c_str(), 0644), 0);
   EXPECT_EQ(refusal().code, Errc::invalid);
@@ -153,7 +153,7 @@ TEST_F(WorldFileTest, AWorldNotPublishedForTwoSecondsIsDead) {
   EXPECT_FALSE(reader->record(0));
 }
 
-TEST_F(WorldFileTest, ARemovedFileIsNoticedByItsWriterAndAForeignOneIsLeftAlone) {
+TEST_F(WorldFileTest, ReplacedWriterLeavesNewFileInPlace) {
   EXPECT_TRUE(writer_.still_named());
   {
     const auto replacing = WorldWriter::create(directory_.path(), world_);
@@ -282,7 +282,7 @@ TEST_F(WorldFileTest, ALogWithAnImpossibleCountIsEmpty) {
 namespace {
 
 // No other user may be able to make a daemon of real GPUs say that they are simulated.
-TEST(WorldDirectory, ItsLibraryIsBelievedIfNobodyElseCouldHavePutItThere) {
+TEST(WorldDirectory, LibraryWritableByOthersOrLinkedIsUntrusted) {
   const ScratchDirectory world;
   const std::string own = world.write("libnvidia-ml.so.1", "a library", 0644);
   EXPECT_EQ(nvml_path_of(world.path()), own);

@@ -49,14 +49,14 @@ class StopKeeper : public KeeperTest {
   bool exists(const std::string& name) const { return std::filesystem::exists(path(name)); }
 };
 
-TEST_F(StopKeeper, AProcessThatDoesNotHoldTheLockItIsNamedInIsNotKilled) {
+TEST_F(StopKeeper, ProcessNamedInUnheldLockIsSpared) {
   const Victim victim;
   write("lock", victim.lock_text());
   EXPECT_EQ(stop_keeper(directory()).error().code, Errc::not_found);
   EXPECT_TRUE(victim.lives());
 }
 
-TEST_F(StopKeeper, ALockOfAnotherUserIsNotBelievedWhoeverHoldsIt) {
+TEST_F(StopKeeper, LockOwnedByAnotherUserIsDenied) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to give a file away";
   const Victim victim;
   write("lock", victim.lock_text());
@@ -80,13 +80,13 @@ TEST_F(StopKeeper, ALockThatIsALinkIsNotFollowed) {
   EXPECT_TRUE(victim.lives());
 }
 
-TEST_F(StopKeeper, WhereNoKeeperEverRanNothingIsDeleted) {
+TEST_F(StopKeeper, MissingLockLeavesStateFileInPlace) {
   write("state", std::string("GPUYSIM\0", 8));
   EXPECT_EQ(stop_keeper(directory()).error().code, Errc::not_found);
   EXPECT_TRUE(exists("state"));
 }
 
-TEST_F(StopKeeper, WhatIsNotAWorldsIsNotDeletedUnderAWorldsNames) {
+TEST_F(StopKeeper, ForeignFilesWithWorldNamesAreKept) {
   write("lock", "");
   write("state", "my thesis, all of it");
   write("keeper.sock", "no socket");
@@ -95,7 +95,7 @@ TEST_F(StopKeeper, WhatIsNotAWorldsIsNotDeletedUnderAWorldsNames) {
   EXPECT_TRUE(exists("keeper.sock"));
 }
 
-TEST_F(StopKeeper, WhatADeadKeeperLeftBehindIsDeleted) {
+TEST_F(StopKeeper, FilesOfKilledServerAreDeleted) {
   const auto world = start();
   ASSERT_TRUE(world) << world.error().message;
   ::kill(world->keeper_pid(), SIGKILL);

@@ -70,7 +70,7 @@ TEST_F(WorldKeeperTest, ARealProcessIsOnItsGpuUntilItDies) {
   EXPECT_EQ(reader_.record(1)->memory_used_bytes, 0U);
 }
 
-TEST_F(WorldKeeperTest, AttachedAgainAProcessAsksAnewAndMayUseSeveralGpus) {
+TEST_F(WorldKeeperTest, ReattachReplacesMemoryAndAllowsSeveralGpus) {
   const Child child;
   ASSERT_EQ(attach(0, child.pid(), kGiB).failed, 0U);
   ASSERT_EQ(attach(0, child.pid(), 2 * kGiB).failed, 0U);
@@ -80,7 +80,7 @@ TEST_F(WorldKeeperTest, AttachedAgainAProcessAsksAnewAndMayUseSeveralGpus) {
   EXPECT_EQ(processes(2)[0].memory_bytes, 3 * kGiB);
 }
 
-TEST_F(WorldKeeperTest, WhatIsNoProcessAnyMoreIsRefused) {
+TEST_F(WorldKeeperTest, ReusedOrImpossiblePidIsRefused) {
   Command command{.verb = Verb::attach};
   command.process = {.pid = static_cast<std::uint32_t>(::getpid()), .start_time = 1};
   EXPECT_EQ(errc_from_number(say(command).errc), Errc::not_found);  // a pid used again
@@ -89,7 +89,7 @@ TEST_F(WorldKeeperTest, WhatIsNoProcessAnyMoreIsRefused) {
   EXPECT_TRUE(processes(0).empty());
 }
 
-TEST_F(WorldKeeperTest, ProcessesThatDoNotFitAreRefusedAndChangeNothing) {
+TEST_F(WorldKeeperTest, ProcessExceedingMemoryIsRefusedWithoutChange) {
   const Child first;
   const Child second;
   ASSERT_EQ(attach(0, first.pid(), 60 * kGiB).failed, 0U);

@@ -26,7 +26,7 @@ class ClosedWorldKeeperTest : public WorldKeeperTest {
   ClosedWorldKeeperTest() : WorldKeeperTest(SettersFor::nobody) {}
 };
 
-TEST_F(WorldKeeperTest, StrangersMaySetNothing) {
+TEST_F(WorldKeeperTest, StrangerCannotWriteSettings) {
   EXPECT_EQ(set(Setting::power_limit, 350'000, kStranger), nvml::kNoPermission);
   EXPECT_EQ(reader_.record(0)->power_limit_mw, 700'000U);
 }
@@ -38,7 +38,7 @@ TEST_F(OpenWorldKeeperTest, UnlessTheWorldIsOpenToEveryone) {
   EXPECT_FALSE(keeper_.stopping());
 }
 
-TEST_F(RootsWorldKeeperTest, ItsOwnersMayNotSetUnlessTheyAreRoot) {
+TEST_F(RootsWorldKeeperTest, NonRootOwnerCannotWriteSettings) {
   constexpr Peer kUser{.pid = 33, .uid = 1000, .is_owner = true};
   EXPECT_EQ(set(Setting::power_limit, 350'000, kUser), nvml::kNoPermission);
   EXPECT_EQ(set(Setting::power_limit, 350'000, kOwner), nvml::kSuccess);
@@ -46,7 +46,7 @@ TEST_F(RootsWorldKeeperTest, ItsOwnersMayNotSetUnlessTheyAreRoot) {
   EXPECT_EQ(errc_from_number(say(kResetOfADriver, kUser).errc), Errc::denied);
 }
 
-TEST_F(ClosedWorldKeeperTest, NobodyMaySetButItsOwnerCommandsIt) {
+TEST_F(ClosedWorldKeeperTest, WritesAreDeniedButOwnerCommandsWork) {
   EXPECT_EQ(set(Setting::power_limit, 350'000), nvml::kNoPermission);
   EXPECT_EQ(set(Setting::gpu_locked_clocks_reset, 0), nvml::kNoPermission);
   EXPECT_EQ(say({.verb = Verb::clear_faults}).failed, 0U);
@@ -66,7 +66,7 @@ std::vector<Logged> logged(const WorldReader& reader) {
   return out;
 }
 
-TEST_F(WorldKeeperTest, ADriverResetsNothingWhileAProgramHasItOpen) {
+TEST_F(WorldKeeperTest, OpenDriverBlocksResetAndAttemptIsLogged) {
   set(Setting::power_limit, 350'000);
   {
     const auto client = *WorldReader::open(directory_.path(), Opens::the_driver);
@@ -90,7 +90,7 @@ TEST_F(WorldKeeperTest, NorWhileProcessesUseTheGpuNorWithoutADriver) {
   EXPECT_EQ(errc_from_number(say(kResetOfADriver).errc), Errc::unavailable);
 }
 
-TEST_F(WorldKeeperTest, AnyNumberOfProgramsHaveTheDriverOpenAndOneIsEnough) {
+TEST_F(WorldKeeperTest, OneRemainingClientBlocksDriverReset) {
   auto first = WorldReader::open(directory_.path(), Opens::the_driver);
   std::optional<WorldReader> second(*WorldReader::open(directory_.path(), Opens::the_driver));
   second.reset();
@@ -98,7 +98,7 @@ TEST_F(WorldKeeperTest, AnyNumberOfProgramsHaveTheDriverOpenAndOneIsEnough) {
   EXPECT_EQ(say({.verb = Verb::reset}).failed, 0U);  // a reset by the test
 }
 
-TEST_F(WorldKeeperTest, WhatPutsSettingsBackHasItsPlaceAmongTheWrites) {
+TEST_F(WorldKeeperTest, ResetsAndDriverReloadsAreLoggedInOrder) {
   set(Setting::power_limit, 350'000, kOwner, 1);
   set(Setting::ecc_mode, 0, kOwner, 1);
   ASSERT_EQ(say({.verb = Verb::reset, .gpu = 1}).failed, 0U);
@@ -117,7 +117,7 @@ TEST_F(WorldKeeperTest, WhatPutsSettingsBackHasItsPlaceAmongTheWrites) {
   EXPECT_EQ(reader_.writes()[5].write.values[0], 2U);  // the session
 }
 
-TEST_F(WorldKeeperTest, ADriverThatComesBackByItselfIsLoggedWhenItDoes) {
+TEST_F(WorldKeeperTest, DelayedDriverReloadIsLoggedOnLoad) {
   Command away{.verb = Verb::reload_driver};
   away.load = 0.02;
   ASSERT_EQ(say(away).failed, 0U);
@@ -157,7 +157,7 @@ TEST_F(WorldKeeperTest, EveryWriteIsLoggedInOrderTakenOrRefused) {
   EXPECT_EQ(writes[3].nvml_code, nvml::kInvalidArgument);
 }
 
-TEST_F(WorldKeeperTest, TheLastWritesAreKeptAndThoseBeforeAreCounted) {
+TEST_F(WorldKeeperTest, FullWriteLogDropsAndCountsOldest) {
   constexpr std::uint64_t kMade = kWritesKept + 100;
   for (std::uint64_t i = 0; i < kMade; ++i) set(Setting::power_limit, i);
   const auto writes = reader_.writes();

@@ -21,7 +21,7 @@ TEST(Fleet, OneModelGetsTheNumberBesideIt) {
   EXPECT_EQ(parse_fleet("h100:64", std::nullopt)->size(), 64U);
 }
 
-TEST(Fleet, SeveralModelsStandInTheOrderTheyAreNamedIn) {
+TEST(Fleet, SeveralModelsKeepGivenOrder) {
   EXPECT_EQ(keys_of(parse_fleet("a100:2,h100:1,t4", std::nullopt)), "a100 a100 h100 t4");
   EXPECT_EQ(keys_of(parse_fleet("a100:2,t4", 3)), "a100 a100 t4");
 }

@@ -53,7 +53,7 @@ TEST_F(AbiTest, ErrorTextsAreNvidiasAndNeedNoInitialisation) {
   EXPECT_STREQ(nvmlErrorString(12345), "Unknown Error");
 }
 
-TEST_F(AbiTest, VersionsAreThoseOfTheSimulatedDriver) {
+TEST_F(AbiTest, VersionsMatchSimulatedDriver) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   std::array<char, kDriverVersionSize> text{};
   EXPECT_EQ(nvmlSystemGetDriverVersion(text.data(), kDriverVersionSize), kSuccess);
@@ -106,7 +106,7 @@ TEST_F(AbiTest, AGpuIsFoundByIndexUuidAndPciAddress) {
   EXPECT_EQ(nvmlDeviceGetHandleByPciBusId_v2("nonsense", &found), kNotFound);
 }
 
-TEST_F(AbiTest, EachPciInfoWritesItsOwnLayoutAndNothingBehindIt) {
+TEST_F(AbiTest, EachPciInfoVersionStaysWithinLayout) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   struct {
     PciInfoV1 info;
@@ -182,7 +182,8 @@ TEST_F(AbiTest, SensorsShowTheWorld) {
   EXPECT_EQ(major * 10 + minor, 90);
 }
 
-TEST_F(AbiTest, AGpuIsInItsHighestPerformanceStateAtAnyLoadAsAnH100Is) {
+// A real H100 stays in P0 even when it is idle.
+TEST_F(AbiTest, AnyLoadKeepsHighestPerformanceState) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   for (const auto kind : {sim::WorkloadKind::idle, sim::WorkloadKind::steady}) {
     world_.gpus[0].workload = {.kind = kind};
@@ -201,7 +202,7 @@ TEST_F(AbiTest, PersistenceIsOffAsADriverStarts) {
   EXPECT_EQ(mode, 0U);
 }
 
-TEST_F(AbiTest, WhatAnH100DoesNotHaveIsNotSupported) {
+TEST_F(AbiTest, FeatureMissingOnH100IsUnsupported) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   unsigned number = 0;
   EXPECT_EQ(nvmlDeviceGetFanSpeed(device(0), &number), kNotSupported);

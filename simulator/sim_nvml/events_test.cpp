@@ -114,7 +114,7 @@ TEST_F(EventTest, TwoSamplesMakeSharesAndRates) {
   EXPECT_EQ(nvmlGpmMetricsGet(&get), kArgumentVersionMismatch);
 }
 
-TEST_F(EventTest, SamplesTooCloseTogetherOrOfTwoGpusMeasureNothing) {
+TEST_F(EventTest, CloseOrMismatchedGpmSamplesGiveNoMetric) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   GpmMetricsGet get;
   get.sample1 = sample_of(0);

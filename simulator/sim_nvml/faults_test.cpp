@@ -16,7 +16,7 @@ using namespace gpuyard::nvml;
 
 using FaultTest = AbiTest;
 
-TEST_F(FaultTest, ALostGpuAnswersNothingAndItsNeighbourEverything) {
+TEST_F(FaultTest, LostGpuFailsCallsWithoutAffectingNeighbour) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   const DeviceHandle lost = device(1);
   sim::Fault fault;
@@ -48,7 +48,7 @@ TEST_F(FaultTest, ACallFaultHitsThatCallOnly) {
   EXPECT_EQ(nvmlDeviceGetHandleByUUID(world_.gpus[0].identity.uuid, &handle), kTimeout);
 }
 
-TEST_F(FaultTest, AFaultOfTheCallItselfIsObeyedBeforeOneOfAnyCall) {
+TEST_F(FaultTest, SpecificCallFaultOverridesAnyCallFault) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   const DeviceHandle gpu = device(0);
   sim::Fault fault = sim::failing(sim::Call::any, kTimeout);
@@ -69,7 +69,7 @@ TEST_F(FaultTest, LatencyIsSpentInTheCallerBeforeTheAnswer) {
   EXPECT_GT(number, 0U);
 }
 
-TEST_F(FaultTest, ACallThatNeverReturnsBlocksNeitherOtherCallsNorShutdown) {
+TEST_F(FaultTest, HangingCallDoesNotBlockCallsOrShutdown) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   const DeviceHandle gpu = device(0);
   break_gpu(0, sim::failing(sim::Call::power_usage, kSuccess, sim::kNeverReturns));
@@ -84,7 +84,7 @@ TEST_F(FaultTest, ACallThatNeverReturnsBlocksNeitherOtherCallsNorShutdown) {
   EXPECT_EQ(nvmlShutdown(), kSuccess);
 }
 
-TEST_F(FaultTest, ACallThatHangsReturnsWithAnAnswerWhenItsFaultIsCleared) {
+TEST_F(FaultTest, ClearedFaultReleasesHangingCallWithResult) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   const DeviceHandle gpu = device(0);
   break_gpu(0, sim::failing(sim::Call::power_usage, kUnknown, sim::kNeverReturns));
@@ -103,7 +103,7 @@ TEST_F(FaultTest, ACallThatHangsReturnsWithAnAnswerWhenItsFaultIsCleared) {
   EXPECT_GT(milliwatts, 0U);
 }
 
-TEST_F(FaultTest, AFaultWithANumberOfTimesIsOverAfterThem) {
+TEST_F(FaultTest, CountedFaultExpires) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   const DeviceHandle gpu = device(0);
   sim::Fault fault = sim::failing(sim::Call::power_usage, kUnknown);
@@ -117,7 +117,7 @@ TEST_F(FaultTest, AFaultWithANumberOfTimesIsOverAfterThem) {
   EXPECT_EQ(nvmlDeviceGetPowerUsage(gpu, &number), kSuccess);
 }
 
-TEST_F(FaultTest, AFaultOfTheDriverComesBeforeOneOfTheGpu) {
+TEST_F(FaultTest, DriverFaultOverridesGpuFault) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   const DeviceHandle gpu = device(1);
   world_.fault = sim::failing(sim::Call::power_usage, kTimeout);
@@ -153,7 +153,7 @@ TEST_F(FaultTest, AnOrderOfGpusThatNoKeeperWritesLeadsNowhere) {
   }
 }
 
-TEST_F(FaultTest, AfterTheKeeperDiedDeviceCallsAndInitialisationSayThatThereIsNoDriver) {
+TEST_F(FaultTest, DeadServerMakesCallsReportDriverNotLoaded) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   const DeviceHandle gpu = device(0);
   unsigned number = 0;

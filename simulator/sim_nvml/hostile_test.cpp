@@ -78,7 +78,7 @@ class HostileTest : public ::testing::Test {
   std::vector<unsigned char> room_;
 };
 
-TEST_F(HostileTest, BeforeInitialisationNothingIsTouched) {
+TEST_F(HostileTest, UninitializedCallsReturnValidCodes) {
   call_all(0, [] { return Word{0}; });
   call_all(room(0xFF), [&] { return room(0xFF); });
 }
@@ -115,7 +115,7 @@ TEST_F(HostileTest, CountsAndVersionsOfAllOnesOrZeroesAreSurvived) {
   }
 }
 
-TEST_F(HostileTest, AClientThatNeverFreesRunsOutOfSamplesAndOfNothingElse) {
+TEST_F(HostileTest, UnfreedSamplesEndInMemoryError) {
   ASSERT_EQ(nvmlInit_v2(), nvml::kSuccess);
   const auto allocate = reinterpret_cast<AnyCall>(nvmlGpmSampleAlloc);
   const auto free = reinterpret_cast<AnyCall>(nvmlGpmSampleFree);

@@ -55,7 +55,7 @@ TEST_F(ListTest, EachGenerationOfProcessListsWritesItsOwnLayout) {
   EXPECT_EQ(third.entries[1].gpu_instance, ~0U);
 }
 
-TEST_F(ListTest, TooLittleRoomIsToldTheNumberAndNothingIsWritten) {
+TEST_F(ListTest, SmallBufferReturnsCountWithoutWriting) {
   put_processes(0, {process(100, 512), process(200, 1024)});
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   Room<ProcessInfo, 1> room;
@@ -69,7 +69,7 @@ TEST_F(ListTest, TooLittleRoomIsToldTheNumberAndNothingIsWritten) {
   EXPECT_EQ(count, 2U);
 }
 
-TEST_F(ListTest, AnEmptyProcessListIsASuccessWhateverRoomThereIs) {
+TEST_F(ListTest, EmptyProcessListSucceedsWithAnyCapacity) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   unsigned count = 0;
   EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device(0), &count, nullptr), kSuccess);
@@ -115,7 +115,7 @@ TEST_F(ListTest, ADetailListChecksItsVersionAndMode) {
   EXPECT_EQ(nvmlDeviceGetRunningProcessDetailList(device(0), &list), kArgumentVersionMismatch);
 }
 
-TEST_F(ListTest, ProcessUtilizationAsksForRoomFirstAndAnIdleGpuHasNoSample) {
+TEST_F(ListTest, ProcessUtilizationReportsSizeAndOmitsIdleGpu) {
   put_processes(0, {process(100, 512)});
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   std::array<ProcessUtilization, 200> samples{};

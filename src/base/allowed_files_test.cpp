@@ -71,7 +71,7 @@ TEST_F(AllowedFilesTest, ReadableFilesAreReadOnly) {
             EACCES);
 }
 
-TEST_F(AllowedFilesTest, OtherFilesAreDeniedWhoeverMayReadThem) {
+TEST_F(AllowedFilesTest, OtherPathIsDeniedDespiteFilePermissions) {
   EXPECT_EQ(in_restricted([&] { return opening(other() + "/file", O_RDONLY); }), EACCES);
   EXPECT_EQ(in_restricted([&] { return opening(other(), O_RDONLY | O_DIRECTORY); }), EACCES);
   EXPECT_EQ(in_restricted([&] {

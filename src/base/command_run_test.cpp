@@ -76,7 +76,7 @@ class CommandRunTest : public testing::Test {
   Subscription timer_;
 };
 
-TEST_F(CommandRunTest, SaysWhatACommandSaidAndThatItSucceeded) {
+TEST_F(CommandRunTest, SuccessReportsOutputAndExitStatus) {
   const auto outcome = outcome_of(shell("echo out; echo err >&2; cat; exit 0"));
   EXPECT_TRUE(outcome.succeeded());
   EXPECT_EQ(outcome.output, "out\nerr\n");  // and cat read an empty stdin
@@ -111,7 +111,7 @@ TEST_F(CommandRunTest, AProgramThatIsNotThereCouldNotBeStarted) {
 }
 
 // Behaves like a disk that does not answer: opening the file waits until the lease is given back.
-TEST_F(CommandRunTest, AProgramWhoseFileCannotBeReadHoldsUpNobody) {
+TEST_F(CommandRunTest, HungProgramFileTimesOutWithoutBlockingLoop) {
   const std::string path = scratch();
   std::ofstream(path) << "#!/bin/sh\nsleep 1000\n";
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
@@ -136,13 +136,13 @@ TEST_F(CommandRunTest, AProgramWhoseFileCannotBeReadHoldsUpNobody) {
   EXPECT_TRUE(loop_.run_until([] { return ::waitpid(-1, nullptr, WNOHANG) < 0; }, kPatience));
 }
 
-TEST_F(CommandRunTest, AnArgumentIsAnArgumentWhateverIsInIt) {
+TEST_F(CommandRunTest, ArgumentsArePassedWithoutShellExpansion) {
   const auto outcome = outcome_of({.argv = {"printf", "%s|", "a b", "$HOME", "; exit 3", "*", ""}});
   EXPECT_TRUE(outcome.succeeded());
   EXPECT_EQ(outcome.output, "a b|$HOME|; exit 3|*||");
 }
 
-TEST_F(CommandRunTest, TheEnvironmentIsOursWithWhatThePlanAdds) {
+TEST_F(CommandRunTest, OptionsExtendAndOverrideInheritedEnvironment) {
   ::setenv("GPUYARD_TEST_OURS", "ours", 1);
   ::setenv("GPUYARD_TEST_BOTH", "ours", 1);
   auto plan = shell("echo $GPUYARD_TEST_OURS $GPUYARD_TEST_BOTH $GPUYARD_TEST_NEW");
@@ -163,7 +163,7 @@ TEST_F(CommandRunTest, AtItsDeadlineItIsAskedToEnd) {
   EXPECT_LT(outcome.took, 2s);  // the grace was not needed
 }
 
-TEST_F(CommandRunTest, WhoDoesNotListenIsKilledWithAllItStarted) {
+TEST_F(CommandRunTest, ProcessTreeIgnoringSigtermIsKilledAfterGrace) {
   const std::string path = scratch();
   auto plan = shell("trap '' TERM; sleep 600 & echo $! >> " + path +
                     "; (trap '' TERM; sleep 600; sleep 600) & echo $! >> " + path +
@@ -176,7 +176,7 @@ TEST_F(CommandRunTest, WhoDoesNotListenIsKilledWithAllItStarted) {
   for (const pid_t pid : pids_in(path, 3)) EXPECT_TRUE(ends(pid)) << pid;
 }
 
-TEST_F(CommandRunTest, WhatItLeavesInTheBackgroundEndsWithIt) {
+TEST_F(CommandRunTest, BackgroundChildrenAreKilledAfterExit) {
   const std::string path = scratch();
   const auto outcome = outcome_of(shell("sleep 600 & echo $! > " + path + "; echo done"));
   EXPECT_TRUE(outcome.succeeded());
@@ -193,7 +193,7 @@ TEST_F(CommandRunTest, OfAFloodTheEndIsKept) {
   EXPECT_TRUE(outcome.output.ends_with("line 39999\nlast\n"));
 }
 
-TEST_F(CommandRunTest, AFloodWithoutEndEndsAtItsDeadlineAndTheLoopTurns) {
+TEST_F(CommandRunTest, EndlessOutputTimesOutWithoutBlockingLoop) {
   CommandPlan plan{.argv = {"yes"}, .deadline = 300ms};
   int turns = 0;
   std::function<void()> count = [&] {
@@ -208,13 +208,13 @@ TEST_F(CommandRunTest, AFloodWithoutEndEndsAtItsDeadlineAndTheLoopTurns) {
   EXPECT_GT(turns, 10);
 }
 
-TEST_F(CommandRunTest, WhoClosesItsOutputIsWaitedForAllTheSame) {
+TEST_F(CommandRunTest, ClosedOutputStillWaitsForExit) {
   const auto outcome = outcome_of(shell("echo first; exec >&- 2>&-; sleep 0.1; exit 5"));
   EXPECT_EQ(outcome.number, 5);
   EXPECT_EQ(outcome.output, "first\n");
 }
 
-TEST_F(CommandRunTest, DestroyedItEndsTheCommandAndTellsNobody) {
+TEST_F(CommandRunTest, DestructionKillsProcessesWithoutCallback) {
   const std::string path = scratch();
   bool told = false;
   std::optional<CommandRun> run(
@@ -230,7 +230,7 @@ TEST_F(CommandRunTest, DestroyedItEndsTheCommandAndTellsNobody) {
   EXPECT_FALSE(told);
 }
 
-TEST_F(CommandRunTest, MayBeDestroyedByWhatItTells) {
+TEST_F(CommandRunTest, DestructionInsideCallbackIsSafe) {
   std::optional<CommandRun> run;
   bool told = false;
   run.emplace(loop_, shell("exit 0"), [&](const CommandOutcome&) {
@@ -266,7 +266,7 @@ TEST_F(CommandRunTest, ManyRunAtOnceEachWithItsOwnOutcome) {
   }
 }
 
-TEST_F(CommandRunTest, NothingIsLeftOpenOrUnreaped) {
+TEST_F(CommandRunTest, FinishedRunsLeaveNoDescriptorsOrZombies) {
   const auto descriptors = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
   };

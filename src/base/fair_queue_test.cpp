@@ -30,7 +30,7 @@ class FairLineTest : public ::testing::Test {
   std::vector<std::function<void()>> ended_;
 };
 
-TEST_F(FairLineTest, WhoAsksForMuchWaitsBehindHimself) {
+TEST_F(FairLineTest, LongBacklogYieldsTurnToOtherParty) {
   for (const char* what : {"a1", "a2", "a3", "a4", "a5"}) EXPECT_TRUE(enter("a", what));
   EXPECT_FALSE(enter("a", "a6")) << "three of his wait";
   EXPECT_TRUE(enter("b", "b1"));
@@ -60,7 +60,7 @@ TEST_F(FairLineTest, UnusedTurnsGoToTheOtherParties) {
   EXPECT_EQ(began_, (std::vector<std::string>{"r1", "r2", "a1", "r3", "a2", "r4", "r5"}));
 }
 
-TEST_F(FairLineTest, WhatEndsInItsOwnCallBeginsNoOtherInsideIt) {
+TEST_F(FairLineTest, SynchronousCompletionDoesNotStartNextRecursively) {
   enter("a", "a1");
   enter("a", "a2");
   int inside = 0;
@@ -79,7 +79,7 @@ TEST_F(FairLineTest, WhatEndsInItsOwnCallBeginsNoOtherInsideIt) {
   EXPECT_EQ(deepest, 1);
 }
 
-TEST_F(FairLineTest, WhatEndsAfterItIsGoneHarmsNobody) {
+TEST_F(FairLineTest, CompletionAfterDestructionIsIgnored) {
   enter("a", "a1");
   enter("a", "a2");
   enter("a", "a3");

@@ -55,7 +55,7 @@ TEST_F(Files, ADirectoryIsNoFile) {
   EXPECT_FALSE(read_file(directory_.path(), 8));
 }
 
-TEST_F(Files, WhatErrnoSaysDecidesHowTheCallerReacts) {
+TEST_F(Files, ErrnoMapsToErrorCode) {
   const auto code_of = [](int number) {
     errno = number;
     return system_error("x").code;
@@ -78,7 +78,7 @@ TEST_F(Files, MakingADirectoryThatIsThereIsFine) {
   EXPECT_TRUE(make_directories("/"));
 }
 
-TEST_F(Files, AFileInTheWayOfADirectoryIsAnError) {
+TEST_F(Files, FileInPlaceOfDirectoryIsConflict) {
   EXPECT_EQ(make_directories(written("a", "")).error().code, Errc::conflict);
   EXPECT_FALSE(make_directories(path("a/b")));
   EXPECT_FALSE(make_directories(""));
@@ -101,7 +101,7 @@ unsigned mode_of(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 ? info.st_mode & 07777U : 0;
 }
 
-TEST_F(Files, ADirectoryHasTheModeItIsMadeWithWhateverTheUmask) {
+TEST_F(Files, DirectoryModeIgnoresUmask) {
   const Umask strict(077);
   ASSERT_TRUE(make_directories(path("a/b"), 0755));
   EXPECT_EQ(mode_of(path("a")), 0755U);
@@ -192,7 +192,7 @@ TEST_F(Files, ALockEndsWithItsDescriptor) {
   EXPECT_TRUE(lock_file(path("lock")));
 }
 
-TEST_F(Files, LockingKeepsWhatTheFileHolds) {
+TEST_F(Files, LockPreservesContents) {
   const auto lock = lock_file(written("lock", "1234"));
   ASSERT_TRUE(lock);
   EXPECT_EQ(*read_file(path("lock"), 8), "1234");
@@ -261,7 +261,7 @@ class TrustedFile : public testing::Test {
   const std::string file_ = place_ + "/x.toml";
 };
 
-TEST_F(TrustedFile, IsRootsAndNobodyElseMayWriteToIt) {
+TEST_F(TrustedFile, NonRootOwnerOrWriterIsRejected) {
   EXPECT_EQ(fault(file_), "");
   EXPECT_EQ(fault(directory_.in("etc/../etc/./x.toml")), "");
   EXPECT_EQ(fault(directory_.in("etc/none.toml")), "");
@@ -278,7 +278,7 @@ TEST_F(TrustedFile, IsRootsAndNobodyElseMayWriteToIt) {
             std::string::npos);
 }
 
-TEST_F(TrustedFile, LiesInDirectoriesThatNobodyElseMayChange) {
+TEST_F(TrustedFile, DirectoryWritableByNonRootIsRejected) {
   ::chmod(place_.c_str(), 0777);
   EXPECT_NE(fault(file_).find("other users can write to " + place_ + ","), std::string::npos);
   ::chmod(place_.c_str(), 01777);

@@ -18,7 +18,7 @@ TEST(ManualLoop, TimeStandsStillUntilItIsMoved) {
   EXPECT_EQ(loop.now() - start, seconds(3));
 }
 
-TEST(ManualLoop, TimersRunInTheOrderOfTheirTimes) {
+TEST(ManualLoop, TimersRunInDeadlineOrder) {
   ManualLoop loop;
   std::string order;
   const auto b = loop.call_after(seconds(2), [&] { order += 'b'; });
@@ -69,7 +69,7 @@ TEST(ManualLoop, ATimerThatSetsItselfAgainKeepsItsRhythm) {
   EXPECT_EQ(runs, 5);
 }
 
-TEST(ManualLoop, AMomentInThePastIsAsSoonAsPossibleButNeverInsideTheCall) {
+TEST(ManualLoop, PastDeadlineRunsOnNextTurn) {
   ManualLoop loop;
   bool ran = false;
   const auto timer = loop.call_at(loop.now() - seconds(5), [&] { ran = true; });
@@ -101,7 +101,7 @@ TEST(ManualLoop, PostedWorkRunsInOrderAndMayPostMore) {
   EXPECT_EQ(order, "abc");
 }
 
-TEST(ManualLoop, WhatATimerPostsRunsBeforeTheNextTimer) {
+TEST(ManualLoop, TaskPostedByTimerRunsBeforeNextTimer) {
   ManualLoop loop;
   std::string order;
   const auto first = loop.call_after(seconds(1), [&] { loop.post([&] { order += 'p'; }); });
@@ -133,7 +133,7 @@ TEST(ManualLoop, AWatchMayEndItselfInsideItsCallback) {
   EXPECT_EQ(reads, 1);
 }
 
-TEST(Subscription, MovingItCancelsNothingAndReplacingItCancelsTheOld) {
+TEST(Subscription, MoveKeepsActiveAndAssignmentCancelsPrevious) {
   std::string cancelled;
   Subscription first([&] { cancelled += '1'; });
   Subscription moved(std::move(first));

@@ -35,7 +35,7 @@ std::string problem_of(const NamedValues& given) {
   return read.error().message;
 }
 
-TEST(Parameters, AreReadByTheirTypes) {
+TEST(Parameters, ValuesAreParsedByFieldType) {
   const auto read = read_parameters<Words>(
       {{"limit", "7"}, {"id", "GPU-1"}, {"ratio", "0.5"}, {"follow", "true"}});
   ASSERT_TRUE(read) << read.error().message;
@@ -57,7 +57,7 @@ TEST(Parameters, ThatAreRequiredMustBeThere) {
   EXPECT_EQ(problem_of({{"id", ""}}), "parameter id is empty");
 }
 
-TEST(Parameters, ThatNobodyKnowsAreNamed) {
+TEST(Parameters, UnknownNameIsReported) {
   EXPECT_EQ(problem_of({{"id", "x"}, {"limits", "7"}}), "unknown parameter \"limits\"");
   EXPECT_FALSE(read_parameters<Nothing>({{"", ""}}));
 }
@@ -68,7 +68,7 @@ TEST(Parameters, ThatAreRepeatedAreRefusedRatherThanGuessed) {
             "parameter limit is repeated");
 }
 
-TEST(Parameters, ANumberIsAWholeNumberInRangeAndNothingElse) {
+TEST(Parameters, UnsignedFieldAcceptsOnlyIntegersInRange) {
   for (const char* text :
        {"", "abc", "-1", "+1", " 1", "1 ", "1.0", "0x1", "1,abc", "4294967296"}) {
     EXPECT_EQ(
@@ -78,13 +78,13 @@ TEST(Parameters, ANumberIsAWholeNumberInRangeAndNothingElse) {
   EXPECT_EQ(problem_of({{"id", "x"}, {"limit", "4294967295"}}), "no problem");
 }
 
-TEST(Parameters, WhatIsNoFiniteNumberIsNoNumber) {
+TEST(Parameters, NonFiniteNumberIsRefused) {
   for (const char* text : {"nan", "inf", "-inf", "1e999", "1x"}) {
     EXPECT_NE(problem_of({{"id", "x"}, {"ratio", text}}), "no problem") << text;
   }
 }
 
-TEST(Parameters, OutsideTheirBoundsAreRefused) {
+TEST(Parameters, ValueOutOfBoundsIsRefused) {
   EXPECT_TRUE(read_parameters<Bounded>({{"before", "0"}, {"hz", "1"}, {"reason", "abc"}}));
   for (const auto& [name, text, problem] :
        {std::tuple("before", "-1", "parameter before: expected at least 0; got -1"),
@@ -97,7 +97,7 @@ TEST(Parameters, OutsideTheirBoundsAreRefused) {
   }
 }
 
-TEST(Parameters, YesIsTrueAndNothingElse) {
+TEST(Parameters, BooleanAcceptsOnlyTrueOrFalse) {
   for (const char* text : {"", "1", "yes", "True", "TRUE"}) {
     EXPECT_EQ(problem_of({{"id", "x"}, {"follow", text}}),
               std::string("parameter follow: expected true or false; got \"") + text + "\"");
@@ -109,7 +109,7 @@ TEST(Parameters, OfARouteWithoutAnyMustBeNone) {
   EXPECT_FALSE(read_parameters<Nothing>({{"id", "x"}}));
 }
 
-TEST(Parameters, AreWrittenAsTheyAreRead) {
+TEST(Parameters, NamedValuesRoundTrip) {
   const Words words{.id = "GPU \"1\"", .limit = 7, .ratio = 0.5, .follow = false};
   const NamedValues named = named_values(words);
   EXPECT_EQ(

@@ -28,7 +28,7 @@ TEST(Places, OfAUserFollowTheXdgDirectories) {
   EXPECT_EQ(default_state_directory(environment), "/s/gpuyard");
 }
 
-TEST(Places, OfAServiceAreThoseThatItsManagerMadeForIt) {
+TEST(Places, ServiceUsesManagerProvidedDirectories) {
   for (Environment service : {user(), root(), Environment()}) {
     service.service_configuration = "/etc/c";
     service.service_runtime = "/run/r";
@@ -41,7 +41,7 @@ TEST(Places, OfAServiceAreThoseThatItsManagerMadeForIt) {
   }
 }
 
-TEST(Places, WithoutARuntimeDirectoryAreInTheUsersOwnPlaceInTmp) {
+TEST(Places, MissingRuntimeDirectoryFallsBackToTmp) {
   Environment bare;
   bare.uid = 7;
   EXPECT_EQ(fallback_directory(bare), "/tmp/gpuyard-7");
@@ -106,7 +106,7 @@ TEST(Environment, TildeInAVariableIsTheHomeDirectory) {
   EXPECT_EQ(environment.gpuyard_token_file, "/home/u/token");
 }
 
-TEST(Places, SystemServiceIsWhatItsUnitSays) {
+TEST(Places, SystemServiceFollowsEnvironmentVariable) {
   for (const auto& [value, expected] : {std::pair("1", true), {"0", false}, {"", false}}) {
     ::setenv("GPUYARD_SYSTEM_SERVICE", value, 1);
     EXPECT_EQ(Environment::of_process().system_service, expected) << value;

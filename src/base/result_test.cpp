@@ -39,7 +39,7 @@ TEST(Error, EveryCodeLeavesTheProgramAsAFailure) {
   }
 }
 
-TEST(Error, HttpTellsTheCallersMistakeFromOurs) {
+TEST(Error, ErrcMapsToHttpStatus) {
   EXPECT_EQ(http_status_of(Errc::invalid), 400);
   EXPECT_EQ(http_status_of(Errc::denied), 403);
   EXPECT_EQ(http_status_of(Errc::not_found), 404);
@@ -49,7 +49,7 @@ TEST(Error, HttpTellsTheCallersMistakeFromOurs) {
   EXPECT_EQ(http_status_of(Errc::timed_out), 504);
 }
 
-TEST(Error, AScriptCanTellAWrongCommandLineFromAMissingDriver) {
+TEST(Error, InvalidAndUnavailableHaveDistinctExitCodes) {
   EXPECT_EQ(exit_code_of(Errc::invalid), 2);
   EXPECT_EQ(exit_code_of(Errc::unavailable), 5);
 }
@@ -102,7 +102,7 @@ TEST(Result, AValueThatIsFalseIsStillAValue) {
   EXPECT_FALSE(*result);
 }
 
-TEST(Result, OfNothingIsOkUntilThereIsAnError) {
+TEST(Result, VoidIsOkUntilErrorAssigned) {
   Result<void> result;
   EXPECT_TRUE(result.ok());
   result = Error{Errc::internal, "no"};

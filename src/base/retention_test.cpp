@@ -7,7 +7,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-TEST(Retention, WhatIsTooOldIsForgotten) {
+TEST(Retention, EntriesBeforeHorizonAreRemoved) {
   Retention<int> past;
   past.add(1, "a", 10);
   past.add(2, "b", 11);
@@ -24,7 +24,7 @@ TEST(Retention, AnEndInTheFutureKeepsNoOther) {
   EXPECT_EQ(past.take_old(11, 9), Names{"a"});
 }
 
-TEST(Retention, NobodyPushesOutWhatIsOthers) {
+TEST(Retention, LimitEvictsFromOwnerWithMostEntries) {
   Retention<int> past;
   past.add(2, "hers", 0);
   for (int i = 1; i <= 5; ++i) past.add(1, std::to_string(i), i);

@@ -89,7 +89,7 @@ SpawnPlan giving(std::vector<int> given) {
   return plan;
 }
 
-TEST(Spawn, AChildHasStandardDescriptorsAndWhatItIsGivenAndNothingElse) {
+TEST(Spawn, ChildInheritsOnlyStandardAndGivenDescriptors) {
   const UniqueFd foreign(::open("/dev/zero", O_RDONLY));  // not CLOEXEC, as one we inherited
   const UniqueFd high(::fcntl(foreign.get(), F_DUPFD, 200));
   ASSERT_TRUE(high);
@@ -108,7 +108,7 @@ TEST(Spawn, StderrIsNobodysWhereThePlanSaysSo) {
             (Descriptors{{0, "/dev/null"}, {1, "/dev/null"}, {2, "/dev/null"}}));
 }
 
-TEST(Spawn, AConnectionIsStdinAndStdoutAndErrorsGoTheirOwnWay) {
+TEST(Spawn, ConnectionBecomesStdinAndStdoutNotStderr) {
   const UniqueFd zero(::open("/dev/zero", O_RDWR | O_CLOEXEC));
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   SpawnPlan plan;
@@ -118,7 +118,7 @@ TEST(Spawn, AConnectionIsStdinAndStdoutAndErrorsGoTheirOwnWay) {
             (Descriptors{{0, "/dev/zero"}, {1, "/dev/zero"}, {2, "/dev/full"}}));
 }
 
-TEST(Spawn, GivenDescriptorsArriveInTheirOrderWhereverTheyWere) {
+TEST(Spawn, GivenDescriptorsAreRenumberedInOrder) {
   // Whatever numbers these have, one of the two orders wants each one's place for the other.
   const UniqueFd zero(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
   const UniqueFd full(::open("/dev/full", O_RDONLY | O_CLOEXEC));
@@ -146,7 +146,7 @@ TEST(Spawn, SignalsAreAsInAFreshProcess) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-TEST(Spawn, AChildLeadsASessionOfItsOwnWhereThePlanSaysSo) {
+TEST(Spawn, OwnSessionOptionMakesChildSessionLeader) {
   SpawnPlan plan;
   plan.own_session = true;
   const Sleeper leader(plan);
@@ -187,7 +187,7 @@ TEST_F(InheritedCapabilities, AreOursAgainAfterwards) {
     EXPECT_EQ(own_bits(line), capability_bit(CAP_SYS_ADMIN)) << line;
 }
 
-TEST(Spawn, AProgramThatIsNotThereIsAnErrorThatNamesIt) {
+TEST(Spawn, MissingProgramErrorNamesPath) {
   SpawnPlan plan;
   plan.program = "/nowhere/gpuyard";
   const auto child = spawn(plan);

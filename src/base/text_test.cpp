@@ -13,13 +13,13 @@
 namespace gpuyard {
 namespace {
 
-TEST(Ascii, LowersLettersAndNothingElse) {
+TEST(Ascii, LowercaseChangesOnlyLetters) {
   EXPECT_EQ(to_lower("00000000:AF:00.0 @[`{ \xC3\x84"), "00000000:af:00.0 @[`{ \xC3\x84");
   EXPECT_EQ(to_lower(""), "");
   EXPECT_EQ(to_lower('Z'), 'z');
 }
 
-TEST(Ascii, NamesAreTheSameWhateverTheirCase) {
+TEST(Ascii, ComparisonIgnoresLetterCase) {
   EXPECT_TRUE(equals_ignoring_case("Content-Type", "content-TYPE"));
   EXPECT_TRUE(equals_ignoring_case("", ""));
   EXPECT_FALSE(equals_ignoring_case("Host", "Hos"));
@@ -38,13 +38,13 @@ TEST(Printable, NoEscapeSequenceOfAStrangerReachesTheTerminal) {
   EXPECT_EQ(printable("K\u00F6ln \u6f22\u5b57 \U0001F600"), "K\u00F6ln \u6f22\u5b57 \U0001F600");
 }
 
-TEST(Printable, NothingTurnsTheDirectionOfWritingOrBreaksALine) {
+TEST(Printable, BidiControlsAndLineSeparatorsAreReplaced) {
   for (const char* const hidden : {"\u202e", "\u2066", "\u2069", "\u200f", "\u061c", "\u2028"}) {
     EXPECT_EQ(printable(std::string("nohtyp") + hidden + "x"), "nohtyp?x");
   }
 }
 
-TEST(Printable, IsWhatTheLogShows) {
+TEST(Printable, LogMessagesAreSanitized) {
   const CapturedLog log;
   log::warning("pid 7 ({}) is gone", "\u009b2J\u202egpj\nERROR");
   ASSERT_EQ(log.lines().size(), 1U);
@@ -107,20 +107,20 @@ TEST(Sparkline, PercentagesHaveEightBands) {
       << "just below the next";
 }
 
-TEST(Sparkline, ValuesAreInEightEqualPartsOfTheirMax) {
+TEST(Sparkline, ValuesMapToEighthsOfMax) {
   RecordProperty("contract", "C11");
   EXPECT_EQ(linear({0, 1, 2, 3, 4, 5, 6, 7, 8}, 8), "▁▂▃▄▅▆▇██");
   EXPECT_EQ(linear({0, 350, 700}, 700), "▁▅█");
 }
 
-TEST(Sparkline, WhatIsOutsideHasTheNearestHeight) {
+TEST(Sparkline, OutOfRangeValueIsClamped) {
   EXPECT_EQ(percent({-5, 250, kInfinite, -kInfinite}), "▁██▁");
   EXPECT_EQ(linear({-5, 250, kInfinite, -kInfinite}, 100), "▁██▁");
   EXPECT_EQ(linear({0, 5}, 0), "▁▁");
   EXPECT_EQ(linear({0, 5}, kNothing), "▁▁");
 }
 
-TEST(Sparkline, WhatIsMissingIsABlank) {
+TEST(Sparkline, MissingValueIsBlank) {
   EXPECT_EQ(percent({90, kNothing, 0}), "█ ▁");
   EXPECT_EQ(linear({8, kNothing}, 8), "█ ");
   EXPECT_EQ(percent({}), "");

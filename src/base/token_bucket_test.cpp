@@ -28,7 +28,7 @@ TEST(RateOfEach, OneDoesNotUseUpAnothers) {
   EXPECT_FALSE(rates.take(2, now));
 }
 
-TEST(RateOfEach, KnowsABoundedNumberAndForgetsThoseWhoHaveAllAgain) {
+TEST(RateOfEach, KeysBeyondMaxShareBucketUntilRefill) {
   RateOfEach<std::size_t> rates(60);
   TimePoint now{};
   for (std::size_t who = 0; who < RateOfEach<std::size_t>::kMost; ++who) rates.take(who, now);

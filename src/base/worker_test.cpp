@@ -48,7 +48,7 @@ class PostedWork final : public Loop {
   std::vector<std::function<void()>> posted_;
 };
 
-TEST(ThreadWorker, AnswersOnTheLoopWhatWasAskedOnItsOwnThread) {
+TEST(ThreadWorker, TaskRunsOffLoopAndCompletesOnLoop) {
   PostedWork loop;
   ThreadWorker worker(loop, "test");
   const auto here = std::this_thread::get_id();
@@ -94,7 +94,7 @@ TEST(ThreadWorker, RefusesMoreThanItsQueueHolds) {
   release.set_value();
 }
 
-TEST(ThreadWorker, RunsWhatWaitsBeforeItEnds) {
+TEST(ThreadWorker, DestructionRunsQueuedTasks) {
   PostedWork loop;
   std::atomic<int> ran = 0;
   {
@@ -109,7 +109,7 @@ TEST(ThreadWorker, RunsWhatWaitsBeforeItEnds) {
   EXPECT_EQ(ran, 50);
 }
 
-TEST(ThreadWorker, LeavesAJobBehindThatNeverReturnsAndTheLoopAlone) {
+TEST(ThreadWorker, DestructionAbandonsHungTaskAndDropsCompletion) {
   PostedWork loop;
   const auto release = std::make_shared<std::promise<void>>();
   const auto finished = std::make_shared<std::promise<void>>();
@@ -124,7 +124,7 @@ TEST(ThreadWorker, LeavesAJobBehindThatNeverReturnsAndTheLoopAlone) {
   EXPECT_EQ(loop.posted(), 0U);
 }
 
-TEST(ManualWorker, RunsNothingUntilItIsTold) {
+TEST(ManualWorker, QueuedTaskRunsOnlyOnRunAll) {
   ManualWorker worker;
   int heard = 0;
   ASSERT_TRUE(ask_worker(worker, [] { return 7; }, [&](int number) { heard = number; }));
@@ -137,7 +137,7 @@ TEST(ManualWorker, RunsNothingUntilItIsTold) {
 
 namespace {
 
-TEST(Published, HoldsNothingAtFirst) {
+TEST(Published, InitialValueIsNull) {
   const Published<int> cell;
   EXPECT_EQ(cell.load(), nullptr);
 }
@@ -149,7 +149,7 @@ TEST(Published, GivesTheNewestValue) {
   EXPECT_EQ(*cell.load(), 2);
 }
 
-TEST(Published, AReaderKeepsWhatItLoaded) {
+TEST(Published, LoadedValueOutlivesReplacement) {
   Published<int> cell;
   cell.store(std::make_shared<const int>(1));
   const auto held = cell.load();

@@ -86,7 +86,7 @@ TEST(CommandLine, PowerShowsOrSets) {
   EXPECT_TRUE(verb_of<ControlVerb>({"power", "0", "--restore"}).restore);
 }
 
-TEST(CommandLine, WhatIsRestoredIsNotSetAtTheSameTime) {
+TEST(CommandLine, ConflictingControlOptionsAreUsageErrors) {
   for (const Words& words :
        {Words{"power", "0", "300", "--restore"}, Words{"power", "0", "--restore", "--for", "1h"},
         Words{"power", "0", "--for", "1h"},
@@ -155,7 +155,7 @@ TEST(CommandLine, AMistakeIsExitCode2OnStderr) {
   }
 }
 
-TEST(CommandLine, DevicesAsksWhoeverIsThereUnlessTold) {
+TEST(CommandLine, DevicesHasNoSourceOptionsByDefault) {
   const auto devices = verb_of<DevicesVerb>({"devices"});
   EXPECT_FALSE(devices.json);
   EXPECT_FALSE(devices.source.local);
@@ -220,7 +220,7 @@ TEST(CommandLine, TheVersionIsAnAnswerAndNoMistake) {
   EXPECT_TRUE(end.out.starts_with("gpuyard 0.")) << end.out;
 }
 
-TEST(CommandLine, TheManualHasAPageForEveryVerbAndOneForTheConfiguration) {
+TEST(CommandLine, ManualHasPagesForVerbsAndConfiguration) {
   const auto verb = verb_of<CompletionVerb>({"completion", "man", "/somewhere"});
   EXPECT_EQ(verb.manual, "/somewhere");
   std::map<std::string, std::string> pages;
@@ -259,7 +259,7 @@ TEST(CommandLine, DriverTakesTheSameSource) {
             "127.0.0.1:9410");
 }
 
-TEST(CommandLine, ADaemonThatIsNamedIsNotMixedWithALocalDriver) {
+TEST(CommandLine, SocketWithLocalDriverOptionsIsUsageError) {
   EXPECT_EQ(end_of({"devices", "--socket", "/x", "--local"}).code, 2);
   EXPECT_EQ(end_of({"devices", "--socket", "/x", "--simulate", "2"}).code, 2);
   EXPECT_EQ(end_of({"devices", "--socket", "/x", "--nvml", "/lib/x.so"}).code, 2);
@@ -275,7 +275,7 @@ TEST(CommandLine, SimulatesOneTo64Gpus) {
   }
 }
 
-TEST(CommandLine, SimulatedGpusAreNotAskedOfALibraryThatIsNamed) {
+TEST(CommandLine, SimulateWithNvmlLibraryIsUsageError) {
   for (const char* verb : {"devices", "driver", "serve"}) {
     EXPECT_EQ(end_of({verb, "--simulate", "2", "--nvml", "/lib/x.so"}).code, 2) << verb;
   }
@@ -288,7 +288,7 @@ TEST(CommandLine, ServeMayListenInSeveralPlaces) {
   EXPECT_TRUE(serve.greet);
 }
 
-TEST(CommandLine, ServeTakesWhatTheConfigurationFileMayHold) {
+TEST(CommandLine, ServeParsesConfigurationOptions) {
   const auto serve = verb_of<ServeVerb>({"serve", "--config", "a.toml", "--socket", "/s", "--state",
                                          "/d", "--nvml", "/n", "--metrics-prefix", "p",
                                          "--metrics-dialect", "both", "--log-level", "debug"});
@@ -335,7 +335,7 @@ TEST(CommandLine, SimGivesOneGpuSomethingToDo) {
   EXPECT_EQ(end_of({"sim", "load", "--gpu", "2"}).code, 2);
 }
 
-TEST(CommandLine, SimRunTakesTheWordsAfterTheDashesAsTheyAre) {
+TEST(CommandLine, SimRunPassesWordsAfterDashesVerbatim) {
   const auto sim = verb_of<SimVerb>({"sim", "run", "--gpu", "3", "--vram", "10G", "--load", "0.8",
                                      "--", "train", "--gpu", "", "-h"});
   EXPECT_EQ(sim.action, SimVerb::Action::run);
@@ -359,7 +359,7 @@ TEST(CommandLine, ProcessesMayBeOfSomeGpusAndOneUser) {
   EXPECT_EQ(verb_of<WhyVerb>({"why", "0,3", "--since", "8h"}).since, "8h");
 }
 
-TEST(CommandLine, SimAttachWantsAPidOrANumberOfSyntheticProcesses) {
+TEST(CommandLine, SimAttachNeedsPidOrSyntheticCount) {
   const auto sim = verb_of<SimVerb>({"sim", "attach", "--pid", "42"});
   EXPECT_EQ(sim.action, SimVerb::Action::attach);
   EXPECT_EQ(sim.pid, 42);
@@ -371,7 +371,7 @@ TEST(CommandLine, SimAttachWantsAPidOrANumberOfSyntheticProcesses) {
   EXPECT_EQ(end_of({"sim", "attach", "--pid", "4", "--synthetic", "9", "--gpu", "1"}).code, 2);
 }
 
-TEST(CommandLine, SimStartTakesAFleetAndWhoMaySet) {
+TEST(CommandLine, SimStartParsesModelsAndSetters) {
   const auto sim =
       verb_of<SimVerb>({"sim", "start", "--model", "a100:2,t4", "--setters", "everyone"});
   EXPECT_EQ(sim.model, "a100:2,t4");
@@ -403,7 +403,7 @@ TEST(CommandLine, SimDoesNotBreakAndMendAtOnce) {
   EXPECT_EQ(end_of({"sim", "inject", "--gpu", "1", "--clear", "--call", "x"}).code, 2);
 }
 
-TEST(CommandLine, WhatBelongsToACallNeedsTheCall) {
+TEST(CommandLine, SimInjectCallOptionsNeedCall) {
   EXPECT_EQ(end_of({"sim", "inject", "--gpu", "1", "--code", "15"}).code, 2);
   EXPECT_EQ(end_of({"sim", "inject", "--gpu", "1", "--never-returns"}).code, 2);
   EXPECT_EQ(end_of({"sim", "inject", "--gpu", "1", "--call", "x", "--latency-ms", "-5"}).code, 2);

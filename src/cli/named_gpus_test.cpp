@@ -83,7 +83,7 @@ TEST(NamedGpus, AreNamedAlikeByEveryVerb) {
   EXPECT_EQ(clocks.gpu_clocks, "1200,1500");
 }
 
-TEST(NamedGpus, ListOfNothingIsRefused) {
+TEST(NamedGpus, EmptyListElementIsRefused) {
   for (const char* list : {",", "0,", ",0", "0,,1", " ", ", ,"}) {
     for (const Words& words :
          {Words{"devices", list}, Words{"devices", "--gpus", list},

@@ -64,7 +64,7 @@ TEST(Moment, CalendarTimeIsSentInUtc) {
   EXPECT_EQ(parse_moment("1767225600", now)->for_daemon(), "2026-01-01T00:00:00.000Z");
 }
 
-TEST(Moment, OtherTextSaysWhatIsExpected) {
+TEST(Moment, InvalidTextNamesExpectedForms) {
   for (const char* text : {"", "30", "0", "-5", "999999999", "soon", "25:00", "1y", "5 m", "nan",
                            "infd", "99999999999", "2026-02-30"}) {
     const auto moment = parse_moment(text, wall_now());

@@ -29,7 +29,7 @@ TEST(ErrorOf, ARefusalHasTheDaemonsOwnCodeAndMessage) {
             (Error{Errc::unavailable, "no NVML"}));
 }
 
-TEST(ErrorOf, OfWhoSpeaksOtherwiseTheStatusCounts) {
+TEST(ErrorOf, ForeignErrorBodyFallsBackToStatus) {
   EXPECT_EQ(client::error_of({403, {}, "<html>"}),
             (Error{Errc::denied, "status 403 from a proxy or another server"}));
   EXPECT_EQ(client::error_of({409, {}, R"({"error":{"code":"of tomorrow","message":"x"}})"}),
@@ -38,7 +38,7 @@ TEST(ErrorOf, OfWhoSpeaksOtherwiseTheStatusCounts) {
             (Error{Errc::device_lost, R"({"error":"x"})"}));
 }
 
-TEST(OpenSource, ADaemonThatIsNamedAndNotThereIsAnError) {
+TEST(OpenSource, MissingNamedDaemonIsUnavailable) {
   SourceOptions options;
   options.socket = "/nowhere/gpuyard.sock";
   auto source = open_source(options);
@@ -49,7 +49,7 @@ TEST(OpenSource, ADaemonThatIsNamedAndNotThereIsAnError) {
   EXPECT_NE(snapshot.error().message.find("/nowhere/gpuyard.sock"), std::string::npos);
 }
 
-TEST(OpenSource, WhatIsNoAddressIsAUsageError) {
+TEST(OpenSource, InvalidAddressIsUsageError) {
   SourceOptions options;
   options.socket = "localhost";
   const auto source = open_source(options);

@@ -144,7 +144,7 @@ TEST(Reach, HasAnExampleOfEveryVerb) {
   }
 }
 
-TEST(Reach, AVerbThatAsksADaemonAsksTheOneOfTheHost) {
+TEST(Reach, DaemonVerbUsesDaemonOfHost) {
   for (const Example& example : examples()) {
     if (example.reach != Reach::asks) continue;
     for (const bool at_the_end : {false, true}) {
@@ -156,7 +156,7 @@ TEST(Reach, AVerbThatAsksADaemonAsksTheOneOfTheHost) {
   }
 }
 
-TEST(Reach, AVerbThatStartsSomethingSaysHowToStartItThere) {
+TEST(Reach, StartingVerbPrintsSshCommand) {
   for (const Example& example : examples()) {
     if (example.reach != Reach::starts) continue;
     for (const bool at_the_end : {false, true}) {
@@ -169,7 +169,7 @@ TEST(Reach, AVerbThatStartsSomethingSaysHowToStartItThere) {
   }
 }
 
-TEST(Reach, AVerbOfThisMachineSaysHowToRunItThere) {
+TEST(Reach, LocalVerbPrintsSshOrFleetCommand) {
   for (const Example& example : examples()) {
     if (example.reach != Reach::here) continue;
     for (const bool at_the_end : {false, true}) {
@@ -183,7 +183,7 @@ TEST(Reach, AVerbOfThisMachineSaysHowToRunItThere) {
   }
 }
 
-TEST(Reach, WhatSaysWhomToAskAlreadyIsNotBesideAHost) {
+TEST(Reach, SourceOptionWithHostIsUsageError) {
   for (const Line& line :
        {Line{"devices", "--local"}, Line{"devices", "--nvml", "/x.so"},
         Line{"devices", "--simulate", "2"}, Line{"devices", "--socket", "/x"},
@@ -223,7 +223,7 @@ TEST(Reach, TheLineForThereHasTheUsersOwnWords) {
       << "two shells would read it: " << quoted.err;
 }
 
-TEST(Reach, OnlyVerbsThatHaveAUseForAHostShowIt) {
+TEST(Reach, HelpOmitsHostOptionForLocalVerbs) {
   EXPECT_NE(end_of({"--help"}).out.find("-H, --host HOST"), std::string::npos);
   EXPECT_NE(end_of({"lease", "show", "--help"}).out.find("Global options: -H,"), std::string::npos);
   EXPECT_EQ(end_of({"serve", "--help"}).out.find("-H"), std::string::npos);

@@ -43,7 +43,7 @@ class AlertCapsTest : public ::testing::Test {
   Snapshot snapshot_;
 };
 
-TEST_F(AlertCapsTest, CapWhileItFiresAndGiveBackWhatWas) {
+TEST_F(AlertCapsTest, FiringAlertCapsLimitUntilResolved) {
   stay(85, 10);
   EXPECT_EQ(limit(), 700'000);
   stay(85, 2);
@@ -52,7 +52,7 @@ TEST_F(AlertCapsTest, CapWhileItFiresAndGiveBackWhatWas) {
   EXPECT_EQ(limit(), 700'000);
 }
 
-TEST_F(AlertCapsTest, AnotherCapIsSetAtOnceWhateverWasRefusedBefore) {
+TEST_F(AlertCapsTest, NewCapAppliesAtOnceDespiteEarlierRefusal) {
   board_.replace({capping(50)});
   stay(85, 200);
   EXPECT_EQ(limit(), 700'000);
@@ -61,7 +61,7 @@ TEST_F(AlertCapsTest, AnotherCapIsSetAtOnceWhateverWasRefusedBefore) {
   EXPECT_EQ(limit(), 400'000);
 }
 
-TEST_F(AlertCapsTest, ACapIsLiftedAtOnceWhateverWasRefusedBefore) {
+TEST_F(AlertCapsTest, CapIsLiftedAtOnceDespiteEarlierRefusal) {
   stay(85, 12);
   board_.replace({capping(50)});
   stay(85, 200);

@@ -132,7 +132,7 @@ TEST_F(TlsFeedTest, OwnCertificateIsRenewedAfterTwoThirdsOfItsLifetime) {
   EXPECT_TRUE(shows_file());
 }
 
-TEST_F(TlsFeedTest, ClockFarAheadRenewsNothing) {
+TEST_F(TlsFeedTest, ClockFarAheadPreventsRenewal) {
   make();
   start();
   const auto before = in_file();

@@ -112,7 +112,7 @@ TEST_F(ChangeAuditTest, AnEntryWithoutAChangeIsNamed) {
                 "to by uid 1000), of which the setter has no change"});
 }
 
-TEST_F(ChangeAuditTest, EntriesThatChangedNothingNeedNoChange) {
+TEST_F(ChangeAuditTest, AuditEntriesWithoutEffectNeedNoWrite) {
   change(700, 300);
   enter(300, 300, "restore power_limit", "uid 1000", "restored");
   enter(300, 200, "set power_limit to", "uid 1000", "failed");
@@ -125,7 +125,7 @@ TEST_F(ChangeAuditTest, AChangeThatFailedNeedsNoEntry) {
   EXPECT_EQ(differences(), std::vector<std::string>());
 }
 
-TEST_F(ChangeAuditTest, OnlyTheLastChangeOfASetterMayHaveNoResult) {
+TEST_F(ChangeAuditTest, OnlyLastChangeMayLackResult) {
   log_.lines.pop_back();
   start();
   set(300);
@@ -135,7 +135,7 @@ TEST_F(ChangeAuditTest, OnlyTheLastChangeOfASetterMayHaveNoResult) {
   EXPECT_EQ(differences().size(), 1U);
 }
 
-TEST_F(ChangeAuditTest, WhatAKilledDaemonSetIsKnownByTheNext) {
+TEST_F(ChangeAuditTest, ReconcileEntryCoversWriteOfKilledDaemon) {
   change(700, 300);
   set(250);
   second_ = 120;
@@ -159,7 +159,7 @@ TEST_F(ChangeAuditTest, OnlyTheLastMomentOfAKilledDaemonIsExcused) {
                                "(change 4), of which the audit has no entry"});
 }
 
-TEST_F(ChangeAuditTest, WhatAKilledDaemonSetMayBeReplacedByTheNext) {
+TEST_F(ChangeAuditTest, RestoringReconcileExplainsWriteOfKilledDaemon) {
   set(250);
   second_ = 120;
   start();
@@ -215,7 +215,7 @@ TEST_F(ChangeAuditTest, FaultsOfTheLogAreDifferences) {
   EXPECT_EQ(differences(), log_.faults);
 }
 
-TEST_F(ChangeAuditTest, WhatIsYoungerIsNotCompared) {
+TEST_F(ChangeAuditTest, ChangesAfterCutoffAreNotCompared) {
   change(700, 300);
   set(250);
   EXPECT_EQ(compare_changes(log_, audit_, at(1)).differences, std::vector<std::string>());

@@ -31,7 +31,7 @@ class ReloadTest : public ::testing::Test {
                  [this](Result<Reload::Fresh> fresh) { heard_.push_back(std::move(fresh)); }};
 };
 
-TEST_F(ReloadTest, ReadsOnItsWorkerAndTellsOnTheLoop) {
+TEST_F(ReloadTest, ReadsOnWorkerAndNotifiesOnLoop) {
   reload_.begin();
   EXPECT_EQ(reads_, 0);
   worker_.run_all();
@@ -49,7 +49,7 @@ TEST_F(ReloadTest, AskedTwiceWhileItReadsItReadsOnceMore) {
   EXPECT_EQ(heard_.size(), 2U);
 }
 
-TEST_F(ReloadTest, WhatTheNextStartWouldRefuseIsRefused) {
+TEST_F(ReloadTest, ValueInvalidAtStartIsRefusedOnReload) {
   config_->metrics.prefix = "0 is no name";
   reload_.begin();
   worker_.run_all();
@@ -90,7 +90,7 @@ class AlertsFileTest : public ::testing::Test {
   config::Config config_;
 };
 
-TEST_F(AlertsFileTest, WithoutAFileAllIsBuiltInAndGoesToTheLog) {
+TEST_F(AlertsFileTest, MissingFileGivesBuiltInLogSink) {
   const auto alerts = read_alerts({});
   ASSERT_TRUE(alerts) << alerts.error().message;
   ASSERT_EQ(alerts->sinks.size(), 1U);
@@ -98,14 +98,14 @@ TEST_F(AlertsFileTest, WithoutAFileAllIsBuiltInAndGoesToTheLog) {
   EXPECT_EQ(alerts->sinks[0].min_level, notify::Level::info);
 }
 
-TEST_F(AlertsFileTest, ALogOfTheirOwnIsTheirs) {
+TEST_F(AlertsFileTest, ConfiguredLogSinkReplacesBuiltIn) {
   const auto alerts = read("[sink.log]\nkind = 'log'\nmin_level = 'error'\n");
   ASSERT_TRUE(alerts) << alerts.error().message;
   ASSERT_EQ(alerts->sinks.size(), 1U);
   EXPECT_EQ(alerts->sinks[0].min_level, notify::Level::error);
 }
 
-TEST_F(AlertsFileTest, ACommandOfARuleIsASinkOfItsOwn) {
+TEST_F(AlertsFileTest, RuleCommandBecomesSeparateSink) {
   const auto alerts = read("[rule.thermal]\ncommand = ['/bin/true', 'x']\n");
   ASSERT_TRUE(alerts) << alerts.error().message;
   const auto command =

@@ -42,7 +42,7 @@ TEST(FilesOfDaemon, AreReadableWhereTheConfigurationNamesThem) {
   }
 }
 
-TEST(FilesOfDaemon, IncludeWhatACertificateLinksTo) {
+TEST(FilesOfDaemon, CertificateLinkTargetDirectoryIsReadable) {
   const ScratchDirectory scratch;
   scratch.write("archive/cert1.pem", "");
   scratch.write("live/README", "");

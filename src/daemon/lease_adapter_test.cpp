@@ -95,7 +95,7 @@ TEST(PoolGpus, AListedProcessAccountsForTheActivity) {
   EXPECT_FALSE(pooled(device).activity) << "a desktop is drawn";
 }
 
-TEST(PoolGpus, WhatIsDrawnIsToldApart) {
+TEST(PoolGpus, GraphicsMemoryIsSeparateAndBounded) {
   auto device = gpu();
   EXPECT_EQ(pooled(device).drawing_bytes, 0);
   device.sample.set(ProcessList{{},
@@ -114,7 +114,7 @@ TEST(PoolGpus, OneWithoutANumaNodeHasNone) {
   EXPECT_EQ(pooled(device).numa_node, std::nullopt);
 }
 
-TEST(PoolGpus, ThoseThatAreLinkedAreInOneClique) {
+TEST(PoolGpus, LinkedGpusShareClique) {
   Snapshot snapshot;
   snapshot.devices = {gpu(), gpu(), gpu()};
   snapshot.devices[0].info.nvlinks = snapshot.devices[2].info.nvlinks = {"switch"};
@@ -159,7 +159,7 @@ TEST(PoolGpus, OneThatDoesNotAnswerIsWithheld) {
   EXPECT_NE(pooled(device).text.find("3.0 s"), std::string::npos);
 }
 
-TEST(PoolGpus, AnUnhealthyOneIsWithheldAndSaysAllThatIsWrong) {
+TEST(PoolGpus, UnhealthyGpuIsWithheldWithAllReasons) {
   auto device = gpu();
   device.health = {Health::unhealthy, {"temperature 90 C is above 85 C", "1 new ECC error"}};
   EXPECT_EQ(pooled(device).withheld, "unhealthy");
@@ -178,7 +178,7 @@ TEST(PoolGpus, OneInMigModeIsWithheld) {
   EXPECT_EQ(pooled(device).withheld, "mig_enabled");
 }
 
-TEST(PoolGpus, OneWhoseModeWasNotReadYetIsWithheld) {
+TEST(PoolGpus, UnreadMigModeIsWithheld) {
   auto device = gpu();
   device.sample.set({Metric::mig_mode, 0, {}, Missing{MissingReason::not_ready, ""}});
   EXPECT_EQ(pooled(device).withheld, "unknown");

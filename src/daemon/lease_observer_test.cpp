@@ -86,7 +86,7 @@ class ObserverTest : public ::testing::Test, protected telemetry::Reader {
   std::vector<lease::Sight> sights_;
 };
 
-TEST_F(ObserverTest, LooksAtTheNewestLists) {
+TEST_F(ObserverTest, UsesNewestListsWithoutDriverQuery) {
   look(false);
   EXPECT_TRUE(requests_.empty()) << "the driver is not asked";
   EXPECT_THAT(sights_, IsEmpty()) << "never inside the call";
@@ -98,7 +98,7 @@ TEST_F(ObserverTest, LooksAtTheNewestLists) {
   EXPECT_EQ(sights_.size(), 1U) << "once";
 }
 
-TEST_F(ObserverTest, LooksAtListsThatAreMadeAfterTheQuestion) {
+TEST_F(ObserverTest, FreshObservationUsesListsTakenAfterRequest) {
   loop_.advance(std::chrono::milliseconds(500));
   answer();
   const TimePoint asked = loop_.now();
@@ -122,7 +122,7 @@ TEST_F(ObserverTest, AGpuThatDoesNotAnswerHasNoList) {
   EXPECT_THAT(alive_in(sights_[0]), ElementsAre(10, 11)) << "these are known all the same";
 }
 
-TEST_F(ObserverTest, AStuckWorkerTakesNobodyForGone) {
+TEST_F(ObserverTest, StuckWorkerReportsProcessesAsAlive) {
   proc_.remove(10);
   look(false);
   loop_.advance(LeaseObserver::kDeadline);
@@ -153,7 +153,7 @@ TEST_F(ObserverTest, TheWorkerIsNotAskedForTooMuch) {
   EXPECT_EQ(sights_.size(), LeaseObserver::kMostAsked + 3);
 }
 
-TEST_F(ObserverTest, AWorkerThatTakesNothingIsNoSilence) {
+TEST_F(ObserverTest, FullWorkerQueueReportsUnavailable) {
   worker_.full = true;
   look(false);
   Errc code = {};
@@ -187,7 +187,8 @@ TEST_F(ObserverTest, IdentifiesAProcess) {
   EXPECT_TRUE(*who) << "the deadline comes to nothing";
 }
 
-TEST_F(ObserverTest, WhoCannotBeIdentifiedInTimeIsNotGone) {
+// A process that cannot be identified in time does not count as gone.
+TEST_F(ObserverTest, IdentifyTimeoutIsUnavailable) {
   Errc code = {};
   observer_.identify(1, [&](const Result<lease::Identity>& who) { code = who.error().code; });
   loop_.advance(LeaseObserver::kDeadline);
@@ -316,7 +317,7 @@ GpuUser user(std::uint32_t pid, std::uint32_t parent, std::uint32_t uid) {
   return {{pid, kStarted}, parent, "python3", {.uid = uid}};
 }
 
-TEST(Lists, AreOfWhoComputes) {
+TEST(Lists, OnlyComputeProcessesAreListed) {
   const auto snapshot = snapshot_of({gpu("G0", {process(7), process(8, ProcessKind::graphics),
                                                 process(9, ProcessKind::compute_and_graphics)})});
   const auto lists = lists_in(snapshot, {"G0"}, kAsked);
@@ -378,7 +379,7 @@ class SightTest : public ::testing::Test {
   processes::Evidence evidence_;
 };
 
-TEST_F(SightTest, SaysOfEachProcessWhoseItIs) {
+TEST_F(SightTest, ProcessesAreMemberUnleasedOrUnknown) {
   const auto seen = sight(snapshot_of({gpu("G0", {process(11), process(20), process(30)})}));
   const Seen member{.pid = 11,
                     .verdict = Seen::Verdict::member,
@@ -399,7 +400,7 @@ TEST_F(SightTest, SaysOfEachProcessWhoseItIs) {
   EXPECT_EQ(seen.used_bytes.at("G0"), 5'000'000);
 }
 
-TEST_F(SightTest, AMemberIsAnOutsiderOnAGpuThatItsLeaseDoesNotHave) {
+TEST_F(SightTest, MemberOnGpuOutsideLeaseIsUnleased) {
   const auto seen = sight(snapshot_of({gpu("G1", {process(11)})}));
   EXPECT_EQ(seen.on_gpus.at("G1")->front().verdict, Seen::Verdict::outsider);
   EXPECT_EQ(seen.on_gpus.at("G1")->front().lease, "");
@@ -430,7 +431,7 @@ TEST_F(SightTest, OneThatCannotBeJudgedIsNoOutsider) {
   EXPECT_THAT(seen.alive.at("a"), ElementsAre(lease::Process{10, kStarted}));
 }
 
-TEST_F(SightTest, BlindNobodyIsGoneAndNoListIsEmpty) {
+TEST_F(SightTest, FailedObservationKeepsProcessesAliveAndListsUnknown) {
   const auto seen = blind_sight(suspects_, {"G0"}, kAsked);
   EXPECT_EQ(seen.taken, kAsked);
   EXPECT_EQ(seen.on_gpus.at("G0"), std::nullopt);

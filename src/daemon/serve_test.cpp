@@ -85,7 +85,7 @@ TEST_F(StateDirectory, IsCreatedWithItsParents) {
   EXPECT_TRUE(std::filesystem::is_directory(directory_.in("a/b")));
 }
 
-TEST_F(StateDirectory, ASecondDaemonIsRefusedAndToldWhoHasIt) {
+TEST_F(StateDirectory, SecondDaemonConflictsNamingHolderPid) {
   const auto first = lock_state(directory_.path());
   ASSERT_TRUE(first.ok());
   const auto second = lock_state(directory_.path());
@@ -124,7 +124,7 @@ TEST_F(FallbackDirectory, IsMadeForItsUserAlone) {
   EXPECT_EQ(mode_of(path() + "/state"), 0700U);
 }
 
-TEST_F(FallbackDirectory, ThatSomebodyElseMadeIsRefusedWithTheWayOut) {
+TEST_F(FallbackDirectory, SymlinkedPathIsDeniedWithAdvice) {
   std::filesystem::create_directory_symlink("/tmp", path());
   const auto made = make_place(path() + "/state", 0700, environment_);
   ASSERT_FALSE(made.ok());
@@ -134,7 +134,7 @@ TEST_F(FallbackDirectory, ThatSomebodyElseMadeIsRefusedWithTheWayOut) {
   }
 }
 
-TEST_F(StateDirectory, ASocketsDirectoryCanBeEnteredByAnybodyWhateverTheUmask) {
+TEST_F(StateDirectory, StrictUmaskKeepsSocketDirectoryAccessible) {
   const mode_t before = ::umask(077);
   const auto made = make_place(directory_.in("run"), 0755, Environment{});
   ::umask(before);
@@ -183,14 +183,14 @@ TEST(DescriptorBudget, TooFewDescriptorsAreRefusedWithAdvice) {
   }
 }
 
-TEST(DescriptorBudget, MoreThanEnoughChangesNothing) {
+TEST(DescriptorBudget, InfiniteRlimitKeepsDefaults) {
   const auto limits = limits_of({}, RLIM_INFINITY);
   EXPECT_EQ(limits.connections, http::Limits{}.connections);
   EXPECT_EQ(limits.streams, http::Limits{}.streams);
   EXPECT_EQ(most_waiting_claims(RLIM_INFINITY), shares::kWaitingClaims);
 }
 
-TEST(DescriptorBudget, TheConfigurationSaysWhatOneMayHave) {
+TEST(DescriptorBudget, ConfigSetsLimitsPerQuotaGroup) {
   config::Config config;
   config.shares.connections = 7;
   config.shares.streams = 3;

@@ -84,7 +84,7 @@ TEST(ServiceManager, HearsThatTheDaemonIsReadyAndThatItEnds) {
   EXPECT_TRUE(manager.heard().starts_with("STOPPING=1\n"));
 }
 
-TEST_F(WatchedDaemon, GivesASignOfLifeFourTimesInItsManagersPatience) {
+TEST_F(WatchedDaemon, PingsFourTimesPerWatchdogTimeout) {
   loop_.advance(seconds(9));
   EXPECT_EQ(manager_.heard(), "");
   loop_.advance(seconds(21));

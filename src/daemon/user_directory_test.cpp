@@ -22,7 +22,7 @@ class UserDirectoryTest : public ::testing::Test {
                            }};
 };
 
-TEST_F(UserDirectoryTest, ANameIsKnownOnceItWasLookedUpBesideTheLoop) {
+TEST_F(UserDirectoryTest, NameResolvesOnWorkerAndStaysDuringRefresh) {
   EXPECT_FALSE(directory_.name_of(1000));
   EXPECT_FALSE(directory_.name_of(1000));
   EXPECT_EQ(worker_.waiting(), 1U) << "asked for once";
@@ -34,7 +34,7 @@ TEST_F(UserDirectoryTest, ANameIsKnownOnceItWasLookedUpBesideTheLoop) {
   EXPECT_EQ(worker_.waiting(), 1U);
 }
 
-TEST_F(UserDirectoryTest, WhoWaitsForNamesHasThemOrWaitsNoLonger) {
+TEST_F(UserDirectoryTest, WaitForNamesEndsOnResultOrTimeout) {
   int done = 0;
   directory_.learn({1000, 7}, [&] { ++done; });
   EXPECT_EQ(done, 0);
@@ -63,7 +63,7 @@ TEST_F(UserDirectoryTest, OnlyUsersUnknownToTheSystemAreGone) {
   EXPECT_EQ(worker_.waiting(), 0U);
 }
 
-TEST_F(UserDirectoryTest, FailedLookUpKeepsTheKnownName) {
+TEST_F(UserDirectoryTest, FailedLookupKeepsKnownName) {
   directory_.learn({1000}, [] {});
   worker_.run_all();
   fails_ = true;
@@ -78,7 +78,7 @@ TEST_F(UserDirectoryTest, FailedLookUpKeepsTheKnownName) {
   EXPECT_EQ(worker_.waiting(), 1U) << "retried sooner than a name expires";
 }
 
-TEST_F(UserDirectoryTest, FollowedUsersAreLookedUpInTheBackground) {
+TEST_F(UserDirectoryTest, FollowedUsersResolveInBackground) {
   std::vector<std::uint32_t> users = {7};
   directory_.follow([&] { return users; });
   loop_.advance(UserDirectory::kFollowed);
@@ -92,7 +92,7 @@ TEST_F(UserDirectoryTest, FollowedUsersAreLookedUpInTheBackground) {
   EXPECT_EQ(asked_, 2);
 }
 
-TEST_F(UserDirectoryTest, UrgentLookUpsGoFirstAndEachIsItsOwnJob) {
+TEST_F(UserDirectoryTest, UrgentLookupsPrecedeBackgroundAsSeparateTasks) {
   std::vector<std::uint32_t> many;
   for (std::uint32_t uid = 1; uid < 2 * UserDirectory::kMost; ++uid) many.push_back(uid);
   directory_.follow([&] { return many; });

@@ -59,7 +59,8 @@ json.dump(fleet, sys.stdout)
 """
 
 
-def test_btops_seventeen_names_answer_in_their_own_layouts(world, record_property):
+# btop loads 17 names without a version suffix and expects the oldest layout of each.
+def test_unsuffixed_nvml_names_use_original_layouts(world, record_property):
     world.settled()
     seen = json.loads(world.run(sys.executable, "-c", CLIENT))
     for gpu, expected in zip(seen, world.gpus(), strict=True):

@@ -107,7 +107,7 @@ def settled(yard):
     return wait_until(gpus, "readings that need a second sample")
 
 
-def test_missing_names_cost_their_own_readings_only(daemon, run, world, tmp_path):
+def test_missing_library_functions_cost_only_dependent_readings(daemon, run, world, tmp_path):
     lacking = sorted(exported(WHOLE) - exported(library_of("470")))
     assert set(LACKED_BY_470) <= set(lacking)
     whole = daemon("--nvml", WHOLE, **world)
@@ -244,7 +244,7 @@ def test_doctor_knows_why_no_driver_is_loaded(call, library):
 
 @without_module
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make device files")
-def test_a_device_file_without_its_module_changes_nothing(program, library, tmp_path):
+def test_device_file_without_kernel_module_still_fails(program, library, tmp_path):
     script = f"{os.path.abspath(PROGRAM)} devices --nvml {library}"
     done = subprocess.run([OWN_DEV, "sh", "-c", f"{script}; ls /dev; {script}"], capture_output=True,
                           text=True, check=False, env=clean_environment(tmp_path), timeout=PATIENCE)

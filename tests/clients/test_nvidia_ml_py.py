@@ -70,7 +70,7 @@ def python(one, script):
     return json.loads(one.run(sys.executable, "-c", script))
 
 
-def test_what_it_reads_is_what_the_world_says(world, record_property):
+def test_values_match_world_status(world, record_property):
     world.settled()
     for gpu in world.gpus():
         values = [answer["value"] for answer in world.ask(
@@ -95,7 +95,7 @@ def test_what_it_reads_is_what_the_world_says(world, record_property):
     record("nvidia-ml-py clients", "ran")
 
 
-def test_energy_grows_by_what_is_drawn(world):
+def test_energy_counter_grows_with_power_draw(world):
     def energy():
         return world.ask("nvmlDeviceGetTotalEnergyConsumption()")[0]["value"] / 1000
     drawn = world.settled().gpus()[0]["power_w"]
@@ -113,7 +113,7 @@ def h100(tmp_path):
     one.stop()
 
 
-def test_gpm_gives_each_metric_its_own_code_and_touches_no_other(h100):
+def test_gpm_metrics_return_separate_codes_without_overrun(h100):
     answers = python(h100, GPM)
     codes = [code for code, _ in answers["seen"]]
     assert codes == [0, 0, 0, 0, 0, 0, 0, 3, 2]
@@ -123,14 +123,14 @@ def test_gpm_gives_each_metric_its_own_code_and_touches_no_other(h100):
     assert answers["behind"] == 77
 
 
-def test_waiting_for_an_event_that_does_not_come_costs_time_and_no_work(h100):
+def test_event_wait_timeout_uses_no_cpu(h100):
     code, waited, worked = python(h100, WAIT)
     assert code == 10
     assert 0.7 <= waited < 2
     assert worked < 0.2
 
 
-def test_what_it_sets_is_in_force(h100):
+def test_written_settings_take_effect(h100):
     answers = h100.ask("nvmlDeviceSetPowerManagementLimit(300000)",
                        "nvmlDeviceGetPowerManagementLimit()", "nvmlDeviceGetEnforcedPowerLimit()",
                        "nvmlDeviceSetPersistenceMode(1)", "nvmlDeviceGetPersistenceMode()",
@@ -150,7 +150,7 @@ def test_what_it_sets_is_in_force(h100):
     assert other["power_limit_w"] == 700
 
 
-def test_what_it_may_not_set_is_refused_and_changes_nothing(h100):
+def test_invalid_setting_is_refused_without_effect(h100):
     answers = h100.ask("nvmlDeviceSetPowerManagementLimit(100)",
                        "nvmlDeviceSetComputeMode(17)", "nvmlDeviceSetPersistenceMode(2)",
                        "nvmlDeviceClearEccErrorCounts(9)",
@@ -176,7 +176,7 @@ def test_a_real_process_is_on_every_list_until_it_ends(h100):
                "the killed process to be gone")
 
 
-def test_a_lost_gpu_answers_nothing_but_that(h100):
+def test_lost_gpu_handle_fails_with_gpu_is_lost(h100):
     gpuyard("sim", "inject", "--world", h100.directory, "--gpu", 1, "--lost")
     answers = h100.ask("nvmlDeviceGetCount()", "nvmlDeviceGetHandleByIndex(1)",
                        "nvmlDeviceGetName()")

@@ -18,7 +18,7 @@ checks.positive_data_acceptance.enabled = false
 STREAMS = "^/api/gpu/(events|stream/.*)$"
 
 
-def test_the_description_is_what_the_daemon_does(daemon, tmp_path):
+def test_daemon_conforms_to_openapi_description(daemon, tmp_path):
     yard = daemon("--simulate", "2")
     config = tmp_path / "schemathesis.toml"
     config.write_text(CONFIG)

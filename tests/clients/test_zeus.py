@@ -240,7 +240,7 @@ def test_cpu_energy_goes_on_when_its_counters_go_round(facade, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes the part of other users")
-def test_what_one_user_set_another_does_not_change(facade, record_property):
+def test_setting_of_another_user_cannot_be_changed(facade, record_property):
     with open_directory() as place:
         yard = facade(directory=place)
         target = "/gpu/set_power_limit?gpu_ids=0&block=true&power_limit_mw="

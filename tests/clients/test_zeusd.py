@@ -124,7 +124,7 @@ def both(daemon, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="zeusd sets GPUs for root alone")
-def test_what_zeusd_answers_we_answer(both):
+def test_responses_match_zeusd_apart_from_measured_values(both):
     ours, theirs = both
     for method, target in REQUESTS:
         status, kind, text = ask(ours, method, target)
@@ -153,7 +153,7 @@ def test_what_zeusd_answers_we_answer(both):
     record("zeusd", "ran")
 
 
-def test_what_cpus_use_is_told_over_the_socket_alone(daemon, tmp_path):
+def test_cpu_energy_is_refused_over_tcp(daemon, tmp_path):
     """zeusd tells it over TCP as well, to anybody: docs/zeus.md has the difference."""
     cpus = Powercap(tmp_path / "powercap", {0: (150, 20)})
     (tmp_path / "yard").mkdir()

@@ -53,7 +53,7 @@ def test_each_view_has_a_table_that_names_machines(busy, words):
     assert "\x1b" not in table and busy.go("fleet", *words).stderr == ""
 
 
-def test_a_machine_has_as_many_of_each_as_it_says_itself(busy, record_property):
+def test_node_counts_match_each_daemons_answers(busy, record_property):
     record_property("contract", "F1")
     shown = view(busy)["nodes"]
     assert [one["host"] for one in shown] == names(busy)
@@ -69,7 +69,7 @@ def test_a_machine_has_as_many_of_each_as_it_says_itself(busy, record_property):
     assert shown[4]["outside"] == 1 and shown[3]["worst_alert"] == "critical"
 
 
-def test_every_gpu_is_shown_with_who_has_it(busy):
+def test_every_gpu_row_shows_use_and_user(busy):
     gpus = view(busy, "gpus")["gpus"]
     own = [(node.name, gpu["index"], gpu["uuid"]) for node in busy.nodes
            for gpu in said(node, "devices")["devices"]]
@@ -83,7 +83,7 @@ def test_every_gpu_is_shown_with_who_has_it(busy):
     assert withheld[("n3", 0)] == "cordoned" and set(withheld) == {("n3", 0), ("n4", 1)}
 
 
-def test_who_has_gpus_is_told_with_where(busy):
+def test_users_view_lists_hosts_and_gpu_indexes(busy):
     users = {user["user"]: {(place["host"], index) for place in user["places"]
                             for index in place["indexes"]} for user in view(busy, "users")["users"]}
     own = {"root": {("n5", 3)}}
@@ -93,7 +93,7 @@ def test_who_has_gpus_is_told_with_where(busy):
     assert users == own
 
 
-def test_who_waits_and_what_is_wrong_are_told_as_there(busy):
+def test_queue_and_alerts_match_each_daemons_answers(busy):
     for words, rows, field in ((("queue",), "waiting", "lease"), (("alerts",), "alerts", "alert")):
         shown = [(one["host"], one[field]) for one in view(busy, *words)[rows]]
         assert shown == [(node.name, one) for node in busy.nodes for one in said(node, *words)[rows]]

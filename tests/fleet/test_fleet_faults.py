@@ -75,7 +75,7 @@ def contract(record_property):
 # The way there.
 
 
-def test_an_sshd_that_says_nothing(fleet):
+def test_silent_sshd_is_reported_as_not_responding(fleet):
     in_trouble(fleet, fleet.nodes[0].silent_sshd(), "does not respond")
 
 
@@ -83,7 +83,7 @@ def test_a_host_key_that_has_changed(fleet):
     in_trouble(fleet, fleet.nodes[0].other_host_key(), "its host key has changed", "administrator")
 
 
-def test_a_host_key_that_nobody_knows(fleet):
+def test_unknown_host_key_is_reported_with_ssh_command(fleet):
     in_trouble(fleet, fleet.nodes[0].other_host_key(known=None), "does not know its host key", "`ssh n1`")
 
 
@@ -100,11 +100,11 @@ def test_a_machine_that_is_cut_off(fleet):
     in_trouble(fleet, fleet.nodes[0].cut_off(), "cannot be reached")
 
 
-def test_a_machine_that_is_cut_off_while_its_connection_waits_for_the_next_time(fleet):
+def test_machine_cut_off_behind_idle_master_times_out(fleet):
     in_trouble(fleet, fleet.nodes[0].cut_off(), "in time", anew=False)
 
 
-def test_a_machine_that_is_cut_off_in_the_middle_of_a_request(fleet):
+def test_machine_cut_off_during_request_times_out(fleet):
     n1 = fleet.nodes[0]
     with n1.stopped_daemon():
         one = fleet.start("fleet", "--json", "--timeout", "4s")
@@ -208,7 +208,7 @@ def ended(one):
 
 
 @pytest.mark.parametrize("to_all", [False, True])
-def test_ctrl_c_shows_what_is_there_and_names_who_is_missing(fleet, to_all):
+def test_ctrl_c_prints_partial_table_and_missing_hosts(fleet, to_all):
     """A terminal sends it to every process that it runs, so to each ssh as well."""
     hang_up(fleet)
     with fleet.nodes[0].silent_sshd():
@@ -232,7 +232,7 @@ def test_one_that_is_ended_leaves_only_masters(fleet, number):
         only_masters_are_left(fleet)
 
 
-def test_what_it_is_piped_into_may_end_first(fleet):
+def test_closed_output_pipe_ends_without_panic(fleet):
     one = fleet.enclosure.run("sh", "-c", f"{fleet.program} fleet gpus | head -1", env=fleet.environment)
     assert one.stdout.startswith("MACHINE") and "panic" not in one.stderr
     only_masters_are_left(fleet)

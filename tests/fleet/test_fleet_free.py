@@ -30,7 +30,7 @@ def test_where_the_fewest_are_left_over_comes_first(fleet):
     assert first["linked"] is True and first["free"] == 2 and len(first["gpus"]) == 2
 
 
-def test_nowhere_is_exit_code_7_with_what_to_do_next(fleet):
+def test_unsatisfiable_request_exits_7_with_hint(fleet):
     for wish in (("-n", "5"), ("--model", "B300"), ("--min-free", "500G")):
         done = fleet.go("fleet", "free", *wish)
         assert done.returncode == NOWHERE and "gpuyard fleet queue" in done.stderr, done

@@ -53,7 +53,7 @@ def test_names_and_urls_are_mixed_as_one_likes(fleet):
     assert n2.name in fleet.must("fleet", "gpus", "--hosts", "n2") and n3.name not in asked(fleet, "n2")
 
 
-def test_hosts_toml_is_what_is_meant_where_nothing_is_said(fleet):
+def test_missing_hosts_option_selects_hosts_toml(fleet):
     fleet.know_hosts(*(node.host(way) for node, way in zip(fleet.nodes, ("ssh", "https", "unix"))))
     answer = view(fleet)
     assert answered(answer) == ["n1", "n2", "n3"]
@@ -71,7 +71,7 @@ def test_the_environment_says_it_unless_the_flag_does(fleet):
     assert asked(fleet, "n1", GPUYARD_HOSTS="n2,n3") == ["n1"]
 
 
-def test_no_machine_at_all_is_an_error_with_what_to_do(fleet):
+def test_empty_host_list_exits_2_with_hint(fleet):
     fleet.know_hosts()
     for words in ((), ("gpus",), ("free",), ("doctor",), ("top",)):
         done = fleet.go("fleet", *words)
@@ -81,7 +81,7 @@ def test_no_machine_at_all_is_an_error_with_what_to_do(fleet):
     refused(fleet, ",", "--hosts: expected comma-separated names")
 
 
-def test_what_is_no_host_is_refused_before_any_is_asked(fleet):
+def test_invalid_host_is_refused_before_any_login(fleet):
     before = [node.logins() for node in fleet.nodes]
     for which in ("n1,-oProxyCommand=touch", "n1,ssh://-l@n2", "n1,http://n2", "n1,a b", "dns:lab", "http_sd:n1",
                   "http_sd:ftp://n1/"):
@@ -89,7 +89,7 @@ def test_what_is_no_host_is_refused_before_any_is_asked(fleet):
     assert [node.logins() for node in fleet.nodes] == before
 
 
-def test_a_name_that_nobody_knows_is_named_and_the_others_answer(fleet):
+def test_unknown_host_is_reported_while_others_answer(fleet):
     answer = view(fleet, "--hosts", "n1,nobody,n2")
     assert answered(answer) == ["n1", "n2"]
     assert "unknown host" in problems(answer)["nobody"]
@@ -148,7 +148,7 @@ def test_dns_leads_to_ssh_or_to_https(fleet, lab):
         refused(fleet, "dns:_none._tcp.lab", "no DNS SRV record", code=5)
 
 
-def test_a_server_of_dns_that_says_nothing_is_given_up(fleet, lab):
+def test_silent_dns_server_times_out(fleet, lab):
     with lab.dns(None):
         began = time.monotonic()
         refused(fleet, "dns:_gpuyard._tcp.lab", "_gpuyard._tcp.lab", "does not respond", code=5)
@@ -189,7 +189,8 @@ def test_a_machine_that_the_user_names_is_shown_the_token(fleet, lab):
     assert not shown_to(fleet, lab, named, GPUYARD_TOKEN_FILE=TOKEN_OF.format(HERE))
 
 
-def test_a_machine_that_anybody_could_have_named_is_not(fleet, lab):
+# Anyone on the network can forge a host list that comes by DNS or without TLS.
+def test_insecure_discovery_sends_no_token(fleet, lab):
     pages = {}
     with lab.http(pages) as url:
         def by_http(port):
@@ -204,7 +205,8 @@ def test_a_machine_that_anybody_could_have_named_is_not(fleet, lab):
         assert not shown_to(fleet, lab, by_dns)
 
 
-def test_a_list_that_came_by_tls_is_believed_but_is_itself_shown_no_token(fleet, lab):
+# The discovery server that sends the list gets no token itself.
+def test_token_goes_only_to_tls_discovered_hosts(fleet, lab):
     pages = {}
     fleet.enclosure.write(TOKEN_OF.format(HERE), fleet.nodes[0].token, 0o600)
     with lab.tls(pages) as (port, shown):

@@ -24,7 +24,7 @@ def folder(fleet):
     return fleet.file("run") / "gpuyard-ssh"
 
 
-def test_a_machine_is_logged_in_to_once_and_the_next_time_not_at_all(fleet, record_property):
+def test_repeated_calls_reuse_one_login_per_machine(fleet, record_property):
     record_property("contract", "F2")
     before = logins(fleet)
     for _ in range(3):
@@ -65,7 +65,7 @@ def test_views_at_once_leave_one_connection_to_each(fleet):
     assert len(fleet.ssh_masters()) == len(fleet.nodes)
 
 
-def test_their_folder_is_their_users_alone(fleet, folder):
+def test_master_socket_folder_is_private_to_user(fleet, folder):
     view(fleet)
     found = os.stat(folder)
     assert stat.S_IMODE(found.st_mode) == 0o700 and found.st_uid == 0
@@ -83,7 +83,7 @@ def own_tmp(fleet):
     fleet.enclosure.must("umount", "-l", "/tmp")
 
 
-def test_a_folder_that_is_somebody_elses_is_not_used(fleet, folder, own_tmp):
+def test_foreign_master_folder_is_not_used(fleet, folder, own_tmp):
     os.chown(folder, 1000, 1000)
     try:
         assert answered(view(fleet)) == names(fleet)
@@ -107,7 +107,7 @@ def test_a_link_in_place_of_the_folder_is_not_followed(fleet, own_tmp):
 
 
 @pytest.mark.parametrize("where", ["", "/run/fleet/client/" + "x" * 60])
-def test_a_runtime_directory_that_is_missing_or_too_long_is_done_without(fleet, own_tmp, where):
+def test_unusable_runtime_directory_falls_back_to_tmp(fleet, own_tmp, where):
     before = logins(fleet)
     for _ in range(2):
         assert answered(view(fleet, XDG_RUNTIME_DIR=where)) == names(fleet)
@@ -115,7 +115,7 @@ def test_a_runtime_directory_that_is_missing_or_too_long_is_done_without(fleet, 
     assert fleet.must("fleet", "hang-up", XDG_RUNTIME_DIR=where).startswith("8 connections closed")
 
 
-def test_a_socket_whose_master_was_killed_is_no_trouble_and_goes(fleet, folder):
+def test_killed_masters_stale_socket_is_replaced(fleet, folder):
     view(fleet)
     for pid in fleet.ssh_masters():
         os.kill(pid, signal.SIGKILL)
@@ -129,7 +129,7 @@ def test_a_socket_whose_master_was_killed_is_no_trouble_and_goes(fleet, folder):
     assert not os.listdir(folder)
 
 
-def test_a_master_that_is_stopped_is_named_and_the_others_end(fleet, folder):
+def test_stopped_master_is_reported_while_others_close(fleet, folder):
     view(fleet)
     stopped = fleet.ssh_masters()[0]
     os.kill(stopped, signal.SIGSTOP)
@@ -146,7 +146,7 @@ def test_a_master_that_is_stopped_is_named_and_the_others_end(fleet, folder):
         os.kill(stopped, signal.SIGCONT)
 
 
-def test_a_connection_that_was_left_goes_on_while_sshd_is_silent(fleet):
+def test_existing_master_works_while_sshd_is_silent(fleet):
     view(fleet)
     with fleet.nodes[0].silent_sshd():
         assert answered(read(fleet.go("fleet", "--json"))) == names(fleet)

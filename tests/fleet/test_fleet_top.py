@@ -91,7 +91,7 @@ def test_s_changes_the_order(fleet, top):
     assert screen.ended() == 0
 
 
-def test_what_changes_is_seen(fleet, top):
+def test_load_change_appears_on_screen(fleet, top):
     screen = top()
     fleet.nodes[6].world.load(2, "steady:0.8")
     wait_until(lambda: re.search(r"\b(19|2\d) %", screen.row("n7")), lambda: f"its load: {screen.text()}")
@@ -141,7 +141,7 @@ def test_while_it_is_stopped_the_terminal_is_as_it_was(fleet, top):
     assert screen.ended() == 0
 
 
-def test_a_machine_that_stops_is_named_and_its_last_word_is_kept(fleet, top):
+def test_stopped_machine_is_named_with_last_values(fleet, top):
     screen = top()
     n3, n4 = fleet.nodes[2:4]
     with n3.stopped_daemon():
@@ -219,6 +219,6 @@ def test_a_terminal_that_is_gone_ends_it(fleet, top):
     only_masters_are_left(fleet)
 
 
-def test_without_a_terminal_it_says_what_to_do(fleet):
+def test_missing_terminal_exits_2_with_hint(fleet):
     done = fleet.go("fleet", "top")
     assert done.returncode == 2 and "gpuyard fleet  # prints a table" in done.stderr and not done.stdout

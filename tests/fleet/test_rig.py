@@ -38,7 +38,7 @@ def test_each_node_is_a_machine_of_its_own(fleet):
         assert one.must_here("gpuyard", "run", "--no-wait", "--quiet", "--", "id", "-un") == "alice\n"
 
 
-def test_a_node_is_reached_in_three_ways_and_by_two_names(fleet):
+def test_node_is_reachable_by_each_transport_and_alias(fleet):
     node = fleet.nodes[0]
     try:
         for way in ("https", "unix"):
@@ -54,7 +54,7 @@ def test_a_node_is_reached_in_three_ways_and_by_two_names(fleet):
         fleet.know_hosts(*(one.host() for one in fleet.nodes))
 
 
-def test_what_is_wrong_with_an_sshd(fleet, node):
+def test_sshd_faults_produce_expected_errors(fleet, node):
     with node.other_host_key():
         fails(fleet, 4, "its host key has changed")
     with node.other_host_key(known=None):
@@ -69,7 +69,7 @@ def test_what_is_wrong_with_an_sshd(fleet, node):
         fails(fleet, 5, "timed out during banner exchange")
 
 
-def test_what_is_wrong_with_a_program_or_a_daemon(fleet, node):
+def test_program_and_daemon_faults_produce_expected_errors(fleet, node):
     with node.no_gpuyard():
         fails(fleet, 5, "gpuyard was not found there")
     with node.half_an_answer(hangs=False):
@@ -88,7 +88,7 @@ def test_what_is_wrong_with_a_program_or_a_daemon(fleet, node):
         assert "/api/gpu/older/api/gpu/queue not found" in fleet.go("queue", "-H", "n1").stderr
 
 
-def test_what_is_wrong_with_a_link(fleet, node):
+def test_dead_link_fails_and_cut_off_link_hangs(fleet, node):
     with node.dead():
         fails(fleet, 5, "No route to host")
     one = fleet.start("events", "--follow", "-H", "n1")
@@ -100,7 +100,7 @@ def test_what_is_wrong_with_a_link(fleet, node):
     one.communicate(timeout=PATIENCE)
 
 
-def test_masters_are_told_apart(fleet, node):
+def test_ssh_masters_are_distinguished_from_sessions(fleet, node):
     assert fleet.ssh(*SHARED, "n1", "hostname").stdout == "n1\n"
     master = wait_until(fleet.ssh_masters, "a master")
     assert fleet.ssh(*SHARED, "n1", "hostname").stdout == "n1\n"

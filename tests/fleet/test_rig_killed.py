@@ -20,7 +20,7 @@ input()
 """
 
 
-def test_nothing_is_left_of_a_rig_that_was_killed():
+def test_killed_rig_leaves_no_processes_mounts_or_links():
     need_fleet()  # the other process could only fail
     links = os.listdir("/sys/class/net")
     words = SHORT_LIFE.format(path=[str(Path(__file__).parent), *sys.path], shared=SHARED)

@@ -100,7 +100,7 @@ def test_a_removal_without_leases_warns_of_none(machine, deb):
     machine.must("dpkg", "-i", f"/mnt/packages/{deb.name}")
 
 
-def test_it_serves_users_and_those_of_the_group_may_set(machine, record_property):
+def test_all_users_read_but_only_group_sets(machine, record_property):
     record_property("contract", "P2")
     machine.must("useradd", "--create-home", "alice")
     machine.must("useradd", "--groups", "gpuyard", "bob")
@@ -161,7 +161,7 @@ def test_a_certificate_that_root_makes_is_the_daemons(machine):
     assert owners and set(owners) == {"_gpuyard"}
 
 
-def test_a_lease_is_ended_by_a_signal_although_it_is_another_users(machine):
+def test_forced_release_signals_another_users_processes(machine):
     machine.must("systemd-run", "--uid=alice", "--unit=job", "gpuyard", "run", "--", "sleep", "1000")
     held = machine.wait_until(lambda: leases(machine), "the lease of a job")
     machine.must("gpuyard", "lease", "release", next(iter(held)), "--force", "--reason", "test", "--signal", "KILL")
@@ -169,7 +169,8 @@ def test_a_lease_is_ended_by_a_signal_although_it_is_another_users(machine):
     assert machine.go("pgrep", "-x", "sleep").returncode != 0
 
 
-def test_owner_signals_what_the_daemon_may_not(machine):
+# The daemon may not signal a user's processes, so the owner's own command sends the signal.
+def test_owner_release_signals_own_processes(machine):
     machine.must("systemd-run", "--uid=alice", "--unit=job2", "gpuyard", "run", "--", "sleep", "1000")
     held = machine.wait_until(lambda: leases(machine), "the lease of a job")
     machine.must("gpuyard", "lease", "release", next(iter(held)), "--signal", "TERM", user="alice")
@@ -228,7 +229,7 @@ class Absence(threading.Thread):
             time.sleep(0.005)
 
 
-def test_an_upgrade_keeps_what_is_held(machine, newer, figure, record_property):
+def test_upgrade_keeps_leases_with_short_outage(machine, newer, figure, record_property):
     record_property("contract", "P1")
     for _ in range(3):
         machine.must("gpuyard", "lease", "take", "--for", "4h", user="alice")
@@ -286,7 +287,7 @@ def test_a_wrong_configuration_is_said_and_not_tried_again(machine):
     ready(machine)
 
 
-def test_a_state_of_a_newer_version_is_refused_with_the_way_back(machine):
+def test_newer_schema_version_is_refused_with_remedy(machine):
     # Bytes 60 to 63 of SQLite's file are its user_version. (SQLite itself would follow the link of
     # /proc to the root of the tests' own machine.)
     state = Path(f"/proc/{machine.init}/root/var/lib/gpuyard/state.db")
@@ -310,7 +311,7 @@ def test_a_state_of_a_newer_version_is_refused_with_the_way_back(machine):
     ready(machine)
 
 
-def test_removed_it_names_what_is_held_and_purged_it_leaves_nothing(machine, record_property):
+def test_removal_names_leases_and_purge_removes_files(machine, record_property):
     record_property("contract", "P1")
     held = leases(machine)
     removed = machine.go("env", "GPUYARD_HOST=https://127.0.0.1:1", "dpkg", "-r", "gpuyard")

@@ -125,7 +125,7 @@ OF_ROOT = {"terminal", "memory", "io_uring", "keyring", "mem_file", "environ", "
            "key", "kernel_log", "mount", "klogctl", "raw_network"}
 
 
-def test_no_process_that_parses_requests_can_do_what_root_can(yard, tmp_path, record_property):
+def test_request_parsing_processes_cannot_act_as_root(yard, tmp_path, record_property):
     record_property("contract", "P2")
     attack = Attack(yard, tmp_path)
     with dropped_in(yard, attack.drop_in, UNITS):
@@ -166,7 +166,7 @@ def test_a_killed_helper_of_a_unit_is_replaced(yard):
         yard.must("gpuyard", "run", "--", "true", user="alice")
 
 
-def test_without_the_setters_socket_nothing_can_be_set(yard):
+def test_stopped_setter_socket_refuses_settings(yard):
     yard.must("systemctl", "stop", "gpuyard-setter.socket")
     yard.go("pkill", "-9", "-f", "gpuyard setter")
     refused = yard.wait_until(lambda: (one := yard.go("gpuyard", "power", "0", "320", "--yes", user="bob")).returncode == 4
@@ -186,7 +186,7 @@ def test_a_daemon_that_a_drop_in_makes_roots_resets(yard):
     yard.must("gpuyard", "power", "2", "360", "--yes", user="bob")
 
 
-def test_the_link_to_readonly_conf_changes_nothing(yard):
+def test_readonly_conf_link_still_allows_settings(yard):
     link = "/etc/systemd/system/gpuyard.service.d/readonly.conf"
     yard.must("ln", "-s", "/usr/share/gpuyard/readonly.conf", link)
     restart(yard)

@@ -60,7 +60,7 @@ def dropped(yard):
             re.findall(r'^gpuyard_events_dropped_total\{source="(\w+)"\} (\d+)$', text, re.M)}
 
 
-def test_what_stops_work_is_seen_behind_a_flood_of_notes(start):
+def test_fatal_xid_fires_behind_flood_of_minor_xids(start):
     yard, fifo = start()
     place = slot(yard, 0)
     with kernel(fifo) as log:
@@ -78,7 +78,7 @@ def test_what_stops_work_is_seen_behind_a_flood_of_notes(start):
     assert '"xid":95' in events and '"xid":79' in events
 
 
-def test_the_line_of_an_nvlink_error_says_whether_it_is_fatal(start):
+def test_nvlink_xid_line_decides_whether_fatal(start):
     yard, fifo = start()
     with kernel(fifo) as log:
         log.write(line(1, slot(yard, 0), "149, pid='<unknown>', name=<unknown>, "
@@ -95,7 +95,7 @@ def test_the_line_of_an_nvlink_error_says_whether_it_is_fatal(start):
     wait_until(lambda: withheld(yard) == {0}, "GPU 0 alone to be withheld")
 
 
-def test_a_corrupted_inforom_has_its_own_alert_and_a_refusal_is_no_hang(tmp_path, world, daemon):
+def test_corrupted_inforom_has_separate_alert_and_advice(tmp_path, world, daemon):
     world.start("--gpus", "3", "--load", "idle")
     world.inject(0, "--call", "identity", "--code", "14")
     world.inject(1, "--call", "firmware", "--code", "14")
@@ -161,7 +161,8 @@ def test_a_sink_passes_its_proxy(start, opened):
     assert proxy.heads[0].startswith(f"POST {receiver.url()}")
 
 
-def test_a_proxy_of_the_environment_that_is_not_used_is_named(tmp_path, daemon, run):
+# The variable's value may contain a password.
+def test_unused_proxy_variable_is_named_without_value(tmp_path, daemon, run):
     file = tmp_path / "alerts.toml"
     file.write_text('[sink.desk]\nkind = "webhook"\nurl = "https://desk.invalid/x"\ntimeout_s = 2\n',
                     encoding="utf-8")

@@ -59,7 +59,7 @@ def inject(yard, *flags):
     yard.must("sim", "inject", *flags)
 
 
-def test_a_gpu_that_falls_off_the_bus_is_out_of_the_pool_within_two_ticks(start, record_property):
+def test_lost_gpu_is_withheld_within_two_ticks(start, record_property):
     record_property("contract", "C1")
     yard = start()
     inject(yard, "--gpu", "1", "--lost")
@@ -81,7 +81,7 @@ def test_a_gpu_that_falls_off_the_bus_is_out_of_the_pool_within_two_ticks(start,
     assert run_now(yard, "--among", "0") == 0  # the other one is as it was
 
 
-def test_its_holder_is_told_and_keeps_running(start):
+def test_lost_gpu_notifies_holder_and_command_continues(start):
     yard = start(gpus=1)
     job = yard.hold()
     inject(yard, "--gpu", "0", "--lost")
@@ -175,7 +175,7 @@ def test_several_gpus_are_silenced_at_once_and_shown_together(start):
     assert [one["gpu"] for one in json.loads(begun.stdout)["silences"]] == [yard.world.uuid(1)], "what was done"
 
 
-def test_everybody_may_look_and_only_control_may_act(shared):
+def test_anonymous_tcp_may_read_alerts_but_not_act(shared):
     yard = shared("--simulate", "1")
     for path in ("/api/gpu/alerts", "/api/gpu/alerts/history", "/api/gpu/rules", "/api/gpu/sinks",
                  "/api/gpu/silences"):

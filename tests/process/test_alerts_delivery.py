@@ -27,7 +27,7 @@ def statuses(receiver):
     return [body["status"] for body in said_of(receiver)]
 
 
-def test_an_alert_reaches_everybody_and_so_does_its_end(tmp_path, alerts_yard, opened,
+def test_firing_and_resolved_reach_every_sink_kind(tmp_path, alerts_yard, opened,
                                                         record_property):
     record_property("contract", "C17")
     desk, slack, pager = opened(Receiver()), opened(Receiver()), opened(Receiver([(202, {})] * 9))
@@ -78,7 +78,7 @@ def test_an_alert_reaches_everybody_and_so_does_its_end(tmp_path, alerts_yard, o
         f"a b {status} brake 1 {uuid} 75 error 1 GPU 1 brakes" for status in ("firing", "resolved")]
 
 
-def test_an_alert_is_a_line_of_the_log_with_its_severity(alerts_yard, record_property):
+def test_alert_is_logged_with_severity(alerts_yard, record_property):
     record_property("contract", "C9")
     yard = alerts_yard(brake("brake", 'advice = "Wait."'))
     alert = yard.fire(0, "brake")
@@ -91,7 +91,7 @@ def test_an_alert_is_a_line_of_the_log_with_its_severity(alerts_yard, record_pro
                     ("info", "RESOLVED [severity 75]: GPU 0 brakes")]
 
 
-def test_a_receiver_that_is_ill_holds_up_nobody_and_is_told_once_it_is_well(
+def test_failing_sinks_delay_no_other_and_catch_up(
         alerts_yard, opened, record_property):
     record_property("contract", "C17")
     ill = {"errs": Receiver([503], usual=500), "asks": Receiver(usual=(429, {"Retry-After": "2"})),
@@ -147,7 +147,7 @@ def test_a_receiver_that_is_ill_holds_up_nobody_and_is_told_once_it_is_well(
                       "the alert of a sink that fails, and its end") == ["firing", "resolved"]
 
 
-def test_a_test_says_by_its_exit_code_whether_everybody_has_it(alerts_yard, opened):
+def test_alerts_test_exit_code_reports_failed_sinks(alerts_yard, opened):
     well, refuses = opened(Receiver()), opened(Receiver(usual=404))
     yard = alerts_yard(webhook("well", well, 'min_level = "critical"'))
     done = yard.go("alerts", "test")
@@ -215,7 +215,7 @@ def test_no_secret_is_ever_said(tmp_path, alerts_yard, opened):
 
 
 @pytest.mark.skipif(not shutil.which(alertmanager.PROGRAM), reason="no Alertmanager")
-def test_a_real_alertmanager_has_one_alert_through_repetitions_and_a_restart(
+def test_alertmanager_keeps_one_alert_across_resends_and_restart(
         tmp_path, alerts_yard, opened, record_property):
     record_property("contract", "C17")
     desk = opened(Receiver())

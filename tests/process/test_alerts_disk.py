@@ -19,7 +19,7 @@ def words(receiver, rule, gpu=None):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a disk of its own")
-def test_a_full_disk_keeps_nobody_from_hearing_and_is_caught_up_with(own_disk, alerts_yard, opened,
+def test_full_disk_delays_no_notification_and_catches_up(own_disk, alerts_yard, opened,
                                                                      record_property):
     record_property("contract", "C17")
     desk = opened(Receiver())

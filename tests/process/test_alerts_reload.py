@@ -15,7 +15,7 @@ def words(receiver, rule):
     return [status for of, status in statuses(receiver) if of == rule]
 
 
-def test_changed_rules_and_a_new_sink_are_in_force_and_what_waits_still_does(
+def test_reload_applies_changes_and_keeps_queued_notifications(
         alerts_yard, opened, record_property):
     record_property("contract", "C17")
     down, fresh = opened(Receiver(usual=503)), opened(Receiver())
@@ -41,7 +41,7 @@ def test_changed_rules_and_a_new_sink_are_in_force_and_what_waits_still_does(
     wait_until(lambda: statuses(fresh)[2:] == [("hot", "resolved")], "the end by another threshold")
 
 
-def test_a_rule_that_is_gone_ends_its_alert_and_says_why(alerts_yard, opened):
+def test_removed_rule_resolves_alert_with_reason(alerts_yard, opened):
     desk = opened(Receiver())
     yard = alerts_yard(brake("one") + brake("other") + webhook("desk", desk))
     yard.fire(0, "one")
@@ -58,7 +58,7 @@ def test_a_rule_that_is_gone_ends_its_alert_and_says_why(alerts_yard, opened):
     assert yard.firing() == [] and len(desk.told) == 4
 
 
-def test_who_heard_that_it_began_hears_that_it_is_over_whatever_the_rules_are_by_then(
+def test_notified_sinks_get_resolved_after_rule_change(
         alerts_yard, opened, record_property):
     record_property("contract", "C17")
     named, usual, later = opened(Receiver()), opened(Receiver()), opened(Receiver())
@@ -82,7 +82,7 @@ def test_who_heard_that_it_began_hears_that_it_is_over_whatever_the_rules_are_by
     assert statuses(later) == [("goes_on", "firing")] and not words(usual, "gone")
 
 
-def test_other_sinks_at_the_next_start_are_told_what_fires_and_those_that_are_gone_are_logged(
+def test_restart_notifies_new_sinks_and_logs_removed_ones(
         alerts_yard, opened):
     down, fresh = opened(Receiver(usual=503)), opened(Receiver())
     yard = alerts_yard(brake("brake") + webhook("down", down))
@@ -99,7 +99,7 @@ def test_other_sinks_at_the_next_start_are_told_what_fires_and_those_that_are_go
     assert line not in yard.daemon.log() and down.url() not in yard.log()
 
 
-def test_a_file_that_is_wrong_changes_nothing_and_the_log_says_where(alerts_yard, opened):
+def test_invalid_file_changes_no_rules_and_logs_line(alerts_yard, opened):
     desk = opened(Receiver())
     yard = alerts_yard(brake("brake") + webhook("desk", desk))
     alert = yard.fire(0, "brake")

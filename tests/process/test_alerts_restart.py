@@ -29,7 +29,7 @@ def words(receiver, gpu):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_whatever_an_alert_was_it_still_is(alerts_yard, opened, number, record_property):
+def test_alert_states_survive_daemon_restart(alerts_yard, opened, number, record_property):
     record_property("contract", "C17")
     desk, down = opened(Receiver()), opened(Receiver(usual=503))
 

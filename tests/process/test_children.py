@@ -30,7 +30,7 @@ def worlds(place):
     return [name for name in os.listdir(place) if name.startswith("gpuyard-world-")]
 
 
-def test_the_driver_host_holds_its_socket_and_its_log_and_nothing_of_the_daemon(daemon, tmp_path):
+def test_driver_host_inherits_only_socket_and_log(daemon, tmp_path):
     with open(tmp_path / "foreign", "w", encoding="ascii") as foreign:
         os.set_inheritable(foreign.fileno(), True)
         place = tmp_path / "d"
@@ -56,7 +56,8 @@ def test_the_driver_host_holds_its_socket_and_its_log_and_nothing_of_the_daemon(
         process.wait(30)
 
 
-def test_the_driver_host_has_the_descriptor_limit_the_daemon_was_started_with(daemon):
+# The daemon raises its own limit to the hard limit.
+def test_driver_host_gets_original_descriptor_limit(daemon):
     yard = daemon("--simulate", "1")
     host = wait_until(yard.driver_host, "the driver-host")
     usual = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -72,7 +73,7 @@ def test_the_driver_host_has_the_descriptor_limit_the_daemon_was_started_with(da
     assert resource.prlimit(host, resource.RLIMIT_NOFILE) == usual
 
 
-def test_after_an_upgrade_in_place_the_daemon_still_starts_its_own_driver_host(tmp_path):
+def test_replaced_binary_still_starts_original_driver_host(tmp_path):
     build = os.path.dirname(os.path.abspath(PROGRAM))
     program = tmp_path / "gpuyard"
     shutil.copy(PROGRAM, program)
@@ -100,7 +101,7 @@ def start_devices(tmp_path, place):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_private_world_is_gone_after_a_command_that_was_killed(tmp_path, place, number):
+def test_private_world_ends_after_killed_command(tmp_path, place, number):
     process = start_devices(tmp_path, place)
     wait_until(lambda: any(os.path.exists(f"{place}/{world}/lock") for world in worlds(place))
                or process.poll() is not None, "the world's keeper")
@@ -109,14 +110,14 @@ def test_a_private_world_is_gone_after_a_command_that_was_killed(tmp_path, place
     wait_until(lambda: not worlds(place), "the world to go")
 
 
-def test_a_private_world_is_gone_after_a_command_whose_pipe_was_closed(tmp_path, place):
+def test_private_world_ends_after_closed_pipe(tmp_path, place):
     process = start_devices(tmp_path, place)
     process.stdout.close()
     process.wait(30)
     wait_until(lambda: not worlds(place), "the world to go")
 
 
-def test_a_private_world_that_does_not_start_leaves_nothing(tmp_path, place):
+def test_private_world_failing_to_start_leaves_no_files(tmp_path, place):
     result = subprocess.run(["sh", "-c", f'ulimit -f 0; exec "{PROGRAM}" devices --simulate 1'],
                             env=clean_environment(tmp_path, TMPDIR=place), capture_output=True, text=True,
                             timeout=30, check=False)
@@ -124,7 +125,7 @@ def test_a_private_world_that_does_not_start_leaves_nothing(tmp_path, place):
     assert not worlds(place)
 
 
-def test_simulated_gpus_are_served_whatever_library_the_file_names(daemon, tmp_path):
+def test_simulate_option_ignores_configured_nvml_library(daemon, tmp_path):
     file = tmp_path / "gpuyard.toml"
     file.write_text('[driver]\nnvml = "/nowhere/libnvidia-ml.so.1"\n', encoding="ascii")
     yard = daemon("--simulate", "2", "--config", str(file))
@@ -153,7 +154,7 @@ def test_faults_add_up_and_a_ninth_broken_call_is_refused(run, tmp_path):
         assert run("sim", "stop", "--world", world).returncode == 0
 
 
-def test_a_socket_in_a_directory_made_under_a_strict_umask_can_be_reached(tmp_path):
+def test_socket_is_reachable_despite_strict_umask(tmp_path):
     socket = tmp_path / "run" / "gpuyard.sock"
     process = subprocess.Popen(
         [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--socket", str(socket), "--state",

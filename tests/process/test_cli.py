@@ -24,14 +24,14 @@ def test_the_private_world_of_one_command_is_gone_after_it(run):
         assert not os.listdir(place)
 
 
-def test_devices_as_json_names_each_gpu_three_ways_and_carries_its_schema(run):
+def test_devices_json_has_schema_and_three_identifiers(run):
     body = json.loads(run("devices", "--simulate", "2", "--json").stdout)
     assert body["schema"] == 1 and body["simulated"] is True
     for index, gpu in enumerate(body["devices"]):
         assert gpu["index"] == index and gpu["uuid"] and gpu["pci_address"]
 
 
-def test_one_gpu_is_shown_in_full_by_any_of_its_names(run):
+def test_one_gpu_is_shown_by_any_identifier(run):
     gpu = json.loads(run("devices", "1", "--simulate", "2", "--json").stdout)["devices"]
     assert len(gpu) == 1 and gpu[0]["index"] == 1
     pages = {run("devices", name, "--simulate", "2").stdout.split("Utilisation")[0]
@@ -41,7 +41,8 @@ def test_one_gpu_is_shown_in_full_by_any_of_its_names(run):
     assert nobody.returncode == 6 and nobody.stdout == "" and '"9"' in nobody.stderr
 
 
-def test_one_gpu_in_full_has_what_takes_two_looks(run):
+# GPM metrics need two readings.
+def test_single_gpu_view_includes_gpm_metrics(run):
     assert "\nGPM\n" in run("devices", "0", "--simulate", "1").stdout
 
 
@@ -56,7 +57,7 @@ def test_a_table_has_the_same_numbers_in_every_locale(run):
         assert "GiB" in text and not re.search(r"\d,\d", text), text
 
 
-def test_the_daemon_and_the_local_driver_tell_of_the_same_gpus(shared, run):
+def test_daemon_and_local_driver_list_same_gpus(shared, run):
     yard = shared("--simulate", "3")
     world = {"GPUYARD_SIM_WORLD": yard.state + "/world"}
 
@@ -146,7 +147,7 @@ def test_config_path_lists_the_files_in_order(run, tmp_path):
     assert lines == ["/etc/gpuyard/gpuyard.toml", f"{tmp_path}/gpuyard/gpuyard.toml"]
 
 
-def test_the_users_file_wins_over_the_defaults_and_flags_over_the_file(run, daemon, tmp_path):
+def test_configuration_file_beats_defaults_and_flag_beats_file(run, daemon, tmp_path):
     file = tmp_path / "gpuyard.toml"
     file.write_text('[metrics]\nprefix = "mine"\n')
     yard = daemon("--simulate", "1", "--config", str(file))

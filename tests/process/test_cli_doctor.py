@@ -13,7 +13,7 @@ def test_a_machine_with_gpus_is_healthy(run, record_property):
     assert not body["daemon"]["reachable"] and body["advice"] == []
 
 
-def test_a_machine_without_a_driver_is_told_what_to_do(run, record_property):
+def test_missing_driver_exits_5_with_advice(run, record_property):
     record_property("contract", "E13")
     arguments = ("doctor", "--nvml", "/nowhere/libnvidia-ml.so.1")
     result = run(*arguments)
@@ -36,7 +36,7 @@ def test_a_daemon_is_found_with_its_version(daemon, run):
     assert body["simulated"] is True and body["cuda_available"] is False
 
 
-def test_a_daemon_that_was_started_before_the_driver_is_told_from_a_machine_without_one(daemon, run, tmp_path):
+def test_daemon_started_before_driver_gets_restart_advice(daemon, run, tmp_path):
     world = str(tmp_path / "world")
     assert run("sim", "start", "--gpus", "1", "--world", world).returncode == 0
     yard = daemon("--nvml", "/nowhere/libnvidia-ml.so.1")

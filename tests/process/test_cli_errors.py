@@ -33,7 +33,7 @@ def test_command_that_needs_a_daemon_says_how_to_start_one(run):
             f"{what} a daemon, and none is running on this machine", None, "gpuyard serve")), words
 
 
-def test_socket_without_a_daemon_is_in_the_command_that_starts_one(run, tmp_path):
+def test_missing_daemon_error_suggests_serve_with_socket(run, tmp_path):
     socket = f"{tmp_path}/no yard.sock"
     for words in (("leases",), ("devices",), ("power",), ("alerts",)):
         done = run(*words, GPUYARD_SOCKET=socket)
@@ -98,7 +98,7 @@ def test_missing_driver_has_its_cause_and_the_next_steps(run):
                          "         gpuyard devices --simulate 4  # works without a GPU"]
 
 
-def test_json_of_an_error_has_the_whole_text_and_the_hint(yard):
+def test_json_error_has_message_and_hint(yard):
     answer = yard.get("/api/gpu/leases/abcdef", unix=True)
     assert answer.status == 404
     assert answer.json()["error"] == {

@@ -26,7 +26,7 @@ def world(run, tmp_path):
     run("sim", "stop", "--world", place)
 
 
-def test_a_query_is_what_nvidia_smi_would_print(run):
+def test_query_prints_nvidia_smi_csv(run):
     result = run("query", "--simulate", "2", "--fields",
                  "timestamp,name,index,count,driver_version,pci.bus_id,pstate,memory.total,"
                  "utilization.gpu,temperature.gpu,power.limit,clocks.max.sm,fan.speed,gpu_uuid")
@@ -64,7 +64,7 @@ def test_smi_takes_nvidia_smis_own_words(run, world):
     assert "temperature.gpu" in run("smi", "--help-query-gpu").stdout
 
 
-def test_an_unknown_field_is_a_usage_error_that_names_the_nearest(run):
+def test_unknown_field_is_usage_error_suggesting_nearest(run):
     result = run("query", "--simulate", "1", "--fields", "name,memory.totl")
     assert result.returncode == 2 and result.stdout == ""
     assert '"memory.totl"' in result.stderr and '"memory.total"' in result.stderr
@@ -75,7 +75,7 @@ def test_an_unknown_field_is_a_usage_error_that_names_the_nearest(run):
     ("--fields", "name", "--interval", "0"), ("--fields", ""), ("--processes", "--fields", "x"),
     ("--fields", "name", "--format", "json,noheader"),
 ])
-def test_a_query_that_cannot_be_understood_asks_nobody(run, arguments):
+def test_invalid_query_exits_2_without_output(run, arguments):
     result = run("query", *arguments)
     assert result.returncode == 2 and result.stdout == "" and result.stderr
 
@@ -86,7 +86,7 @@ def test_a_gpu_that_is_not_there_is_exit_code_6(run):
         assert result.returncode == 6 and result.stdout == "" and "there are 2" in result.stderr
 
 
-def test_json_has_numbers_with_their_unit_in_the_key_and_a_reason_for_null(run):
+def test_json_keys_carry_units_and_null_has_reason(run):
     result = run("query", "--simulate", "1", "--fields", "power.limit,fan.speed,index", "--json")
     body = json.loads(result.stdout)
     assert body["schema"] == 1 and body["simulated"] is True
@@ -105,7 +105,7 @@ def test_a_lost_gpu_says_so_in_its_own_row_only(run, world):
     assert second == "1, [GPU is lost]"
 
 
-def test_a_gpu_that_hangs_is_a_timeout_not_an_old_value(run, world):
+def test_hanging_gpu_reads_timeout_instead_of_stale_value(run, world):
     run("sim", "inject", "--world", world, "--gpu", "0", "--call", "temperature", "--never-returns")
     result = run("query", "--local", "--fields", "index,temperature.gpu",
                  "--format", "csv,noheader", GPUYARD_SIM_WORLD=world)
@@ -173,7 +173,7 @@ def test_only_the_probes_of_the_fields_are_asked(run, world):
     assert "GPU 0 is unresponsive" in table.stdout
 
 
-def test_processes_are_those_that_compute(run):
+def test_processes_query_lists_compute_processes(run):
     result = run("query", "--simulate", "1", "--processes", "--fields",
                  "pid,process_name,gpu_uuid,used_memory")
     assert result.returncode == 0, result.stderr

@@ -81,7 +81,7 @@ def test_the_committed_schema_is_the_generated_one(run, name):
 
 
 @pytest.mark.parametrize("name", sorted(ANSWERS))
-def test_answers_are_as_their_schema_says(run, daemon, tmp_path, name):
+def test_json_output_validates_against_committed_schema(run, daemon, tmp_path, name):
     jsonschema.Draft202012Validator.check_schema(json.loads(committed(name)))
     world = str(tmp_path / "world")
     if name == "sim-status":

@@ -91,7 +91,7 @@ def test_no_line_of_the_table_is_wider_than_the_terminal(terminal, columns):
     assert max(len(line) for line in lines) <= columns
 
 
-def test_the_table_has_colours_only_where_they_are_wanted(terminal, run):
+def test_table_colours_follow_terminal_and_options(terminal, run):
     def shows_colour(*arguments, **environment):
         return "\x1b[" in terminal(120, "devices", "--simulate", "1", *arguments, **environment).end()[1]
     assert shows_colour()
@@ -139,7 +139,7 @@ def test_watch_shows_no_more_lines_than_there_are(terminal):
     assert text.count("\n") < 6 and "  2  H100" in text and "  6  H100" not in text
 
 
-def test_suspending_gives_the_screen_back_and_going_on_takes_it_again(terminal):
+def test_suspend_leaves_screen_and_resume_reenters(terminal):
     watch = terminal(80, "watch", "--simulate", "1", "--interval", "60s")
     watch.until("simulated")
     watch.process.send_signal(signal.SIGTSTP)
@@ -164,14 +164,14 @@ def test_chosen_fields_are_csv_outside_of_a_terminal(run):
     assert result.stdout == "index, power.limit [W]\n0, 700.00 W\n0, 700.00 W\n"
 
 
-def test_json_is_a_line_for_each_look(run):
+def test_json_prints_one_line_per_interval(run):
     result = run("watch", "--simulate", "2", "--interval", "100ms", "--count", "2", "--json")
     looks = [json.loads(line) for line in result.stdout.splitlines()]
     assert [len(look["devices"]) for look in looks] == [2, 2]
     assert looks[0]["taken_at"] < looks[1]["taken_at"]
 
 
-def test_a_daemon_that_goes_and_comes_back_is_told_of_once_each(daemon, tmp_path):
+def test_daemon_outage_and_return_are_reported_once_each(daemon, tmp_path):
     yard = daemon("--simulate", "1")
     watch = subprocess.Popen(
         [PROGRAM, "watch", "index", "--socket", yard.socket, "--interval", "100ms"],
@@ -205,7 +205,8 @@ def test_on_a_terminal_the_last_table_stays_with_the_reason(daemon, terminal):
                "the table without the reason")
 
 
-def test_what_never_was_is_no_interruption(run, tmp_path):
+# Retrying is only for a source that has answered before.
+def test_missing_daemon_or_gpu_at_start_fails(run, tmp_path):
     result = run("watch", "--socket", str(tmp_path / "nobody.sock"))
     assert result.returncode == 5 and result.stdout == ""
     assert run("watch", "--simulate", "1", "--gpu", "5").returncode == 6

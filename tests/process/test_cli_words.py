@@ -26,7 +26,7 @@ MIG = "MIG-377e0049-554c-540b-93c6-d0976f8426cb"
     ("9", 'CUDA_VISIBLE_DEVICES="9" shows the command no GPU'),
     ("0,0", 'CUDA_VISIBLE_DEVICES="0,0" names a GPU twice'),
 ])
-def test_command_without_gpus_is_charged_nothing(run, tmp_path, visible, said):
+def test_command_without_visible_gpus_has_zero_energy(run, tmp_path, visible, said):
     path = tmp_path / "report.json"
     done = run("energy", "--simulate", "2", "--report", str(path), "--", "sh", "-c", "echo out; exit 7",
                CUDA_VISIBLE_DEVICES=visible)
@@ -118,7 +118,7 @@ def test_time_is_local_or_names_its_zone(yard, run):
     assert done.stderr.startswith("gpuyard: --since: expected a time before now such as 90s")
 
 
-def test_tables_say_the_zone_of_their_times(yard, run):
+def test_tables_print_local_time_zone(yard, run):
     yard.wait_for_readings(2)
     plot = run("history", "0", "--metric", "power", "--plot", GPUYARD_SOCKET=yard.socket, **TOKYO).stdout
     assert plot.rstrip().endswith(" JST"), plot

@@ -73,7 +73,7 @@ def refused(yard, method, path, body=None, *, raw=None, status=400, code="invali
 
 @pytest.mark.parametrize("path", SETTINGS)
 @pytest.mark.usefixtures("untouched")
-def test_a_body_that_is_no_wish_changes_nothing(yard, path):
+def test_invalid_setting_body_changes_no_setting(yard, path):
     good = SETTINGS[path]
     for raw in ["", "{", "[]", "null", "7", '"x"', "\x00", "[" * 2000, "{}"]:
         refused(yard, "PUT", f"0/{path}", raw=raw)
@@ -96,7 +96,7 @@ def test_a_body_that_is_no_wish_changes_nothing(yard, path):
 
 @pytest.mark.parametrize("path,fields,says", WRONG_VALUES)
 @pytest.mark.usefixtures("untouched")
-def test_a_value_that_cannot_be_names_what_can(yard, path, fields, says):
+def test_out_of_range_value_names_allowed_values(yard, path, fields, says):
     refused(yard, "PUT", f"0/{path}", fields, says=says)
 
 
@@ -129,7 +129,7 @@ def test_wrong_methods_and_parameters(yard, path):
 
 @pytest.mark.parametrize("path", POSTS)
 @pytest.mark.usefixtures("untouched")
-def test_wrong_bodies_of_what_is_posted(yard, path):
+def test_invalid_post_body_is_refused(yard, path):
     good = POSTS[path]
     for raw in ["{", "[]", "null", "7", "[" * 2000]:
         refused(yard, "POST", f"0/{path}", raw=raw)
@@ -142,7 +142,7 @@ def test_wrong_bodies_of_what_is_posted(yard, path):
 
 
 @pytest.mark.usefixtures("untouched")
-def test_wrong_counters_and_what_cannot_be_all_or_none(yard):
+def test_invalid_counter_or_atomic_option_is_refused(yard):
     for wrong in ["", "all", 3, None]:
         refused(yard, "POST", "0/clear-ecc", {"counter": wrong}, says="counter")
     refused(yard, "POST", "0/clear-ecc", {}, says="counter")
@@ -162,7 +162,7 @@ def test_wrong_questions(yard):
         assert yard.root.ask("GET", f"{BASE}/{path}").status == 404, path
 
 
-def test_over_tcp_nothing_changes_and_the_refusal_names_tokens(yard, record_property):
+def test_tcp_without_token_is_refused_with_token_hint(yard, record_property):
     record_property("contract", "E15")
     for method, path, body in ([("PUT", path, {}) for path in SETTINGS]
                                + [("DELETE", path, None) for path in SETTINGS]
@@ -173,7 +173,7 @@ def test_over_tcp_nothing_changes_and_the_refusal_names_tokens(yard, record_prop
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as other users")
-def test_the_group_may_control_and_others_hear_how_to_get_there(yard, record_property):
+def test_group_member_may_control_and_stranger_gets_hint(yard, record_property):
     record_property("contract", "E15")
     stranger = yard.caller(4001)
     for method, path, body in ([("PUT", path, body) for path, body in SETTINGS.items()]
@@ -237,7 +237,7 @@ def test_several_gpus_answer_each_for_itself(yard):
     assert yard.root.ask("DELETE", f"{BASE}/0/gpu-clocks").outcomes() == ["restored"]
 
 
-def test_who_does_not_wait_gets_an_operation(yard):
+def test_no_wait_returns_queued_operation(yard):
     answer = yard.root.ask("PUT", f"{BASE}/0/power-limit", {"power_limit_mw": 320000, "wait": False})
     assert answer.outcomes() == ["queued"]
     name = answer.changes()[0]["operation"]
@@ -248,7 +248,7 @@ def test_who_does_not_wait_gets_an_operation(yard):
     assert yard.root.ask("DELETE", f"{BASE}/0/power-limit").outcomes() == ["restored"]
 
 
-def test_whoever_listens_hears_how_changes_end(yard):
+def test_completed_change_is_published_as_operation_event(yard):
     stream = yard.daemon.get("/api/gpu/events?samples=none&since=oldest&follow=false").text
     before = stream.count("event: operation")
     answer = yard.root.ask("PUT", f"{BASE}/1/power-limit", {"power_limit_mw": 330000})

@@ -64,7 +64,7 @@ def switched_off():
 
 
 @pytest.mark.parametrize("verb", sorted(SETTERS) + ["audit", "operations"])
-def test_without_a_daemon_is_exit_code_5_that_says_how_to_start_one(run, verb):
+def test_missing_daemon_exits_5_with_serve_hint(run, verb):
     for words in SETTERS.get(verb, [(verb,)]):
         done = run(*words)
         assert done.returncode == 5 and done.stdout == ""
@@ -88,7 +88,7 @@ def test_control_that_is_off_still_shows(switched_off):
 
 
 @pytest.mark.parametrize("words", [words for some in SETTERS.values() for words in some])
-def test_where_nobody_can_be_asked_a_change_needs_yes(untouched, words):
+def test_noninteractive_change_without_yes_exits_2(untouched, words):
     done = untouched.go(*words[:-1])
     assert done.returncode == 2 and done.stdout == "" and "--yes" in done.stderr
     assert untouched.writes() == []
@@ -109,14 +109,14 @@ def test_on_a_terminal_only_yes_changes_anything(yard, untouched, answer, code):
     assert len(one.writes()) == (1 if code == 0 else 0)
 
 
-def test_on_a_terminal_what_cannot_work_is_not_asked(untouched):
+def test_impossible_change_fails_before_confirmation_prompt(untouched):
     terminal = Terminal(untouched, "power", "0", "3000")
     assert terminal.end() == 2
     assert "[y/N]" not in terminal.text and "200 W to 700 W" in terminal.text
     assert untouched.writes() == []
 
 
-def test_a_dry_run_says_what_would_happen_and_writes_nothing(untouched):
+def test_dry_run_prints_plan_without_writing(untouched):
     planned = untouched.must("power", "0,1", "300W", "--dry-run", "--for", "30m")
     assert re.match(r"GPU 0 H100 80GB HBM3: power limit 700 W -> 300 W, until .*\n"
                     r"GPU 1 H100 80GB HBM3: power limit 700 W -> 300 W, until .*\n", planned)
@@ -161,13 +161,13 @@ def test_a_time_that_is_over_puts_it_back(yard):
     (("persistence", "0", "maybe"), "on or off"),
     (("restore",), "needs GPU,..."),
 ])
-def test_a_mistake_is_exit_code_2_and_says_what_would_be_right(untouched, words, message):
+def test_usage_error_exits_2_with_correct_usage(untouched, words, message):
     done = untouched.go(*words, "--yes")
     assert done.returncode == 2 and message in done.stderr, done.stderr
     assert untouched.writes() == []
 
 
-def test_a_gpu_has_several_names_and_one_that_is_none_is_exit_code_6(yard):
+def test_gpu_accepts_any_identifier_and_unknown_exits_6(yard):
     one = yard()
     address = one.world.gpu(1)["pci_address"][4:].lower()
     for name in ("1", one.world.uuid(1), address):
@@ -222,7 +222,7 @@ def test_a_gpu_that_fails_does_not_hold_back_the_others(yard):
     assert answer["changes"][1]["error"]["code"] == "device_lost"
 
 
-def test_a_gpu_that_does_not_answer_is_shown_with_what_is_known(yard):
+def test_hanging_gpu_is_listed_with_known_settings(yard):
     one = yard()
     one.must("power", "1", "300", "--yes")
     one.world.inject(1, "--call", "power_limits", "--never-returns")
@@ -242,14 +242,14 @@ def test_all_or_none(yard):
     assert "300 W" not in one.must("power", "0")
 
 
-def test_what_a_model_lacks_is_exit_code_3(yard):
+def test_unsupported_setting_exits_3(yard):
     one = yard('enabled = true', "--model", "rtx4090")
     done = one.go("ecc", "0", "on", "--yes")
     unsupported = done.returncode == 3 and "upported" in done.stderr
     assert unsupported, done.stdout + done.stderr
 
 
-def test_nobody_vouches_for_tcp(untouched):
+def test_tcp_without_token_may_read_but_not_write(untouched):
     address = f"127.0.0.1:{untouched.daemon.port}"
     done = untouched.go("power", "0", "300", "--yes", "--socket", address)
     assert done.returncode == 4 and "token" in done.stderr and untouched.writes() == []
@@ -258,7 +258,7 @@ def test_nobody_vouches_for_tcp(untouched):
 
 
 @needs_root
-def test_who_is_not_in_the_group_is_told_how_to_get_there(untouched):
+def test_user_outside_group_gets_usermod_hint(untouched):
     for words in (("power", "0", "300", "--yes"), ("clocks", "0", "--gpu", "1200", "--yes"),
                   ("restore", "--all", "--yes"), ("audit",)):
         done = untouched.go(*words, uid=NOBODY)
@@ -282,7 +282,7 @@ def test_the_lowest_of_several_limits_is_in_force(yard):
 
 
 @needs_root
-def test_what_somebody_else_has_is_his_but_for_force(yard):
+def test_setting_of_another_owner_needs_forced_override(yard):
     one = yard()
     member = {"uid": NOBODY, "groups": [grp.getgrnam(GROUP).gr_gid]}
     one.must("clocks", "0", "--gpu", "1200", "--yes", "--for", "1h", **member)
@@ -297,7 +297,7 @@ def test_what_somebody_else_has_is_his_but_for_force(yard):
     assert one.limit() == 700 and one.settings()["locked_sm_mhz"] == []
 
 
-def test_nobody_waits_with_no_wait(yard):
+def test_no_wait_prints_operation_to_poll(yard):
     one = yard()
     answer = one.json("changes", "power", "0", "300", "--yes", "--no-wait")
     assert [change["outcome"] for change in answer["changes"]] == ["queued"]

@@ -90,7 +90,7 @@ def test_killed_inside_an_operation_the_next_daemon_ends_it(control, world, name
 
 
 @pytest.mark.parametrize("point", ["writing", "written"])
-def test_killed_while_it_puts_everything_back_the_next_daemon_sets_it_again(control, world, point):
+def test_kill_during_restore_on_stop_reapplies_setting(control, world, point):
     yard = control(on_stop="restore")
     accepted(yard.a.power(0, 300))
     journal = yard.quiet_journal()
@@ -126,7 +126,7 @@ def test_killed_between_two_gpus_of_one_request_both_are_done(control, world):
 
 
 @pytest.mark.parametrize("point", ["writing", "written"])
-def test_killed_while_a_setting_ends_by_itself_the_next_daemon_ends_it(control, world, point):
+def test_kill_during_expiry_restores_after_restart(control, world, point):
     yard = control()
     accepted(yard.a.power(0, 300, for_s=3))
     world.hang(0, "set_power_limit")
@@ -142,7 +142,7 @@ def test_killed_while_a_setting_ends_by_itself_the_next_daemon_ends_it(control, 
     gone(yard)
 
 
-def test_killed_before_it_is_known_what_there_was_nothing_is_written_and_nothing_wanted(control, world):
+def test_kill_before_baseline_read_writes_no_setting(control, world):
     yard = control()
     world.hang(0, "power_limits")
     asked = yard.a.power(0, 300, wait=False)
@@ -158,7 +158,7 @@ def test_killed_before_it_is_known_what_there_was_nothing_is_written_and_nothing
 
 
 @pytest.mark.parametrize("point", ["writing", "written"])
-def test_a_setter_killed_inside_a_write_fails_it_and_takes_it_back(control, world, point):
+def test_setter_killed_during_write_fails_and_rolls_back(control, world, point):
     yard = control()
     accepted(yard.a.power(0, 300))
     journal = yard.quiet_journal()
@@ -235,7 +235,7 @@ def killed_at(yard, library, number, name):
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_killed_at_each_write_to_its_journal_it_is_done_or_not_and_never_half(control, fatal_writes, name):
+def test_kill_at_database_write_leaves_no_partial_change(control, fatal_writes, name):
     write = OPERATIONS[name][2]
     yard = control(start=False)
     rows = []
@@ -252,7 +252,7 @@ def test_killed_at_each_write_to_its_journal_it_is_done_or_not_and_never_half(co
 # Killed at any time.
 
 @pytest.mark.parametrize("seed", range(6))
-def test_killed_at_any_time_the_next_daemon_knows_what_is_wanted(control, seed):
+def test_kill_at_random_time_keeps_acknowledged_settings(control, seed):
     chance = random.Random(seed)
     yard = control()
     callers = [yard.a, yard.b, yard.root]

@@ -22,7 +22,7 @@ def operations(yard):
 @pytest.mark.parametrize("on_stop, at_stop, at_start", [
     ("keep", [], []), ("restore", [limit(700), (0, "gpu_locked_clocks_reset")],
                        [limit(300), (0, "gpu_locked_clocks", 600, 1200)])])
-def test_a_daemon_that_ends_keeps_or_restores_and_the_next_one_goes_on(control, on_stop, at_stop, at_start):
+def test_daemon_stop_keeps_or_restores_settings_as_configured(control, on_stop, at_stop, at_start):
     yard = control(on_stop=on_stop)
     accepted(yard.a.power(0, 300))
     accepted(yard.a.clocks(0, 600, 1200))
@@ -39,7 +39,7 @@ def test_a_daemon_that_ends_keeps_or_restores_and_the_next_one_goes_on(control, 
     assert yard.writes()[-1] == limit(700)
 
 
-def test_what_waits_is_still_done_when_the_daemon_ends(control, world, record_property):
+def test_queued_changes_complete_before_daemon_stops(control, world, record_property):
     record_property("contract", "B8")
     yard = control()
     world.slow(0, "set_power_limit", 100)
@@ -55,7 +55,7 @@ def test_what_waits_is_still_done_when_the_daemon_ends(control, world, record_pr
     assert written[-1] == limit(300)
 
 
-def test_who_waits_for_a_gpu_that_hangs_hears_that_its_task_is_over(control, world, record_property):
+def test_stop_fails_changes_queued_for_hanging_gpu(control, world, record_property):
     record_property("contract", "B8 B12")
     yard = control()
     accepted(yard.a.power(1, 300))
@@ -75,7 +75,7 @@ def test_who_waits_for_a_gpu_that_hangs_hears_that_its_task_is_over(control, wor
     assert yard.writes() == [limit(300, 1)]
 
 
-def test_another_session_of_the_driver_gets_what_is_wanted(control, world):
+def test_driver_reload_reapplies_effective_setting(control, world):
     yard = control()
     accepted(yard.a.power(0, 300))
     accepted(yard.b.power(0, 400))
@@ -88,7 +88,7 @@ def test_another_session_of_the_driver_gets_what_is_wanted(control, world):
     assert yard.writes()[4:] == [limit(400), limit(700)]
 
 
-def test_what_was_given_up_while_the_driver_was_away_is_not_put_into_the_next_one(control, world):
+def test_setting_expired_during_driver_outage_is_not_reapplied(control, world):
     yard = control()
     accepted(yard.a.power(0, 300, for_s=1))
     world.unload_driver()
@@ -98,7 +98,7 @@ def test_what_was_given_up_while_the_driver_was_away_is_not_put_into_the_next_on
     assert yard.writes() == [limit(300), (None, "driver_unloaded"), (None, "driver_loaded", 2)]
 
 
-def test_a_reset_comes_between_what_was_set_and_what_is_set_again(control):
+def test_settings_are_reapplied_after_gpu_reset(control):
     yard = control(reset_command=[os.path.abspath(PROGRAM), "sim", "reset", "--as-driver", "--gpu",
                                   "{uuid}"])
     accepted(yard.a.power(1, 300))
@@ -111,7 +111,7 @@ def test_a_reset_comes_between_what_was_set_and_what_is_set_again(control):
     assert yard.writes()[4:] == [limit(700, 1), limit(700)]
 
 
-def test_a_reset_that_fails_changes_nothing_and_says_why(control):
+def test_failed_reset_keeps_settings_and_reports_reason(control):
     yard = control(reset_command=["/bin/sh", "-c", "echo no spare parts; exit 3"])
     accepted(yard.a.power(0, 300))
     failed = yard.root.reset(0)
@@ -121,7 +121,7 @@ def test_a_reset_that_fails_changes_nothing_and_says_why(control):
     assert yard.writes() == [limit(300)]
 
 
-def test_a_reset_that_takes_too_long_is_ended_and_the_gpus_come_back(control):
+def test_reset_timeout_kills_command_and_keeps_settings(control):
     yard = control(reset_command=resetting(before="sleep 60;"), reset_timeout_s=1)
     accepted(yard.a.power(0, 300))
     failed = yard.root.reset(0)
@@ -130,7 +130,7 @@ def test_a_reset_that_takes_too_long_is_ended_and_the_gpus_come_back(control):
     assert yard.writes(ok_only=False) == [limit(300)]
 
 
-def test_a_lost_gpu_that_is_reset_gets_what_is_wanted(control, world):
+def test_lost_gpu_gets_setting_back_after_reset(control, world):
     yard = control(reset_command=resetting())
     accepted(yard.a.power(0, 300))
     world.lose(0)
@@ -158,7 +158,7 @@ def test_killed_inside_a_reset_the_gpus_are_there_again(control, tmp_path):
     assert yard.writes() == [limit(300)]
 
 
-def test_a_killed_driver_host_loses_nothing(control):
+def test_driver_host_crash_reapplies_unreadable_settings(control):
     yard = control()
     accepted(yard.a.power(0, 300))
     accepted(yard.a.clocks(0, 600, 1200))
@@ -172,7 +172,7 @@ def test_a_killed_driver_host_loses_nothing(control):
     assert yard.writes()[3:] == [(0, "gpu_locked_clocks_reset"), limit(700)]
 
 
-def test_a_setting_whose_time_is_over_while_no_daemon_runs_is_restored_by_the_next(control):
+def test_setting_expired_during_outage_is_restored_at_start(control):
     yard = control()
     accepted(yard.a.power(0, 300, for_s=1))
     yard.kill()
@@ -183,7 +183,7 @@ def test_a_setting_whose_time_is_over_while_no_daemon_runs_is_restored_by_the_ne
     gone(yard)
 
 
-def test_what_somebody_else_wrote_while_no_daemon_ran_is_left_alone(control, world):
+def test_external_write_during_outage_is_reported_as_drift(control, world):
     yard = control()
     accepted(yard.a.power(0, 300))
     yard.kill()

@@ -108,7 +108,7 @@ class User:
         return self.expect(self.caller.power(gpu, watts, dry_run=True), 200, 429, 503)
 
 
-def test_ten_thousand_requests_leave_each_gpu_as_somebody_has_asked(world, tmp_path, record_property):
+def test_ten_thousand_requests_leave_only_requested_settings(world, tmp_path, record_property):
     record_property("contract", "B13")
     yard = ControlYard(world, tmp_path, "--gpus", str(GPUS), "--load", "idle", group=GROUP,
                        shares={"changes_a_minute": REQUESTS})

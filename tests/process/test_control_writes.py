@@ -24,7 +24,7 @@ def test_one_owner_sets_sets_again_and_restores(control, record_property):
     gone(yard)
 
 
-def test_of_two_owners_the_lowest_is_in_force_and_the_last_restores_the_baseline(control):
+def test_lowest_claim_wins_and_last_release_restores_baseline(control):
     yard = control()
     accepted(yard.a.power(0, 300), "applied")
     accepted(yard.b.power(0, 400), "held")
@@ -43,7 +43,7 @@ def test_a_setting_ends_with_its_time(control):
     gone(yard)
 
 
-def test_of_two_owners_the_one_whose_time_is_over_counts_no_more(control):
+def test_expired_claim_yields_to_other_owner(control):
     yard = control()
     accepted(yard.a.power(0, 400), "applied")
     accepted(yard.b.power(0, 300, for_s=0.5), "applied")
@@ -52,7 +52,7 @@ def test_of_two_owners_the_one_whose_time_is_over_counts_no_more(control):
     assert yard.writes()[3:] == [limit(700)]
 
 
-def test_what_cannot_be_read_back_is_reset_not_guessed(control):
+def test_unreadable_setting_is_reset_instead_of_restored(control):
     yard = control()
     accepted(yard.a.clocks(0, 600, 1200), "assumed")
     accepted(yard.a.delete(0, "gpu-clocks"), "restored")
@@ -82,7 +82,7 @@ def test_every_setting_is_written_once_and_put_back_once(control, record_propert
     gone(yard, 1)
 
 
-def test_what_the_driver_does_not_permit_is_tried_once_and_not_wanted_any_more(control, record_property):
+def test_driver_refused_setting_is_tried_once_and_dropped(control, record_property):
     record_property("contract", "B17")
     yard = control("--gpus", "2", "--load", "idle", "--setters", "nobody")
     refused = yard.a.power(0, 300)
@@ -91,7 +91,7 @@ def test_what_the_driver_does_not_permit_is_tried_once_and_not_wanted_any_more(c
     gone(yard)
 
 
-def test_what_somebody_else_wrote_is_left_alone(control, world):
+def test_external_write_is_kept_at_release(control, world):
     yard = control()
     accepted(yard.a.power(0, 300), "applied")
     somebody = Client(world.environment)
@@ -106,7 +106,7 @@ def test_what_somebody_else_wrote_is_left_alone(control, world):
     gone(yard)
 
 
-def test_what_is_refused_never_reaches_the_driver(control, world):
+def test_refused_request_never_reaches_driver(control, world):
     yard = control()
     assert yard.a.power(0, 10_000).status == 400
     assert yard.a.power(7, 300).status == 404
@@ -120,7 +120,7 @@ def test_what_is_refused_never_reaches_the_driver(control, world):
     assert yard.writes(ok_only=False) == [(0, "gpu_locked_clocks", 600, 1200)]
 
 
-def test_a_driver_that_wants_root_refuses_a_daemon_that_is_not(open_place, record_property):
+def test_driver_requiring_root_refuses_unprivileged_daemon(open_place, record_property):
     record_property("contract", "B17")
     there = World(open_place)
     program = open_place / "as_nobody"

@@ -87,7 +87,7 @@ def test_memory_errors_are_events_too(daemon):
     yard.wait_for_log("GPU 0: A memory error could not be corrected.")
 
 
-def test_a_gpu_that_is_lost_is_an_event_and_the_others_events_go_on(daemon):
+def test_lost_gpu_logs_event_while_others_continue(daemon):
     yard = listening(daemon("--simulate", "2"))
     yard.sim("inject", "--gpu", "1", "--lost")
     yard.wait_for_log("GPU 1: The GPU is not available. (GPU is lost)")
@@ -95,7 +95,7 @@ def test_a_gpu_that_is_lost_is_an_event_and_the_others_events_go_on(daemon):
     assert yard.log().count("GPU is lost)") == 1
 
 
-def test_what_both_sources_tell_is_counted_once(daemon, run, tmp_path):
+def test_xid_from_driver_and_kernel_counts_once(daemon, run, tmp_path):
     yard, write = kernel_log(tmp_path, daemon)
     listening(yard)
     told = (f"4,1,1000,-;NVRM: Xid (PCI:{slot(yard, 1)}): 31, pid=4711, name=python3, Ch 00000008, "
@@ -114,7 +114,8 @@ def test_what_both_sources_tell_is_counted_once(daemon, run, tmp_path):
     assert "python3" not in yard.log() and "4711" not in yard.log()
 
 
-def test_what_a_user_writes_into_the_kernels_log_is_no_word_of_the_kernels(daemon, tmp_path):
+# A user's line in /dev/kmsg has another facility than the kernel's own.
+def test_kernel_log_line_from_user_is_ignored(daemon, tmp_path):
     if not os.access("/dev/kmsg", os.R_OK | os.W_OK):
         pytest.skip("/dev/kmsg is not this user's to read and write")
     config = tmp_path / "gpuyard.toml"
@@ -129,7 +130,7 @@ def test_what_a_user_writes_into_the_kernels_log_is_no_word_of_the_kernels(daemo
     assert count(yard, 0, number) == 0
 
 
-def test_a_log_that_cannot_be_read_is_said_once_and_costs_nothing_else(daemon, tmp_path):
+def test_unreadable_kernel_log_is_reported_once(daemon, tmp_path):
     config = tmp_path / "gpuyard.toml"
     config.write_text('[events]\nkernel_log = "/nowhere/kmsg"\n')
     yard = listening(daemon("--simulate", "1", "--config", str(config)))
@@ -168,7 +169,7 @@ def test_a_contained_error_degrades_until_its_process_is_gone(daemon, record_pro
     wait_until(lambda: gpu()["health"] == "healthy", "the process to be missed")
 
 
-def test_a_gpu_that_the_driver_does_not_count_any_more_is_unhealthy_until_it_is_back(
+def test_gpu_missing_after_driver_reload_is_unhealthy(
         daemon, world, record_property):
     record_property("contract", "A10")
     world.start("--model", "h100:2")

@@ -190,7 +190,7 @@ def test_a_taken_address_is_opened_once_it_is_free(yard, key):
 
 
 @pytest.mark.parametrize("key", ["zeus.socket", "server.lease_socket"])
-def test_a_socket_without_a_directory_is_opened_once_it_has_one(yard, key):
+def test_blocked_socket_opens_once_directory_can_exist(yard, key):
     section, name = key.split(".")
     where = yard.place / "there"
     where.write_text("not a directory")

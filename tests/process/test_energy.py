@@ -65,7 +65,7 @@ def serving(daemon, world, **options):
 # ---- windows
 
 
-def test_a_window_is_what_the_world_counted_in_the_same_time(daemon, still):
+def test_energy_window_matches_world_counter(daemon, still):
     yard = serving(daemon, still)
     before = [still.joules(0), still.joules(1)]
     both, one = begin(yard, name="both"), begin(yard, gpus=[1], most_seconds=60)
@@ -86,7 +86,7 @@ def test_a_window_is_what_the_world_counted_in_the_same_time(daemon, still):
     assert call(yard, "GET", WINDOWS).json()["windows"] == []
 
 
-def test_mean_and_peak_are_those_of_the_time_that_passed(daemon, world):
+def test_mean_and_peak_cover_window_duration(daemon, world):
     world.start("--gpus", "1", "--model", "a100", "--load", "steady:1")
     yard = has_readings(daemon(GPUYARD_SIM_WORLD=str(world.directory)), 1)
     wait_until(lambda: world.gpu(0)["power_w"] > 390, "full power")
@@ -166,7 +166,7 @@ def test_a_reset_begins_an_epoch_and_interrupts_windows(daemon, still):
     assert ended["gpus"][1]["epochs_crossed"] == 1
 
 
-def test_a_driver_that_is_loaded_anew_begins_an_epoch(daemon, still):
+def test_driver_reload_starts_new_epoch(daemon, still):
     yard = serving(daemon, still)
     still.must("driver", "reload", "--for", "2s")
     still.must("step", "3s")
@@ -192,7 +192,7 @@ def test_a_gpu_without_a_counter_is_estimated_by_its_power(daemon, world):
 # ---- what happens to state.db
 
 
-def test_a_full_disk_is_said_and_stops_nothing(daemon, still):
+def test_full_disk_is_noted_and_measuring_continues(daemon, still):
     yard = serving(daemon, still)
     begin(yard)
     size = os.path.getsize(yard.state + "/state.db-wal")
@@ -244,7 +244,7 @@ def test_the_state_of_a_newer_gpuyard_is_left_alone(daemon, still, tmp_path):
 # ---- a command
 
 
-def test_a_command_is_measured_and_keeps_its_own_output_and_status(run, tmp_path):
+def test_measured_command_keeps_output_and_exit_status(run, tmp_path):
     path = tmp_path / "report.json"
     done = run("energy", "--simulate", "2", "--report", str(path), "--",
                "sh", "-c", "echo out; echo err >&2; sleep 1; exit 7")
@@ -261,7 +261,7 @@ def test_a_command_is_measured_and_keeps_its_own_output_and_status(run, tmp_path
 @pytest.mark.parametrize("command, code", [
     (["/nowhere/command"], 127), (["/etc/passwd"], 126), (["sh", "-c", "kill -TERM $$"], 143),
     (["true"], 0)], ids=lambda value: str(value))
-def test_a_command_that_ends_badly_is_told_as_a_shell_tells_it(run, command, code):
+def test_abnormal_command_end_has_shell_exit_code(run, command, code):
     assert run("energy", "--simulate", "1", "--", *command).returncode == code
 
 
@@ -277,7 +277,7 @@ def test_signals_for_a_command_reach_it(tmp_path):
     assert "gpuyard: " in err
 
 
-def test_a_command_is_measured_by_the_daemon_if_there_is_one(run, daemon, still):
+def test_running_daemon_measures_command(run, daemon, still):
     yard = serving(daemon, still)
     before = [still.joules(0), still.joules(1)]
     step = [PROGRAM, "sim", "step", "--world", str(still.directory), "10s"]
@@ -306,7 +306,7 @@ def blind(world, gpu, code=3):
         world.fail(gpu, which, code)
 
 
-def test_a_gpu_with_neither_counter_nor_power_is_named_and_not_in_the_sum(run, daemon, still):
+def test_unmeasurable_gpu_is_named_and_excluded_from_sum(run, daemon, still):
     blind(still, 0)
     yard = has_readings(daemon(GPUYARD_SIM_WORLD=str(still.directory)), 1)
     wait_until(lambda: not any("until the state is read" in note for note in report(yard)["notes"]), "the books")
@@ -325,7 +325,7 @@ def test_a_gpu_with_neither_counter_nor_power_is_named_and_not_in_the_sum(run, d
 
 
 @pytest.mark.parametrize("local", [False, True], ids=["daemon", "driver"])
-def test_a_command_on_such_a_gpu_runs_and_its_energy_is_not_known(run, daemon, world, local):
+def test_command_on_unmeasurable_gpu_has_unknown_energy(run, daemon, world, local):
     world.start("--gpus", "2", "--load", "steady:0.5")
     blind(world, 0)
     if local:
@@ -345,7 +345,7 @@ def test_a_command_on_such_a_gpu_runs_and_its_energy_is_not_known(run, daemon, w
     assert "at least" in run("energy", *words, "--", "sleep", "1.5", **way).stderr
 
 
-def test_readings_that_go_away_leave_a_part_and_never_a_zero(daemon, world):
+def test_lost_readings_leave_partial_energy_not_zero(daemon, world):
     world.start("--gpus", "1", "--load", "steady:0.5")
     yard = has_readings(daemon(GPUYARD_SIM_WORLD=str(world.directory)), 1)
     before = begin(yard)

@@ -71,7 +71,7 @@ def kinds(events):
     return [data["kind"] for _, _, data in events]
 
 
-def test_a_listener_is_told_all_there_is_and_then_what_happens(daemon):
+def test_new_subscriber_gets_snapshot_then_events(daemon):
     yard = daemon("--simulate", "2")
     stream = Stream(yard)
     name, first_id, data = stream.next()
@@ -110,7 +110,7 @@ def test_a_connection_that_was_cut_resumes_without_loss_or_repetition(daemon):
     assert [int(event[1].rsplit("-")[1]) for event in seen] == [1, 2, 3, 4]
 
 
-def test_after_a_restart_of_the_daemon_a_listener_gets_one_resync(daemon, tmp_path):
+def test_daemon_restart_sends_one_resync(daemon, tmp_path):
     yard = daemon("--simulate", "1", directory=tmp_path / "same")
     stream = Stream(yard)
     old = stream.next()[1]
@@ -240,7 +240,7 @@ def test_a_browser_resumes_by_itself_without_loss_or_repetition(daemon, tmp_path
         proxy.close()
 
 
-def test_readers_that_never_read_cost_the_others_nothing(daemon):
+def test_stalled_readers_are_dropped_without_delaying_others(daemon):
     yard = daemon("--simulate", "8")
     stuck = []
     for _ in range(50):
@@ -291,7 +291,7 @@ def raise_descriptor_limit():
     return soft
 
 
-def test_a_thousand_listeners_all_hear_everything_and_one_more_is_refused(daemon, tmp_path):
+def test_subscriber_beyond_limit_is_refused_without_losing_events(daemon, tmp_path):
     config = tmp_path / "shares.toml"
     config.write_text("[shares]\nconnections = 2000\nstreams = 2000\n")  # of one address
     yard = daemon("--simulate", "8", "--config", str(config))
@@ -339,7 +339,7 @@ class Verb:
         return self.process.communicate(timeout=PATIENCE)
 
 
-def test_the_verb_shows_what_happened(daemon, run):
+def test_events_command_prints_past_events(daemon, run):
     yard = daemon("--simulate", "1")
     restart_driver(yard)
     shown = run("events", "--socket", yard.socket)
@@ -375,7 +375,7 @@ def test_the_verb_follows_across_a_restart_of_the_daemon(daemon, tmp_path):
     assert "no longer has the events after" in messages
 
 
-def test_the_verb_says_what_is_wrong(shared, run):
+def test_events_command_errors_have_exit_codes(shared, run):
     nobody = run("events")
     assert nobody.returncode == 5 and "gpuyard serve" in nobody.stderr
     assert run("events", "--socket", "/nonexistent/a.sock", "--follow").returncode == 5

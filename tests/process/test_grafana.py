@@ -33,7 +33,7 @@ def chosen(expression):
     return expression
 
 
-def test_panels_have_ids_and_places_of_their_own():
+def test_panels_have_unique_ids_and_grid_positions():
     ids = [panel["id"] for panel in panels()]
     assert len(ids) == len(set(ids)) > 30
     taken = set()

@@ -65,7 +65,7 @@ def test_with_every_second_function_missing_the_gpus_are_still_listed(devices, h
             assert (value is None) == (key in gpu["missing"]), key
 
 
-def test_with_nothing_but_the_list_every_reading_is_missing(devices, half):
+def test_library_with_only_enumeration_has_no_readings(devices, half):
     done = devices(half([name for name in sorted(exported(WHOLE)) if not NEEDED.fullmatch(name)]))
     assert done.returncode in (0, 5), done.stderr
     for gpu in json.loads(done.stdout)["devices"]:
@@ -75,7 +75,7 @@ def test_with_nothing_but_the_list_every_reading_is_missing(devices, half):
 @pytest.mark.parametrize("names", [["nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags"],
                                    ["nvmlDeviceGetCount", "nvmlDeviceGetCount_v2"],
                                    ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByIndex_v2"]])
-def test_without_a_list_of_gpus_it_says_so_and_does_not_crash(devices, half, names):
+def test_library_without_enumeration_reports_missing_function(devices, half, names):
     done = devices(half(names))
     assert done.returncode in (0, 3, 5), (done.returncode, done.stderr)
     body = json.loads(done.stdout)
@@ -85,7 +85,7 @@ def test_without_a_list_of_gpus_it_says_so_and_does_not_crash(devices, half, nam
     assert "Function Not Found" in said or "not found" in said.lower() or names[0] in said, said
 
 
-def test_a_daemon_on_half_a_library_serves_and_a_whole_one_beside_it_too(daemon, half, world):
+def test_daemon_on_stripped_library_serves_remaining_readings(daemon, half, world):
     place = {"GPUYARD_SIM_WORLD": str(world.directory)}
     poor = daemon("--nvml", half(["nvmlDeviceGetUtilizationRates", "nvmlDeviceGetTemperature",
                                   "nvmlDeviceGetTemperatureV"]), **place)

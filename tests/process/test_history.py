@@ -70,12 +70,12 @@ def test_csv_is_the_same_history(shared):
     ("metric=power&since=tomorrow", "2026-01-31T12:00:00Z"), ("metric=serial", "no history"),
     ("metric=power&points=0", "1 to 20000"), ("", "metric is missing"),
 ])
-def test_what_cannot_be_answered_is_a_400_that_helps(shared, query, says):
+def test_invalid_history_query_is_400_with_hint(shared, query, says):
     answer = shared("--simulate", "2").get(f"/api/gpu/devices/0/history?{query}")
     assert answer.status == 400 and says in answer.json()["error"]["message"], answer.text
 
 
-def test_a_gpu_that_was_lost_has_a_gap_and_goes_on(daemon, world):
+def test_lost_gpu_leaves_gap_in_history(daemon, world):
     world.start("--gpus", "2")
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
     wait_for_readings(yard, 3)
@@ -92,7 +92,7 @@ def test_a_gpu_that_was_lost_has_a_gap_and_goes_on(daemon, world):
         assert history["points"][gap - 1]["mean"] and history["points"][gap + 1]["mean"]
 
 
-def test_minutes_go_on_after_a_restart_and_finer_rings_say_since_when(daemon):
+def test_restart_keeps_minutes_and_notes_finer_ring_start(daemon):
     yard = daemon("--simulate", "2")
     first = wait_for_readings(yard, 3)
     began = first["points"][0]["t_ms"]
@@ -135,7 +135,7 @@ def test_a_damaged_file_is_moved_aside_and_said_once(daemon, tmp_path):
     assert runs.fetchone() == (1,)
 
 
-def test_a_place_that_cannot_be_written_is_said_once_and_memory_goes_on(daemon, tmp_path):
+def test_unwritable_database_is_logged_once_while_memory_serves(daemon, tmp_path):
     place = tmp_path / "closed"
     (place / "state/history.db").mkdir(parents=True)  # stands in the way, for root too
     yard = daemon("--simulate", "1", directory=place)
@@ -152,7 +152,7 @@ def stored_blocks(yard):
         return db.execute("SELECT count(*) FROM minutes").fetchone()[0]
 
 
-def test_a_full_disk_is_said_once_and_ends_nothing(daemon):
+def test_full_disk_is_logged_once_and_recovers(daemon):
     yard = daemon("--simulate", "2")
     wait_for_readings(yard, 2)
     before = resource.prlimit(yard.process.pid, resource.RLIMIT_FSIZE)
@@ -232,7 +232,7 @@ def test_the_command_line_shows_draws_and_exports(shared, run):
     assert {row["index"] for row in rows} == {"0", "1"}
 
 
-def test_what_the_command_line_cannot_do_has_its_exit_code(shared, run):
+def test_history_command_errors_have_exit_codes(shared, run):
     yard = shared("--simulate", "2")
     where = {"GPUYARD_SOCKET": yard.socket}
     ambiguous = run("history", "--metric", "temperature_", **where)

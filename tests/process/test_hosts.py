@@ -37,7 +37,7 @@ def test_removing_a_host_keeps_every_other_line(yard):
     assert hosts_file(yard).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_second_entry_of_a_host_must_agree_with_the_first(yard):
+def test_second_entry_of_host_must_match_first(yard):
     yard.make_token("laptop")
     yard.know_host(token="laptop")
     before = hosts_file(yard).read_text()

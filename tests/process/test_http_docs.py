@@ -19,7 +19,7 @@ def page_or_skip(yard):
     return answer
 
 
-def test_the_page_shows_every_route_and_asks_nobody_else(shared, tmp_path, record_property):
+def test_docs_page_lists_routes_and_contacts_only_daemon(shared, tmp_path, record_property):
     record_property("contract", "E12")
     yard = shared("--simulate", "8")
     page_or_skip(yard)
@@ -52,7 +52,7 @@ def test_the_page_shows_every_route_and_asks_nobody_else(shared, tmp_path, recor
     proofs.record(PROOF, "ran")
 
 
-def test_the_page_is_kept_by_the_browser_and_comes_packed_or_plain(shared):
+def test_docs_page_is_cacheable_and_optionally_compressed(shared):
     yard = shared("--simulate", "8")
     page = page_or_skip(yard)
     assert "script-src 'self'" in page.headers["content-security-policy"]
@@ -86,7 +86,7 @@ def fits(value, schema, document, at=""):
             fits(member, schema["items"], document, at + "/-")
 
 
-def test_real_answers_fit_their_schemas_and_look_like_their_examples(daemon, tmp_path,
+def test_responses_match_schemas_and_example_keys(daemon, tmp_path,
                                                                      record_property):
     record_property("contract", "E12")
     (tmp_path / "control.toml").write_text("[control]\nenabled = true\n")
@@ -119,7 +119,7 @@ def test_real_answers_fit_their_schemas_and_look_like_their_examples(daemon, tmp
     assert compared >= 6
 
 
-def test_large_answers_are_packed_for_who_accepts_it(shared):
+def test_large_response_is_gzipped_only_when_accepted(shared):
     yard = shared("--simulate", "8")
     import http.client
     connection = http.client.HTTPConnection("127.0.0.1", yard.port, timeout=30)

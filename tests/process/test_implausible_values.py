@@ -64,7 +64,7 @@ def alerts(yard):
     return [alert["rule"] for alert in yard.get("/api/gpu/alerts").json()["alerts"]]
 
 
-def test_an_impossible_power_is_missing_and_costs_nothing(daemon, odd, world):
+def test_implausible_power_is_missing_and_not_booked(daemon, odd, world):
     world.start("--gpus", "1", "--load", "steady:0.5")
     world.inject(0, "--call", "total_energy", "--code", "3")
     yard = daemon("--nvml", odd.library, **odd.environment)
@@ -100,7 +100,7 @@ def test_heat_beside_an_unknown_reason_raises_its_alert(daemon, odd, world):
     assert 'gpuyard_gpu_throttle_reason_active{device="0",reason="other"} 1' in text
 
 
-def test_sources_that_contradict_each_other_are_said_to_and_not_billed(run, daemon, odd, world):
+def test_contradicting_sources_raise_alert_and_book_no_energy(run, daemon, odd, world):
     world.start("--gpus", "1", "--load", "steady:0.9")
     yard = daemon("--nvml", odd.library, **odd.environment)
     wait_until(lambda: (readings(yard)[0]["power_draw_w"] or 0) > 400, "the load")
@@ -129,7 +129,7 @@ def test_bursts_of_a_simulated_gpu_are_no_contradiction(daemon, world):
     assert not [reason for reason in reasons if "contradict" in reason]
 
 
-def test_a_world_whose_time_runs_fast_is_not_compared(daemon, world):
+def test_accelerated_world_raises_no_contradiction_alert(daemon, world):
     world.start("--gpus", "1", "--load", "steady:0.9", "--speed", "50")
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
     last = yard.get("/api/gpu/snapshot").json()["generation"] + 20

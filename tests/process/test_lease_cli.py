@@ -17,7 +17,7 @@ def taken(yard, *words):
     return lines[0], dict(line.split("=", 1) for line in lines[1:])
 
 
-def test_leases_says_who_holds_what(lease_yard):
+def test_leases_lists_holder_gpus_and_note(lease_yard):
     yard = lease_yard(gpus=2)
     one = yard.hold("--note", "thesis")
     lease = yard.leases()[0]
@@ -27,7 +27,7 @@ def test_leases_says_who_holds_what(lease_yard):
     assert "thesis" in table and "held" in table and "These GPUs are simulated." in table
 
 
-def test_the_queue_says_why_somebody_waits(lease_yard):
+def test_queue_shows_position_and_wait_reason(lease_yard):
     yard = lease_yard()
     assert "No claims are waiting." in yard.must("queue")
     yard.hold("--max-time", "1h")
@@ -53,7 +53,7 @@ def test_a_detached_lease_is_taken_renewed_shown_and_released(lease_yard):
     wait_until(lambda: yard.leases() == [], "the lease to end")
 
 
-def test_what_is_exported_is_what_a_shell_evaluates(lease_yard):
+def test_exported_lease_is_evaluated_by_shell(lease_yard):
     yard = lease_yard()
     script = (f'eval "$("{PROGRAM}" lease take --quiet --ttl 1h --export)"; '
               f'echo $CUDA_VISIBLE_DEVICES; "{PROGRAM}" lease release >&2')
@@ -112,7 +112,7 @@ def test_a_cordoned_gpu_is_not_handed_out(lease_yard):
     assert yard.go("run", "--no-wait", "--", "true").returncode == 0
 
 
-def test_free_gpus_are_named_and_too_few_are_exit_code_7(lease_yard):
+def test_free_lists_gpus_and_exits_7_if_short(lease_yard):
     yard = lease_yard(gpus=3)
     assert yard.must("free") == "0,1,2\n"
     yard.must("cordon", "1", "--reason", "new fan")
@@ -127,7 +127,7 @@ def test_free_gpus_are_named_and_too_few_are_exit_code_7(lease_yard):
     assert held.poll() is None
 
 
-def test_an_administrator_ends_what_does_not_drain(lease_yard):
+def test_forced_release_signals_holder_process(lease_yard):
     if os.geteuid() != 0:
         pytest.skip("only root is an administrator for sure")
     yard = lease_yard()
@@ -139,7 +139,7 @@ def test_an_administrator_ends_what_does_not_drain(lease_yard):
     assert "an administrator ended the lease" in err
 
 
-def test_usage_counts_what_was_leased(lease_yard):
+def test_usage_reports_leased_gpu_hours_per_group(lease_yard):
     yard = lease_yard()
     yard.must("run", "--", "sh", "-c", f"{USE} sleep 3")
     for by in ("user", "day", "gpu", "lease"):
@@ -150,7 +150,7 @@ def test_usage_counts_what_was_leased(lease_yard):
     assert len(lines) >= 2 and re.match(r"\w+,", lines[0])
 
 
-def test_nobody_else_ends_a_lease(lease_yard, tmp_path):
+def test_anonymous_tcp_cannot_release_lease(lease_yard, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
     yard = lease_yard()

@@ -86,7 +86,7 @@ def limit_files(yard, limit):
     resource.prlimit(yard.daemon.process.pid, resource.RLIMIT_FSIZE, limit)
 
 
-def test_without_room_nothing_more_is_granted_and_what_is_held_stays(yard):
+def test_full_disk_grants_no_lease_but_keeps_held(yard):
     first = yard.granted()
     limit_files(yard, NO_ROOM)
     yard.refused("full", "I/O error")
@@ -97,7 +97,7 @@ def test_without_room_nothing_more_is_granted_and_what_is_held_stays(yard):
     assert yard.held() == {each["id"]: place_of(each) for each in (first, second)}
 
 
-def test_killed_without_room_it_finds_what_was_granted_and_no_more(yard):
+def test_kill_on_full_disk_restores_only_granted_leases(yard):
     first = yard.granted()
     limit_files(yard, NO_ROOM)
     yard.refused("full", "I/O error")
@@ -106,7 +106,7 @@ def test_killed_without_room_it_finds_what_was_granted_and_no_more(yard):
     assert yard.granted()["fence"] > first["fence"]
 
 
-def test_a_record_that_is_truncated_under_it_loses_nothing_that_was_told(yard):
+def test_truncated_database_loses_no_acknowledged_lease(yard):
     first = yard.granted()
     for file in glob.glob(yard.daemon.state + "/state.db*"):
         os.truncate(file, 100)
@@ -132,7 +132,7 @@ def test_a_corrupt_record_at_the_start_gives_no_fence_twice(yard):
     assert yard.granted()["fence"] > first["fence"] + 1_000_000_000
 
 
-def test_the_record_of_a_newer_gpuyard_is_left_alone_and_nothing_is_granted(yard, run):
+def test_newer_schema_version_is_untouched_and_grants_stop(yard, run):
     yard.granted()
     yard.daemon.stop()
     with sqlite3.connect(yard.daemon.state + "/state.db") as database:
@@ -150,7 +150,7 @@ def test_the_record_of_a_newer_gpuyard_is_left_alone_and_nothing_is_granted(yard
     database.close()
 
 
-def test_a_disk_that_is_full_grants_again_once_there_is_room(own_disk, yard):
+def test_freed_disk_space_resumes_grants(own_disk, yard):
     first = yard.granted()
     filler = fill(own_disk)
 
@@ -187,7 +187,7 @@ def read_only():
     undo()
 
 
-def test_a_record_that_is_read_only_is_said_and_waited_for(yard, read_only):
+def test_read_only_database_refuses_until_writable(yard, read_only):
     first = yard.granted()
     yard.daemon.stop()
     read_only(yard.daemon.state + "/state.db")

@@ -71,7 +71,7 @@ def test_a_claim_over_tcp_is_refused_with_the_way_out(yard):
     assert "TCP without TLS is read-only" in refused.json()["error"]["message"]
 
 
-def test_bodies_that_are_no_claims_are_refused_and_leave_nothing(yard):
+def test_invalid_claim_bodies_are_refused_without_trace(yard):
     for body in [b"{", b"[]", b"null", b'"x"', b'{"gpus":"1"}', b'{"gpus":1e400}', b'{"gpus":[1]}',
                  b'{"wait_s":null,"wait_s":1,"x":2}', b'{"id":"' + b"x" * 65 + b'"}',
                  b'{"id":"' + b"x" * 15 + b'"}', b'{"id":"--a-long-option--"}',
@@ -87,7 +87,7 @@ def test_bodies_that_are_no_claims_are_refused_and_leave_nothing(yard):
     assert queue(yard)["pending_claimers"] == 0
 
 
-def test_who_sends_half_a_claim_and_leaves_has_asked_for_nothing(yard):
+def test_truncated_claim_request_creates_no_lease(yard):
     whole = request({"gpus": 1})
     for end in range(1, len(whole), 7):
         client = connect(yard.socket)
@@ -97,21 +97,21 @@ def test_who_sends_half_a_claim_and_leaves_has_asked_for_nothing(yard):
     assert leases(yard) == []
 
 
-def test_who_leaves_a_stream_gives_up_what_it_held(yard):
+def test_closed_stream_releases_held_lease(yard):
     client = claim(yard, {"stream": True})
     wait_until(lambda: [one["state"] for one in leases(yard)] == ["held"], "the lease")
     client.close()
     wait_until(lambda: leases(yard) == [], "the lease to end with its stream")
 
 
-def test_who_leaves_before_reading_a_word_of_a_stream_gives_it_up(yard):
+def test_stream_closed_before_reading_releases_claim(yard):
     for _ in range(5):
         claim(yard, {"stream": True}).close()
     wait_until(lambda: leases(yard) == [] and queue(yard)["pending_claimers"] == 0,
                "nobody to hold or wait")
 
 
-def test_who_waits_and_leaves_keeps_nobody_from_the_gpu(yard):
+def test_departed_waiter_does_not_block_next_claim(yard):
     holder = claim(yard, {"id": "who-holds-the-gpu", "stream": True}, ALICE)
     wait_until(lambda: len(leases(yard)) == 1, "the first lease")
     vanished = claim(yard, {"id": "who-vanishes-early", "stream": True}, BOB)
@@ -136,7 +136,7 @@ def test_a_claim_that_is_asked_for_again_is_the_same(yard):
     assert other.status == 409
 
 
-def test_on_the_socket_for_leases_root_may_lease_and_nothing_more(yard):
+def test_lease_socket_allows_even_root_leasing_only(yard):
     lease_socket = str(yard.directory / "lease.sock")
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(PATIENCE)

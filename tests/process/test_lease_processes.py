@@ -72,7 +72,7 @@ def claim(yard, **wish):
     return caller, lease
 
 
-def test_what_a_holder_started_is_its_own_and_others_are_not(world, yard, processes):
+def test_holders_child_is_member_and_others_are_unleased(world, yard, processes):
     caller, lease = claim(yard)
     gpu, = [one["index"] for one in lease["gpus"]]
     other = 1 - gpu
@@ -98,7 +98,7 @@ def test_an_environment_names_the_lease_of_a_process_without_parents(world, yard
     caller.close()
 
 
-def test_a_gpu_is_kept_until_the_last_process_of_its_lease_is_gone(world, yard, processes):
+def test_lease_drains_until_last_process_ends(world, yard, processes):
     caller, lease = claim(yard)
     gpu, = [one["index"] for one in lease["gpus"]]
     marked = processes(orphan=True, GPUYARD_LEASE=lease["id"])
@@ -115,7 +115,7 @@ def test_a_gpu_is_kept_until_the_last_process_of_its_lease_is_gone(world, yard, 
     caller.close()
 
 
-def test_a_signal_reaches_what_a_lease_left_behind(world, yard, processes):
+def test_release_signal_reaches_leftover_processes(world, yard, processes):
     caller, lease = claim(yard)
     gpu, = [one["index"] for one in lease["gpus"]]
     attach(world, processes(orphan=True, GPUYARD_LEASE=lease["id"]), gpu)
@@ -164,7 +164,7 @@ def test_a_launcher_is_adopted_with_its_workers_in_one_lease(world, yard, run):
 
 
 # Their numbers are no process's: nothing can be said of them, and nothing is.
-def test_a_process_that_nobody_can_see_is_no_squatter(world, yard):
+def test_invisible_process_withholds_gpu_but_is_not_unleased(world, yard):
     world.must("attach", "--synthetic", "2", "--gpu", "0", "--vram", "1G", "--load", "0.2")
     def withheld():
         return [(one["index"], one["why"]) for one in yard.get("/api/gpu/queue").json()["withheld"]]

@@ -41,7 +41,7 @@ def test_a_summary_has_joules_memory_and_utilisation(lease_yard, tmp_path):
     assert round(booked["energy_kwh"] * 3.6e9) == use["energy_mj"] and use["settled"], (booked, use)
 
 
-def test_three_on_one_gpu_run_one_after_the_other_in_their_order(lease_yard, tmp_path):
+def test_three_claims_on_one_gpu_run_in_order(lease_yard, tmp_path):
     yard = lease_yard()
     log = tmp_path / "log"
     first = yard.hold()
@@ -71,12 +71,12 @@ def test_no_free_gpu_is_exit_code_7(lease_yard):
 
 @pytest.mark.parametrize("words", [("--model", "A100"), ("-n", "9"), ("--among", "7"),
                                    ("--min-free", "900G")])
-def test_what_can_never_be_is_exit_code_2_with_the_reason(lease_yard, words):
+def test_unsatisfiable_request_fails_with_reason(lease_yard, words):
     done = lease_yard().go("run", *words, "--", "echo", "ran")
     assert (done.returncode, done.stdout) in ((2, ""), (6, "")) and done.stderr, done.stderr
 
 
-def test_who_gives_up_waiting_is_out_of_the_queue(lease_yard):
+def test_interrupted_waiter_leaves_queue(lease_yard):
     yard = lease_yard()
     yard.hold()
     one = yard.start("--", "echo", "ran")
@@ -87,7 +87,7 @@ def test_who_gives_up_waiting_is_out_of_the_queue(lease_yard):
     assert yard.queue()["waiting"] == []
 
 
-def test_the_gpu_of_a_launcher_that_was_killed_is_not_given_away_under_its_command(lease_yard):
+def test_killed_launchers_gpu_stays_leased_while_command_runs(lease_yard):
     yard = lease_yard()
     one = yard.hold()
     one.kill()
@@ -138,7 +138,7 @@ def test_a_command_runs_on_under_the_next_daemon(lease_yard, tmp_path, daemon):
     wait_until(lambda: yard.leases() == [], "the lease to end")
 
 
-def test_a_lease_whose_record_was_removed_is_said_to_be_lost(lease_yard, tmp_path, daemon):
+def test_lost_lease_record_is_reported_to_launcher(lease_yard, tmp_path, daemon):
     yard = lease_yard()
     go = tmp_path / "go"
     one = yard.hold("--among", "0", script=f"sh -c 'until [ -e {go} ]; do sleep 0.02; done; exit 3'")

@@ -65,7 +65,7 @@ def appears(path):
                       f"{path.name} to be written")
 
 
-def test_what_is_claimed_is_what_was_said(launch, leasing):
+def test_claim_matches_command_line_options(launch, leasing):
     launch("-n", "2", "--min-free", "20G", "--model", "H100", "--among", "0,GPU-1", "--max-time", "2h",
            "--wait", "1h", "--note", "thesis", "--", "true")
     wish = leasing.next_claim()
@@ -75,7 +75,7 @@ def test_what_is_claimed_is_what_was_said(launch, leasing):
         "max_time_s": 7200, "wait_s": 3600, "binding": "run", "note": "thesis", "stream": True}
 
 
-def test_the_command_finds_its_gpus_in_its_environment_and_its_words(granted, leasing):
+def test_command_gets_gpus_in_environment_and_arguments(granted, leasing):
     code, out, _ = end_of(granted("--", "sh", "-c", "env; echo $0", "device={uuids}:{indices}"))
     variables = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
     assert code == 0
@@ -97,7 +97,7 @@ def test_the_exit_status_is_the_commands(granted, leasing, command, code):
     assert ("running" in err) == (code in (126, 127))
 
 
-def test_no_instruction_of_the_command_runs_before_the_daemon_knows_it(granted, leasing):
+def test_command_starts_only_after_member_is_registered(granted, leasing):
     code, out, _ = end_of(granted("--", "sh", "-c", "echo $$"))
     assert code == 0
     assert leasing.members == [{"pid": int(out), "fence": 7}]
@@ -115,7 +115,7 @@ def test_a_command_that_the_daemon_does_not_take_never_runs(granted, leasing, tm
 UNAVAILABLE = (503, "unavailable", "the leases from before the restart are still being checked; try again in a moment")
 
 
-def test_a_daemon_that_is_busy_with_itself_is_asked_again_before_the_command_starts(granted, leasing):
+def test_busy_daemon_is_retried_before_command_starts(granted, leasing):
     leasing.refuse["member"] = UNAVAILABLE
     one = granted("--", "echo", "ran")
     wait_until(lambda: len(leasing.members) >= 2, "it to be asked again")
@@ -125,7 +125,7 @@ def test_a_daemon_that_is_busy_with_itself_is_asked_again_before_the_command_sta
     assert all(member == leasing.members[0] for member in leasing.members)
 
 
-def test_a_daemon_that_is_restarted_before_the_command_starts_starts_it_all_the_same(launch, leasing):
+def test_daemon_restart_before_command_start_is_survived(launch, leasing):
     leasing.members_answered.clear()
     one = launch("--", "echo", "ran")
     leasing.next_claim()
@@ -140,7 +140,7 @@ def test_a_daemon_that_is_restarted_before_the_command_starts_starts_it_all_the_
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("asking_again", [False, True])
-def test_who_is_ended_before_the_command_starts_gives_the_lease_back(granted, leasing, tmp_path, number,
+def test_signal_before_command_start_releases_lease(granted, leasing, tmp_path, number,
                                                                     asking_again):
     mark = path_of(tmp_path, "mark")
     if asking_again:
@@ -156,7 +156,7 @@ def test_who_is_ended_before_the_command_starts_gives_the_lease_back(granted, le
     assert not mark.exists() and len(leasing.released) == 1
 
 
-def test_a_command_that_is_killed_before_it_starts_is_seen_to_have_ended(granted, leasing):
+def test_command_killed_before_start_reports_signal_status(granted, leasing):
     leasing.members_answered.clear()
     one = granted("--", "echo", "ran")
     wait_until(lambda: leasing.members, "the command to be told of")
@@ -165,7 +165,7 @@ def test_a_command_that_is_killed_before_it_starts_is_seen_to_have_ended(granted
     assert end_of(one)[:2] == (128 + signal.SIGKILL, "")
 
 
-def test_a_daemon_that_is_busy_with_itself_is_asked_again_to_end_the_lease(granted, leasing):
+def test_busy_daemon_is_retried_at_release(granted, leasing):
     leasing.refuse["release"] = UNAVAILABLE
     one = granted("--", "sh", "-c", "exit 3")
     wait_until(lambda: len(leasing.released) >= 2, "it to be asked again")
@@ -174,7 +174,7 @@ def test_a_daemon_that_is_busy_with_itself_is_asked_again_to_end_the_lease(grant
     assert code == 3 and "retrying" in err and "1.5 kJ" in err
 
 
-def test_who_does_not_want_to_wait_for_the_end_of_the_lease_has_the_commands_status(granted, leasing):
+def test_interrupted_release_returns_command_status(granted, leasing):
     leasing.refuse["release"] = UNAVAILABLE
     one = granted("--", "sh", "-c", "exit 3")
     wait_until(lambda: len(leasing.released) >= 2, "it to be asked again")
@@ -183,7 +183,7 @@ def test_who_does_not_want_to_wait_for_the_end_of_the_lease_has_the_commands_sta
     assert code == 3 and "releasing the lease: the leases from before the restart are still being checked" in err
 
 
-def test_a_summary_says_what_was_used(granted, tmp_path):
+def test_summary_reports_usage_and_exit_code(granted, tmp_path):
     file = path_of(tmp_path, "summary.json")
     code, out, err = end_of(granted("--summary", str(file), "--", "sh", "-c", "exit 3"))
     assert (code, out) == (3, "")
@@ -196,7 +196,7 @@ def test_a_summary_says_what_was_used(granted, tmp_path):
     assert summary["lease"]["use"]["energy_mj"] == 1500000
 
 
-def test_what_nobody_measured_is_said_to_be_unknown(granted, leasing):
+def test_unmeasured_usage_is_reported_as_unknown(granted, leasing):
     leasing.released_use = leasing.released_use | {"energy_mj": None, "peak_memory_bytes": None,
                                                    "mean_utilization_percent": None}
     _, _, err = end_of(granted("--", "true"))
@@ -204,11 +204,11 @@ def test_what_nobody_measured_is_said_to_be_unknown(granted, leasing):
     assert " 0 J" not in err
 
 
-def test_quiet_says_nothing(granted):
+def test_quiet_prints_no_output(granted):
     assert end_of(granted("--quiet", "--", "true")) == (0, "", "")
 
 
-def test_a_summary_that_cannot_be_written_is_said_before_anybody_waits(launch, leasing):
+def test_unwritable_summary_fails_before_claiming(launch, leasing):
     code, out, err = end_of(launch("--summary", "/nowhere/summary.json", "--", "true"))
     assert code != 0 and out == ""
     assert "/nowhere/summary.json" in err and leasing.claims == []
@@ -227,7 +227,7 @@ def test_signals_are_passed_on(granted, tmp_path, number):
     assert (code, out) == (9, f"got {name}\n")
 
 
-def test_nobody_else_has_the_commands_process_group(granted, tmp_path):
+def test_command_runs_in_own_process_group(granted, tmp_path):
     mark = path_of(tmp_path, "mark")
     one = granted("--", "sh", "-c", f"ps -o pgid= -p $$ | tr -d ' ' >{mark}; echo $$")
     group = int(appears(mark))
@@ -235,7 +235,7 @@ def test_nobody_else_has_the_commands_process_group(granted, tmp_path):
     assert group == int(out) != os.getpgid(0)
 
 
-def test_the_command_inherits_nothing_that_is_ours(granted):
+def test_command_inherits_no_descriptors_limits_or_signal_mask(granted):
     usual = resource.getrlimit(resource.RLIMIT_NOFILE)
     code, out, _ = end_of(granted("--", sys.executable, "-c", (
         "import os, resource, signal\n"
@@ -270,7 +270,7 @@ def test_patience_that_ends_is_exit_code_7_and_says_why(shell, leasing):
     shell.until("code=7")
 
 
-def test_what_is_impossible_is_exit_code_2_with_the_reason(launch, leasing):
+def test_unsatisfiable_claim_exits_2_with_reason(launch, leasing):
     leasing.refuse["claim"] = (400, "invalid", "no GPU here is an A100")
     code, out, err = end_of(launch("--model", "A100", "--", "echo", "ran"))
     assert (code, out) == (2, "") and "no GPU here is an A100" in err
@@ -288,7 +288,7 @@ def test_a_daemon_that_has_just_been_started_is_asked_again(launch, leasing):
     assert all(claim == first for claim in leasing.claims)
 
 
-def test_a_daemon_whose_disk_is_slow_is_asked_again(launch, leasing):
+def test_unanswered_claim_is_sent_again(launch, leasing):
     leasing.silent = 1
     one = launch("--", "echo", "ran")
     first = leasing.next_claim()
@@ -297,14 +297,14 @@ def test_a_daemon_whose_disk_is_slow_is_asked_again(launch, leasing):
     assert end_of(one)[:2] == (0, "ran\n")
 
 
-def test_where_all_streams_are_taken_the_claim_is_made_without_one(launch, leasing):
+def test_stream_refusal_falls_back_to_plain_claim(launch, leasing):
     leasing.no_streams = True
     assert end_of(launch("--", "echo", "ran"))[:2] == (0, "ran\n")
     assert [claim["stream"] for claim in leasing.claims] == [True, False]
     assert leasing.claims[0]["id"] == leasing.claims[1]["id"]
 
 
-def test_where_there_is_no_room_at_all_it_is_asked_again(launch, leasing):
+def test_connection_quota_refusal_is_retried(launch, leasing):
     leasing.no_streams = True
     leasing.refuse["claim"] = (503, "busy", "you have reached the maximum number of open connections")
     one = launch("--", "echo", "ran")
@@ -315,7 +315,7 @@ def test_where_there_is_no_room_at_all_it_is_asked_again(launch, leasing):
     assert [claim["stream"] for claim in leasing.claims[:3]] == [True, False, False]
 
 
-def test_who_does_not_wait_does_not_wait_for_a_daemon_either(launch, leasing):
+def test_no_wait_fails_at_once_on_busy_daemon(launch, leasing):
     leasing.refuse["claim"] = UNAVAILABLE
     began = time.monotonic()
     code, out, err = end_of(launch("--no-wait", "--", "echo", "ran"))
@@ -332,7 +332,7 @@ def test_the_name_of_the_command_is_cut_between_characters(launch, leasing, tmp_
     assert leasing.next_claim()["note"] == note
 
 
-def test_without_a_daemon_is_exit_code_5_that_says_how_to_start_one(run):
+def test_missing_daemon_exits_5_with_serve_hint(run):
     for words in (("run", "--", "true"), ("leases",), ("queue",), ("usage",), ("lease", "show", "x"),
                   ("cordon", "0", "--reason", "x"), ("lease", "take", "--for", "1h")):
         done = run(*words)
@@ -341,7 +341,7 @@ def test_without_a_daemon_is_exit_code_5_that_says_how_to_start_one(run):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_is_ended_while_waiting_gives_up_the_claim_first(launch, leasing, number):
+def test_signal_while_waiting_cancels_claim(launch, leasing, number):
     one = launch("--", "echo", "ran")
     wish = leasing.next_claim()
     leasing.tell("waiting", place=place(1, "all GPUs are in use"))
@@ -351,7 +351,7 @@ def test_who_is_ended_while_waiting_gives_up_the_claim_first(launch, leasing, nu
     assert leasing.released == [f"/api/gpu/leases/{wish['id']}"]
 
 
-def test_who_is_ended_while_waiting_for_a_daemon_that_is_stuck_ends_all_the_same(launch, leasing):
+def test_signal_while_waiting_ends_despite_hanging_daemon(launch, leasing):
     one = launch("--", "echo", "ran")
     leasing.next_claim()
     leasing.answer_release = False
@@ -381,7 +381,7 @@ def test_a_daemon_that_comes_back_has_the_same_claim(launch, leasing):
     assert end_of(one)[:2] == (0, "ran\n")
 
 
-def test_the_command_runs_on_without_the_daemon_and_with_the_next_one(granted, leasing, tmp_path):
+def test_command_keeps_running_across_daemon_restart(granted, leasing, tmp_path):
     mark, go = path_of(tmp_path, "mark"), path_of(tmp_path, "go")
     one = granted("--", "sh", "-c", f"echo >{mark}; until [ -e {go} ]; do sleep 0.02; done; echo done")
     appears(mark)
@@ -396,7 +396,7 @@ def test_the_command_runs_on_without_the_daemon_and_with_the_next_one(granted, l
     assert (code, out) == (0, "done\n") and len(leasing.released) == 1
 
 
-def test_a_claim_that_the_daemon_lost_is_made_again_and_said_so(launch, leasing):
+def test_claim_lost_by_daemon_is_made_again(launch, leasing):
     one = launch("--", "echo", "ran")
     first = leasing.next_claim()
     leasing.tell("waiting", place=place(1, "all GPUs are in use"))
@@ -427,7 +427,7 @@ def test_a_lease_that_the_daemon_lost_is_not_taken_twice(granted, leasing, tmp_p
     assert code == 5 and "has lost its lease records" in err and "the command keeps running" in err, err
 
 
-def test_the_command_outlives_the_daemon_and_what_it_used_is_not_known(granted, leasing, tmp_path):
+def test_command_outliving_daemon_has_unknown_usage(granted, leasing, tmp_path):
     mark, go, file = (path_of(tmp_path, name) for name in ("mark", "go", "summary"))
     one = granted("--summary", str(file), "--", "sh", "-c",
                   f"echo >{mark}; until [ -e {go} ]; do sleep 0.02; done; exit 4")
@@ -442,7 +442,7 @@ def test_the_command_outlives_the_daemon_and_what_it_used_is_not_known(granted, 
     assert json.loads(file.read_text())["lease"]["use"] is None
 
 
-def test_who_loses_the_lease_is_told_and_the_command_is_left_alone(granted, leasing, tmp_path):
+def test_forced_drain_is_reported_and_command_continues(granted, leasing, tmp_path):
     mark, go = path_of(tmp_path, "mark"), path_of(tmp_path, "go")
     one = granted("--", "sh", "-c", f"echo >{mark}; until [ -e {go} ]; do sleep 0.02; done; exit 5")
     appears(mark)
@@ -453,7 +453,7 @@ def test_who_loses_the_lease_is_told_and_the_command_is_left_alone(granted, leas
     assert end_of(one)[0] == 5
 
 
-def test_what_is_left_behind_is_said(granted, tmp_path):
+def test_leftover_process_is_reported_at_end(granted, tmp_path):
     mark = path_of(tmp_path, "mark")
     one = granted("--", "sh", "-c", f"setsid sh -c 'echo $$ >{mark}; exec sleep 60 >&- 2>&-' & "
                   f"until [ -s {mark} ]; do sleep 0.02; done; exit 0")
@@ -464,7 +464,7 @@ def test_what_is_left_behind_is_said(granted, tmp_path):
     assert f"sleep {left}" in err and "stays leased" in err
 
 
-def test_a_process_that_ended_in_the_background_is_not_left_behind(granted):
+def test_finished_background_process_is_not_leftover(granted):
     code, _, err = end_of(granted("--", "sh", "-c", "(true &) ; sleep 0.2"))
     assert code == 0 and "still run" not in err
 
@@ -605,7 +605,7 @@ def test_a_script_and_its_commands_share_the_terminal(shell, leasing):
     shell.until("code=8")
 
 
-def test_who_waits_for_us_may_use_the_terminal_meanwhile(shell, leasing, tmp_path):
+def test_background_reader_keeps_terminal_while_command_runs(shell, leasing, tmp_path):
     go = path_of(tmp_path, "go")
     in_a_script(shell, leasing,
                 f"(read x </dev/tty; echo got $x; touch {go}) & "
@@ -665,7 +665,7 @@ def take(tmp_path, leasing):
     return go
 
 
-def test_a_lease_that_is_taken_is_told(take, leasing):
+def test_taken_lease_is_printed_in_each_format(take, leasing):
     for words, first in (((), leasing.name), (("--export",), lambda: "export CUDA_VISIBLE_DEVICES='GPU-0003'"),
                          (("--json",), lambda: "{")):
         done = take(*words)
@@ -675,13 +675,13 @@ def test_a_lease_that_is_taken_is_told(take, leasing):
 
 @pytest.mark.parametrize("to", [">/dev/full", ">&-"])
 @pytest.mark.parametrize("words", [(), ("--quiet", "--export"), ("--json",)])
-def test_a_lease_whose_name_nobody_can_be_told_is_given_back(take, leasing, to, words):
+def test_lease_with_unwritable_output_is_released(take, leasing, to, words):
     done = take(*words, to=to)
     assert done.returncode == 1 and "no GPUs were leased" in done.stderr, done
     assert leasing.released == [f"/api/gpu/leases/{leasing.name()}?fence=7"]
 
 
-def test_a_lease_whose_reader_is_gone_is_given_back(take, leasing):
+def test_lease_with_closed_output_pipe_is_released(take, leasing):
     reading, writing = os.pipe()
     os.close(reading)
     done = take(stdout=writing)

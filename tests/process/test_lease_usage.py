@@ -102,7 +102,7 @@ def move(yard, world, time):
     return used
 
 
-def test_leases_and_nobody_have_together_what_the_gpu_counted(daemon, still):
+def test_leased_and_unleased_energy_add_up_to_counter(daemon, still):
     yard, start = serving(daemon, still), still.joules()
     assert usage(yard)["simulated"] is True
     claim(yard, "first")
@@ -134,7 +134,7 @@ def test_leases_and_nobody_have_together_what_the_gpu_counted(daemon, still):
         used["first"] + used["second"], abs=EXACT)
 
 
-def test_usage_is_csv_for_who_wants_it(daemon, still):
+def test_usage_is_csv_by_parameter_or_accept_header(daemon, still):
     yard = serving(daemon, still)
     claim(yard, "first")
     used = move(yard, still, "5s")
@@ -146,7 +146,7 @@ def test_usage_is_csv_for_who_wants_it(daemon, still):
         assert none["key"] == "" and none["leases"] == "0"
 
 
-def test_what_makes_no_sense_is_refused(daemon, still):
+def test_invalid_usage_query_is_refused(daemon, still):
     yard = serving(daemon, still)
     for wrong in ("by=colour", "since_s=-1", "since_s=34560001", "format=xml", "until=1"):
         answer = yard.get(f"{USAGE}?{wrong}")
@@ -154,7 +154,7 @@ def test_what_makes_no_sense_is_refused(daemon, still):
         assert wrong.split("=", maxsplit=1)[0] in answer.json()["error"]["message"]
 
 
-def test_a_lease_goes_on_in_the_next_daemon_without_what_was_used_between(daemon, still, tmp_path):
+def test_usage_survives_restart_without_energy_of_outage(daemon, still, tmp_path):
     place = tmp_path / "yard"
     yard = serving(daemon, still, directory=place)
     claim(yard, "over")
@@ -180,7 +180,7 @@ def test_a_lease_goes_on_in_the_next_daemon_without_what_was_used_between(daemon
     assert abs(lease(yard, "long")["use"]["energy_mj"] / 1000 - first - then) < EXACT
 
 
-def test_a_lease_is_told_what_its_gpu_used_while_it_ran(daemon, world):
+def test_running_lease_reports_energy_and_utilization(daemon, world):
     world.start("--gpus", "1", "--model", "a100", "--load", "steady:1:1G")
     yard = serving(daemon, world)
     wait_until(lambda: world.gpu(0)["power_w"] > 390, "full power")
@@ -200,7 +200,7 @@ def test_a_lease_is_told_what_its_gpu_used_while_it_ran(daemon, world):
     assert abs(joules_of(yard, "job") - use["energy_mj"] / 1000) < EXACT
 
 
-def test_a_lease_that_is_over_before_the_second_reading_has_its_use_told(daemon, world):
+def test_short_lease_reports_usage(daemon, world):
     world.start("--gpus", "1", "--load", "idle")
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
     claim(yard, "hasty")

@@ -71,7 +71,7 @@ def test_the_library_leaves_the_process_alone():
                         "chdir", "umask"}
 
 
-def test_a_tree_that_was_moved_runs_its_program_and_its_simulation(prefix, tmp_path):
+def test_relocated_install_runs_program_and_simulation(prefix, tmp_path):
     shown = output(prefix / "bin" / "gpuyard", "devices", "--simulate", "2",
                    env=clean_environment(tmp_path))
     assert shown.count("GPU-") == 2 and "These GPUs are simulated." in shown
@@ -112,7 +112,7 @@ def test_pkg_config_finds_it(prefix, world, tmp_path, compiler):
     consume(prefix, program, world)
 
 
-def test_the_examples_are_a_project_of_their_own(prefix, tmp_path):
+def test_examples_build_as_standalone_project(prefix, tmp_path):
     build = tmp_path / "examples"
     output("cmake", "-S", SOURCE / "examples", "-B", build, "-G", "Ninja",
            "-DCMAKE_CXX_COMPILER=g++", f"-DCMAKE_PREFIX_PATH={prefix}")
@@ -150,7 +150,7 @@ def test_the_power_limit_example_sets_reads_back_and_restores(world, record_prop
         (1, "power_limit", [300000], 0), (1, "power_limit", [700000], 0)]
 
 
-def test_the_power_limit_example_says_what_is_allowed(world, record_property):
+def test_power_limit_example_prints_allowed_range(world, record_property):
     record_property("contract", "B15 B17")
     done = status(EXAMPLES / "example_power_limit", "0", "5000", "0", env=world)
     assert done.returncode == 1
@@ -158,7 +158,7 @@ def test_the_power_limit_example_says_what_is_allowed(world, record_property):
                         done.stderr.splitlines()[-1])
 
 
-def test_the_pool_example_shares_its_gpus_and_its_helper_steps_back(record_property):
+def test_pool_example_serves_six_jobs_and_frees_gpus(record_property):
     record_property("contract", "D2 D4 D7 D9 D11")
     shown = output(EXAMPLES / "example_pool").splitlines()
     served = [line for line in shown if line.startswith("job ")]
@@ -167,7 +167,7 @@ def test_the_pool_example_shares_its_gpus_and_its_helper_steps_back(record_prope
     assert any(line.startswith("helper: ") for line in shown)
 
 
-def test_the_health_example_tells_the_lost_from_the_healthy(world, record_property):
+def test_health_example_distinguishes_healthy_unknown_and_lost(world, record_property):
     record_property("contract", "A10")
     check = EXAMPLES / "example_health_check"
     healthy = status(check, env=world)

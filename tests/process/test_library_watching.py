@@ -37,7 +37,7 @@ def log_of(done):
     return [line.group(1) for line in lines]
 
 
-def test_the_monitor_example_prints_a_line_for_each_gpu_and_time(world, record_property):
+def test_monitor_example_prints_line_per_gpu_and_interval(world, record_property):
     record_property("contract", "C15 C5 C2 C10")
     done = status(EXAMPLES / "example_gpu_monitor", "--interval", "1", "--count", "2", env=world)
     assert done.returncode == 0, done
@@ -47,7 +47,7 @@ def test_the_monitor_example_prints_a_line_for_each_gpu_and_time(world, record_p
         assert re.fullmatch(rf"GPU {index}: \d+°C, \d+% util, \d+\.\d GB / 85\.5 GB", line), line
 
 
-def test_the_monitor_example_tells_of_a_hot_gpu_on_stderr_and_in_its_log(swift_world,
+def test_monitor_example_reports_hot_gpu(swift_world,
                                                                         record_property):
     record_property("contract", "C15 C10 C9 C8 C6")
     heat(swift_world, 1, 80)
@@ -136,7 +136,7 @@ def test_the_training_example_reports_each_epoch(world, record_property):
 
 
 @with_dlib
-def test_a_training_pauses_while_a_gpu_is_hot_and_goes_on_when_it_is_cool(training, swift_world,
+def test_training_pauses_while_gpu_is_hot(training, swift_world,
                                                                          record_property):
     record_property("contract", "C12")
     _, shown = training()
@@ -149,7 +149,7 @@ def test_a_training_pauses_while_a_gpu_is_hot_and_goes_on_when_it_is_cool(traini
 
 
 @with_dlib
-def test_a_training_stops_when_a_gpu_is_hot_if_so_wished(training, swift_world, record_property):
+def test_stop_option_ends_training_on_hot_gpu(training, swift_world, record_property):
     record_property("contract", "C12")
     process, shown = training("--on-alert", "stop")
     heat(swift_world, 0, 80)
@@ -159,7 +159,7 @@ def test_a_training_stops_when_a_gpu_is_hot_if_so_wished(training, swift_world, 
 
 
 @with_dlib
-def test_a_training_without_a_driver_trains_and_says_what_is_missing(tmp_path, record_property):
+def test_training_without_driver_runs_without_energy(tmp_path, record_property):
     record_property("contract", "C12")
     environment = clean_environment(tmp_path) | {"GPUYARD_SIM_WORLD": str(tmp_path / "none")}
     shown = output(TRAINING, "--epochs", "1", env=environment)

@@ -68,7 +68,7 @@ def on(frozen, tmp_path, daemon, *arguments, **environment):
     return daemon(*arguments, directory=place, **environment)
 
 
-def test_a_disk_that_stands_still_holds_up_nobody(daemon, frozen, tmp_path):
+def test_hanging_disk_write_delays_no_request(daemon, frozen, tmp_path):
     yard = on(frozen, tmp_path, daemon, "--simulate", "2")
     wait_until(lambda: reading_count(yard) >= 2, "some history")
     frozen.freeze()

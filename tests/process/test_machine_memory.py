@@ -91,7 +91,7 @@ def test_cleared_counters_end_a_verdict(alerts_yard, record_property):
     wait_until(lambda: gpu(yard, 0)["health"] == "healthy", "the end of the verdict")
 
 
-def test_a_board_that_is_missing_after_a_restart_is_an_alert(alerts_yard, record_property):
+def test_board_missing_after_restart_raises_alert(alerts_yard, record_property):
     record_property("contract", "A10")
     yard = alerts_yard("", gpus=4)
     wait_until(lambda: may_run(yard, 2), "the daemon to lease GPUs")
@@ -176,7 +176,7 @@ def test_another_world_has_no_missing_boards(alerts_yard):
     assert len(yard.get("devices")["devices"]) == 2 and not yard.firing()
 
 
-def test_the_kernels_word_of_a_missing_board_is_about_that_board(alerts_yard):
+def test_kernel_xid_of_missing_board_names_that_board(alerts_yard):
     yard = alerts_yard("", gpus=2)
     board = gpu(yard, 0)
     wait_until(lambda: gpu(yard, 0)["health"] == "healthy", "a verdict")

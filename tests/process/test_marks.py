@@ -217,7 +217,7 @@ def test_without_the_service_the_daemon_says_so(yard, lease, service):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_killed_or_stopped_helper_frees_nothing(yard, lease, orphan, service, number):
+def test_killed_or_stopped_helper_keeps_lease_draining(yard, lease, orphan, service, number):
     helper = service()
     pid = orphan(lease=lease["id"])
     yard.sim("attach", "--pid", str(pid), "--gpu", str(lease["index"]), "--vram", "1G", "--load", "0.5")

@@ -54,7 +54,7 @@ def test_at_debug_level_an_empty_answer_is_explained(daemon, record_property):
     assert "NVML not initialized, returning empty device list" in yard.log()
 
 
-def test_without_a_driver_the_cli_exits_5_with_valid_empty_json(run, record_property):
+def test_missing_driver_exits_5_with_empty_json(run, record_property):
     record_property("contract", "E6 A14 C18 E10")
     devices = run("devices", "--json", "--nvml", "/nowhere/lib.so")
     assert devices.returncode == 5
@@ -67,7 +67,7 @@ def test_without_a_driver_the_cli_exits_5_with_valid_empty_json(run, record_prop
     assert json.loads(driver.stdout)["driver_version"] is None
 
 
-def test_the_cli_through_a_daemon_without_a_driver_says_the_same(daemon, run):
+def test_daemon_without_driver_gives_cli_exit_5(daemon, run):
     yard = daemon("--nvml", "/nowhere/lib.so")
     devices = run("devices", "--json", "--socket", yard.socket)
     assert devices.returncode == 5
@@ -82,13 +82,13 @@ def test_free_without_a_driver_fails_at_once(daemon, run):
     assert time.monotonic() - began < 10
 
 
-def test_a_library_that_is_none_is_a_driver_that_does_not_initialise(daemon):
+def test_library_without_nvml_counts_as_missing_driver(daemon):
     yard = daemon("--nvml", "libc.so.6")
     assert yard.get("/api/gpu/driver").status == 503
     assert yard.get("/api/gpu/devices").json()["count"] == 0
 
 
-def test_a_simulated_library_without_a_world_is_a_driver_not_loaded(run, tmp_path):
+def test_missing_simulated_world_reads_driver_not_loaded(run, tmp_path):
     devices = run("devices", "--local", GPUYARD_SIM_WORLD=str(tmp_path / "no-world"))
     assert devices.returncode == 5
     assert "failed to initialise NVML: Driver Not Loaded" in devices.stderr
@@ -97,7 +97,7 @@ def test_a_simulated_library_without_a_world_is_a_driver_not_loaded(run, tmp_pat
 # ---- a sick GPU or a sick driver-host
 
 
-def test_one_lost_gpu_among_eight_is_listed_beside_seven_good_ones(daemon, record_property):
+def test_lost_gpu_is_listed_beside_seven_available_gpus(daemon, record_property):
     record_property("contract", "E2 E6 E9 A13")
     yard = daemon("--simulate", "8")
     yard.sim("inject", "--gpu", "3", "--lost")
@@ -137,7 +137,7 @@ def test_a_failing_query_is_logged_once_in_the_agreed_words(daemon, record_prope
     assert yard.log().count(line) == 1
 
 
-def test_a_gpu_that_never_answers_holds_up_nobody(daemon, record_property):
+def test_hanging_gpu_is_unavailable_while_others_answer(daemon, record_property):
     record_property("contract", "E2 A13")
     yard = daemon("--simulate", "8")
     yard.sim("inject", "--gpu", "2", "--call", "any", "--never-returns")
@@ -152,7 +152,7 @@ def test_a_gpu_that_never_answers_holds_up_nobody(daemon, record_property):
     assert yard.stop() == 0
 
 
-def test_a_gpu_that_does_not_open_does_not_take_the_others_with_it(daemon, record_property):
+def test_unopenable_gpu_is_unavailable_while_others_return(daemon, record_property):
     record_property("contract", "A13 E6")
     yard = daemon("--simulate", "4")
     yard.sim("inject", "--gpu", "2", "--call", "any", "--never-returns")
@@ -191,7 +191,7 @@ def test_a_replaced_driver_means_a_new_session(daemon):
                "the GPUs to be back")
 
 
-def test_a_program_replaced_on_disk_can_still_start_its_driver_host(daemon, tmp_path):
+def test_replaced_binary_still_starts_driver_host(daemon, tmp_path):
     import shutil
     copy = tmp_path / "gpuyard"
     shutil.copy(PROGRAM, copy)
@@ -205,7 +205,7 @@ def test_a_program_replaced_on_disk_can_still_start_its_driver_host(daemon, tmp_
     wait_until(lambda: yard.get("/api/gpu/driver").status == 200, "the driver to be back")
 
 
-def test_a_terminal_that_nobody_reads_does_not_stop_the_daemon(tmp_path):
+def test_full_log_pipe_does_not_block_daemon(tmp_path):
     # A pipe that is full: whoever waits for it waits for ever.
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
@@ -248,7 +248,7 @@ def test_closed_descriptors_and_full_disks_are_no_crash(tmp_path, arguments):
         assert status in (0, 1), (redirection, status)
 
 
-def test_without_standard_descriptors_the_log_does_not_land_in_the_state(tmp_path):
+def test_closed_standard_descriptors_keep_log_out_of_state(tmp_path):
     state = tmp_path / "s"
     process = subprocess.Popen(
         ["sh", "-c", f"exec {PROGRAM} serve --simulate 1 --listen 127.0.0.1:0 "
@@ -282,7 +282,7 @@ def test_without_a_terminal_a_hangup_is_no_end(daemon):
     assert yard.process.poll() is None
 
 
-def test_a_dead_keeper_is_a_driver_that_is_gone_and_a_new_one_is_picked_up(daemon):
+def test_dead_world_server_unloads_driver_until_restart(daemon):
     yard = daemon("--simulate", "2")
     os.kill(yard.keeper(), signal.SIGKILL)
     wait_until(lambda: yard.get("/api/gpu/driver").json() == {"detail": "Driver Not Loaded"},
@@ -333,7 +333,7 @@ def test_a_second_daemon_on_the_same_state_is_refused(daemon, run):
     assert yard.get("/health").status == 200
 
 
-def test_a_socket_that_somebody_answers_is_not_taken(daemon, run, tmp_path):
+def test_socket_in_use_is_refused_with_exit_7(daemon, run, tmp_path):
     yard = daemon("--simulate", "1")
     second = run("serve", "--state", str(tmp_path / "other"), "--socket", yard.socket,
                  "--listen", "127.0.0.1:0")
@@ -418,7 +418,7 @@ def test_a_configuration_file_that_is_named_must_exist(run):
     assert result.returncode == 2 and "/nowhere/gpuyard.toml" in result.stderr
 
 
-def test_a_daemon_that_is_there_but_silent_is_an_error_not_gone_around(run, tmp_path):
+def test_silent_daemon_is_error_without_local_fallback(run, tmp_path):
     path = str(tmp_path / "mute.sock")
     with socket.socket(socket.AF_UNIX) as mute:
         mute.bind(path)
@@ -427,7 +427,7 @@ def test_a_daemon_that_is_there_but_silent_is_an_error_not_gone_around(run, tmp_
     assert result.returncode == 5 and path in result.stderr
 
 
-def test_a_daemon_that_is_named_and_not_there_is_an_error(run):
+def test_named_but_missing_daemon_is_error(run):
     result = run("devices", "--socket", "/nowhere/gpuyard.sock")
     assert result.returncode == 5 and "/nowhere/gpuyard.sock" in result.stderr
 

@@ -24,7 +24,7 @@ def net(daemon, tmp_path):
     return make
 
 
-def test_tls_init_makes_a_key_that_stays_and_show_says_what_openssl_says(net):
+def test_tls_init_keeps_key_and_pin_matches_openssl(net):
     yard = net()
     told = json.loads(yard.must("tls", "show", "--state", str(yard.state), "--json"))
     validate(told, "tls")
@@ -43,7 +43,7 @@ def test_tls_init_makes_a_key_that_stays_and_show_says_what_openssl_says(net):
     yard.wait_until_shown(yard.certificate)
 
 
-def test_who_shows_nothing_sees_that_it_lives_and_no_more(net):
+def test_anonymous_client_reads_health_only(net):
     yard = net()
     assert yard.curl("/health")[0] == 200
     for path in ("/metrics", "/api/gpu/snapshot", "/api/gpu/leases", "/api/gpu/tokens"):
@@ -58,7 +58,7 @@ def test_who_shows_nothing_sees_that_it_lives_and_no_more(net):
     assert "https://" in plain.stdout
 
 
-def test_the_configuration_may_let_everybody_see_the_metrics(net):
+def test_anonymous_metrics_setting_allows_metrics_only(net):
     yard = net(tls='anonymous = "metrics"')
     assert yard.curl("/metrics")[0] == 200
     assert yard.curl("/api/gpu/snapshot")[0] == 401
@@ -90,7 +90,7 @@ def test_a_lease_is_taken_renewed_and_released_over_https(net):
     yard.must("-H", "dgx1", "lease", "release", taken["id"])
 
 
-def test_what_is_wrong_with_a_way_is_said_with_what_to_do(net):
+def test_connection_error_names_cause_and_remedy(net):
     yard = net()
     token = yard.make_token("laptop")
     unknown = yard.go("-H", yard.host, "devices")
@@ -113,7 +113,7 @@ def test_what_is_wrong_with_a_way_is_said_with_what_to_do(net):
     assert open_to_all.returncode != 0 and "chmod 600" in open_to_all.stderr, open_to_all.stderr
 
 
-def test_a_host_is_added_with_its_pin_and_asked_by_its_name(net):
+def test_host_added_with_pin_is_reachable_by_name(net):
     yard = net()
     yard.make_token("laptop", "--scope", "read")
     add = ("host", "add", "dgx1", yard.host)
@@ -175,7 +175,7 @@ def test_an_address_that_is_meant_to_be_open_is(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_what_is_about_to_end_is_an_alert(net, tmp_path):
+def test_expiring_certificate_and_token_raise_alerts(net, tmp_path):
     """A certificate of six days, a token of ten (the rule looks at the ones made for four weeks), and then a
     certificate that is no good."""
     rules = tmp_path / "alerts.toml"
@@ -199,7 +199,7 @@ def test_what_is_about_to_end_is_an_alert(net, tmp_path):
     wait_until(lambda: "certificate-refused" in firing(), "the alert about the broken one")
 
 
-def test_a_new_certificate_is_shown_and_a_broken_one_is_not(net):
+def test_new_certificate_is_served_and_mismatched_one_ignored(net):
     yard = net()
     token = yard.make_token("t", "--scope", "metrics")
     own = yard.place / "own"
@@ -225,7 +225,7 @@ def test_a_new_certificate_is_shown_and_a_broken_one_is_not(net):
     assert yard.curl("/health", "-k")[0] == 200
 
 
-def test_client_certificates_are_known_by_their_san(net):
+def test_client_certificates_are_matched_by_san(net):
     def ca(yard):
         make = yard.place
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
@@ -279,7 +279,7 @@ def test_recipe_a_prometheus_elsewhere_scrapes_with_a_token(net, tmp_path):
         prometheus.stop()
 
 
-def test_recipe_a_ci_system_takes_a_gpu_with_its_teams_token(net):
+def test_recipe_ci_leases_gpu_with_scoped_token(net):
     yard = net()
     token = yard.make_token("ci", "--scope", "lease", "--gpu", "1", "--expires", "30d")
     status, body = yard.curl("/api/gpu/leases", "--json",
@@ -293,7 +293,7 @@ def test_recipe_a_ci_system_takes_a_gpu_with_its_teams_token(net):
     assert "create token" in audited
 
 
-def test_wrong_tokens_are_one_line_and_delay_nobody_else(net):
+def test_wrong_tokens_are_audited_once_and_delayed_alone(net):
     yard = net()
     good = yard.make_token("good", "--scope", "read")
     wrong = "gpy_" + "a" * 57

@@ -84,7 +84,7 @@ class Driver:
         self.process.stdout.close()
 
 
-def test_a_webhook_is_signed_and_told_until_it_takes_it(tmp_path, opened, record_property):
+def test_webhook_is_signed_and_retried_until_accepted(tmp_path, opened, record_property):
     record_property("contract", "C17")
     receiver = opened(Receiver([500, "drop", 503]))
     key = secret_file(tmp_path, "key", "s3cret\n")
@@ -117,7 +117,7 @@ def test_a_success_that_breaks_off_is_one(tmp_path, opened):
     assert len(receiver.told) == 1
 
 
-def test_slack_and_pagerduty_are_told_over_tls(tmp_path, opened, record_property):
+def test_slack_and_pagerduty_are_notified_over_tls(tmp_path, opened, record_property):
     record_property("contract", "C17")
     certificate = make_certificate(tmp_path)
     slack = opened(Receiver(certificate=certificate))
@@ -142,7 +142,7 @@ def test_slack_and_pagerduty_are_told_over_tls(tmp_path, opened, record_property
     assert trigger["payload"]["severity"] == "critical"
 
 
-def test_nobody_is_told_whose_certificate_is_not_trusted(tmp_path, opened):
+def test_untrusted_certificate_blocks_delivery_until_trusted(tmp_path, opened):
     certificate = make_certificate(tmp_path)
     receiver = opened(Receiver(certificate=certificate))
     driver = opened(Driver(tmp_path, f'[sink.a]\nkind = "webhook"\nurl = "{receiver.url()}"\n',
@@ -220,7 +220,7 @@ def test_a_command_is_run(tmp_path, opened):
 
 
 @pytest.mark.skipif(not shutil.which("prometheus-alertmanager"), reason="no Alertmanager")
-def test_a_real_alertmanager_is_told_groups_and_forgets(tmp_path, opened, record_property):
+def test_alertmanager_groups_updates_and_resolves_alerts(tmp_path, opened, record_property):
     record_property("contract", "C17")
     desk = opened(Receiver())
     real = opened(Alertmanager(tmp_path, desk))

@@ -27,7 +27,7 @@ def alerts(run, yard):
     return [one for one in json.loads(told(run, yard, "alerts", "--json"))["alerts"] if one["rule"] == "nvlink-down"]
 
 
-def test_links_that_go_down_are_an_event_an_alert_and_a_cause(run, world, daemon):
+def test_nvlink_loss_raises_event_alert_and_bottleneck(run, world, daemon):
     world.start("--gpus", "2", "--model", "h100", "--load", "steady:0.5")
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
     wait_until(lambda: f"{LINKS} of {LINKS} up" in told(run, yard, "devices", "1"), "the links to be read")
@@ -57,7 +57,7 @@ def test_links_that_never_were_up_are_a_board_without_them(run, world, daemon):
     assert alerts(run, yard) == [] and events(yard, "nvlink_down") == []
 
 
-def test_a_board_has_no_more_links_to_lose_than_it_has(world):
+def test_injecting_more_nvlinks_than_present_is_refused(world):
     world.start("--gpus", "1", "--model", "t4")
     refused = world.sim("inject", "--gpu", "0", "--nvlink-down", "1")
     assert refused.returncode != 0 and "has 0 NVLinks" in refused.stderr

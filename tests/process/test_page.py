@@ -54,7 +54,7 @@ def test_the_front_page_has_the_values_without_a_script(shared):
     assert text.headers["content-type"].startswith("text/plain") and "BOTTLENECK" in text.text
 
 
-def test_every_page_is_strict_about_what_it_takes(shared):
+def test_pages_send_strict_csp_and_reject_unknown_parameters(shared):
     yard = shared("--simulate", "8")
     for path in [*VIEWS, "/login"]:
         answer = yard.get(path, headers=HTML)
@@ -107,7 +107,7 @@ def bring_axe(page):
     page.evaluate("var module = undefined; " + axe + "; 0")
 
 
-def test_every_page_shows_itself_and_asks_nobody_else(shared, open_page, record_property):
+def test_pages_are_accessible_and_contact_only_daemon(shared, open_page, record_property):
     record_property("contract", "E12")
     yard = shared("--simulate", "8")
     page = open_page(yard)
@@ -152,7 +152,7 @@ def test_the_filter_and_the_order_are_in_the_address(shared, open_page):
     page.wait_for("document.querySelector('#filter-error').textContent === 'column 5: \">\" needs a value'")
 
 
-def test_the_filter_means_what_the_shared_cases_say(tmp_path):
+def test_page_filter_passes_shared_cases(tmp_path):
     """web/page/filter.js over tests/data/filters.json, which the terminal's filter is held to as well."""
     cases = json.loads((ROOT / "tests/data/filters.json").read_text())
     module = (ROOT / "web/page/filter.js").read_text().replace("export ", "")
@@ -170,7 +170,7 @@ def test_the_filter_means_what_the_shared_cases_say(tmp_path):
         [(case["filter"], case["column"]) for case in cases["errors"]]
 
 
-def test_what_is_shown_comes_from_the_address_alone(shared, open_page):
+def test_same_address_shows_same_state(shared, open_page):
     """Random states: the page that was led there and one that opens there show the same."""
     yard = shared("--simulate", "8")
     drawn = random.Random(17)
@@ -203,7 +203,7 @@ def test_what_is_shown_comes_from_the_address_alone(shared, open_page):
         assert here == there, address
 
 
-def test_a_daemon_that_comes_back_is_shown_on_the_same_page(daemon, open_page):
+def test_returning_daemon_reconnects_without_page_reload(daemon, open_page):
     yard = daemon("--simulate", "2")
     page = open_page(yard)
     shows_live(page)
@@ -248,7 +248,7 @@ def test_the_past_is_an_address(daemon, open_page):
     assert "NaN" not in early.text() and early.evaluate("document.querySelectorAll('.do').length") == 0
 
 
-def test_what_users_write_is_text_and_nothing_else(daemon, run, open_page):
+def test_user_text_is_not_rendered_as_html(daemon, run, open_page):
     yard = daemon("--simulate", "2")
     page_or_skip(yard)
     note = "<img src=x onerror=alert(1)><b>bold</b>"
@@ -476,7 +476,7 @@ def test_only_an_administrator_resets_a_gpu(https_page):
     assert (last["action"], last["index"], last["outcome"]) == ("reset", 1, "reset")
 
 
-def test_who_uses_a_gpu_without_a_lease_is_shown_while_it_happens(daemon, open_page):
+def test_unleased_process_is_shown_while_running(daemon, open_page):
     yard = daemon("--simulate", "2")
     page = open_page(yard, "/queue")
     page.wait_for("document.querySelector('main')?.innerText.includes('No process uses a GPU without a lease.')")
@@ -534,7 +534,7 @@ def test_with_a_token_it_acts_after_a_plan(https_page):
     assert token not in yard.daemon.log()
 
 
-def test_a_gpu_that_is_lost_keeps_its_row_and_is_told_once(daemon, open_page):
+def test_lost_gpu_keeps_row_and_one_event(daemon, open_page):
     yard = daemon("--simulate", "2")
     page = open_page(yard)
     shows_live(page)
@@ -549,7 +549,7 @@ def test_a_gpu_that_is_lost_keeps_its_row_and_is_told_once(daemon, open_page):
     assert page.evaluate(told) == 1
 
 
-def test_a_hidden_tab_tells_once_when_a_claim_gets_its_gpus(daemon, run, open_page):
+def test_hidden_tab_notifies_once_when_claim_granted(daemon, run, open_page):
     yard = daemon("--simulate", "1")
     page_or_skip(yard)
 
@@ -590,7 +590,7 @@ def test_a_hidden_tab_tells_once_when_a_claim_gets_its_gpus(daemon, run, open_pa
     shows_live(page)
 
 
-def test_what_happened_to_a_gpu_stands_over_its_charts(daemon, open_page):
+def test_gpu_events_and_bottlenecks_appear_on_timeline(daemon, open_page):
     yard = daemon("--simulate", "2")
     page_or_skip(yard)
     yard.sim("inject", "--gpu", "1", "--xid", "48")
@@ -611,7 +611,7 @@ STRIP = ("Object.fromEntries([...document.querySelectorAll('dl.strip div')].map(
          "[one.querySelector('dt').textContent, one.querySelector('dd').textContent]))")
 
 
-def test_the_head_names_the_models_and_sums_only_what_is_known(daemon, open_page):
+def test_header_lists_models_and_marks_partial_sums(daemon, open_page):
     yard = daemon("--simulate", "6", "--model", "rtx4090:2,h100:2,a100,t4")
     page = open_page(yard)
     shows_live(page)
@@ -636,7 +636,7 @@ def test_the_head_names_the_models_and_sums_only_what_is_known(daemon, open_page
         "–", "2.50+", "1.25", "–"]
 
 
-def test_hours_of_the_week_that_nobody_knows_are_no_zeros(shared, open_page):
+def test_unknown_hours_in_heatmap_are_not_zero(shared, open_page):
     page = open_page(shared("--simulate", "8"))
     shows_live(page)
     # Two GPUs from Wednesday, 7 January 2026, 10:00 on, by the browser's clock; one hour of it by one alone.
@@ -655,7 +655,7 @@ def test_hours_of_the_week_that_nobody_knows_are_no_zeros(shared, open_page):
     assert all(cell == "–" for row in rows[:2] + rows[3:] for cell in row[1:])
 
 
-def test_a_hidden_tab_reads_nothing_and_comes_back(daemon, open_page):
+def test_hidden_tab_stops_streaming_until_visible(daemon, open_page):
     yard = daemon("--simulate", "2")
     page = open_page(yard)
     shows_live(page)
@@ -686,7 +686,7 @@ def test_ten_thousand_processes_leave_the_page_quick(daemon, open_page):
     assert metrics["JSHeapUsedSize"] < 25 * 2**20
 
 
-def test_a_link_to_a_moment_shows_the_numbers_of_that_moment(shared, open_page):
+def test_link_to_moment_shows_readings_of_that_moment(shared, open_page):
     """The daemon is as old as the tests before are long: minutes, in a whole run."""
     yard = shared("--simulate", "8")
     page = open_page(yard)

@@ -18,7 +18,7 @@ def samples(stream, count):
     return [stream.next()[2] for _ in range(count)]
 
 
-def test_the_first_value_comes_at_once_and_then_as_often_as_asked(shared, record_property):
+def test_first_value_is_immediate_and_rate_matches_request(shared, record_property):
     record_property("contract", "B19")
     yard = shared("--simulate", "4")
     began = time.monotonic()
@@ -35,7 +35,7 @@ def test_the_first_value_comes_at_once_and_then_as_often_as_asked(shared, record
     stream.close()
 
 
-def test_all_gpus_have_their_turn(shared):
+def test_stream_covers_all_gpus(shared):
     yard = shared("--simulate", "4")
     stream = Stream(yard, "hz=100")
     heard = samples(stream, 80)
@@ -43,7 +43,7 @@ def test_all_gpus_have_their_turn(shared):
     stream.close()
 
 
-def test_a_gpu_that_does_not_answer_says_so_and_holds_up_nobody(daemon, world, record_property):
+def test_hanging_gpu_gives_reason_while_others_stream(daemon, world, record_property):
     record_property("contract", "B19")
     world.start("--gpus", "2")
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
@@ -60,7 +60,7 @@ def test_a_gpu_that_does_not_answer_says_so_and_holds_up_nobody(daemon, world, r
     stream.close()
 
 
-def test_a_stuck_listener_costs_the_others_nothing(shared):
+def test_stalled_client_skips_no_samples_of_others(shared):
     yard = shared("--simulate", "4")
     stuck = Stream(yard, "hz=100")
     stream = Stream(yard, "hz=100")
@@ -75,11 +75,11 @@ def test_a_stuck_listener_costs_the_others_nothing(shared):
     ("hz=often", 400, "hz"), ("gpus=7", 404, "7"), ("gpus=0,abc", 404, "abc"),
     ("rate=5", 400, "rate"),
 ])
-def test_a_wrong_request_is_told_what_is_wrong(shared, query, status, says):
+def test_invalid_stream_query_names_error(shared, query, status, says):
     answer = shared("--simulate", "4").get(f"/api/gpu/stream/power?{query}")
     assert answer.status == status and says in answer.json()["error"]["message"], answer.text
 
 
-def test_without_a_driver_there_is_nothing_to_stream(daemon):
+def test_missing_driver_returns_503(daemon):
     answer = daemon("--nvml", "/nowhere/lib.so").get("/api/gpu/stream/power")
     assert answer.status == 503

@@ -190,7 +190,7 @@ def attack(opened):
         yield opened(Attack(root))
 
 
-def test_daemon_and_driver_host_are_denied_what_commands_may_do(place, attack):
+def test_seccomp_confines_daemon_and_driver_host_not_commands(place, attack):
     usual = attack.unconfined()
     assert usual["terminal"] == usual["memory"] == 0, "root types into the terminal and reads memory"
     yard = place()
@@ -212,7 +212,7 @@ def test_daemon_and_driver_host_are_denied_what_commands_may_do(place, attack):
         test.wait(PATIENCE)
 
 
-def test_a_daemon_of_an_ordinary_user_is_confined_but_not_its_children(place):
+def test_unprivileged_daemon_is_confined_but_children_are_not(place):
     yard = place(SERVICE)
     yard.sink_copies_its_status()
     daemon = yard.start()
@@ -230,7 +230,7 @@ def test_a_daemon_of_an_ordinary_user_is_confined_but_not_its_children(place):
     wait_until(lambda: not runs(second), "the driver-host to end with the daemon")
 
 
-def test_the_setter_keeps_sys_admin_alone_and_others_nothing(place):
+def test_setter_has_only_sys_admin_and_children_none(place):
     yard = place(SERVICE)
     yard.sink_copies_its_status()
     daemon = yard.start(capabilities=CAPABILITIES)
@@ -408,7 +408,7 @@ def test_a_directory_of_another_user_above_the_state_is_refused(place):
     assert f"{yard.own} belongs to UID {STRANGER}" in yard.refused()
 
 
-def test_a_directory_with_the_sticky_bit_holds_files_that_are_trusted(place):
+def test_file_in_sticky_directory_is_trusted(place):
     yard = place()
     shared = yard.root / "shared"
     shared.mkdir()

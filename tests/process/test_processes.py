@@ -89,7 +89,7 @@ def test_a_process_has_an_owner_at_every_face(world, yard, sleepers, run):
     assert named.splitlines()[1] == one["arguments"][0]
 
 
-def test_without_a_daemon_the_same_is_told(world, sleepers, run):
+def test_local_driver_lists_process_with_arguments(world, sleepers, run):
     world.start("--gpus", "2", "--load", "idle")
     process = sleepers()
     attach(world, process.pid)
@@ -136,7 +136,7 @@ def ask_as(uid, yard, path):
 
 
 @pytest.mark.skipif(not ROOT, reason="only root can be several users")
-def test_arguments_are_for_their_own_user_and_for_administrators(world, open_place, sleepers):
+def test_arguments_are_visible_to_owner_and_administrators_only(world, open_place, sleepers):
     world.start("--gpus", "2", "--load", "idle")
     process = sleepers(user=NOBODY, group=NOBODY, cwd="/")
     attach(world, process.pid)
@@ -228,7 +228,7 @@ def test_the_hosts_proc_is_read_where_it_is_mounted(world, elsewhere):
     assert one["user"] is None and one["command"] is None and one["started_at"] is None
 
 
-def test_thousands_of_processes_hold_nobody_up(world, elsewhere):
+def test_process_list_is_capped_and_daemon_stays_responsive(world, elsewhere):
     yard, proc = elsewhere
     pids = synthetic(world, 3000)
     for pid in pids[:200]:
@@ -239,7 +239,7 @@ def test_thousands_of_processes_hold_nobody_up(world, elsewhere):
     assert yard.get("/health").status == 200
 
 
-def test_a_number_given_anew_has_new_facts(world, elsewhere):
+def test_reused_pid_gets_new_metadata(world, elsewhere):
     yard, proc = elsewhere
     pid, = synthetic(world, 1)
     put_process(proc, pid, comm="first", uid=1)

@@ -83,7 +83,7 @@ def test_ten_thousand_processes_cost_no_series(daemon):
     assert len(listed) == 1024  # the rest is counted
 
 
-def test_promtool_finds_nothing_to_say(shared):
+def test_promtool_accepts_metrics_of_all_models(shared):
     promtool = shutil.which("promtool")
     assert promtool, "install the package prometheus"
     yard = shared("--simulate", "6", "--model", ",".join(MODELS))
@@ -98,7 +98,7 @@ def in_openmetrics(yard):
     return yard.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
 
 
-def test_openmetrics_are_what_their_parser_reads(daemon):
+def test_openmetrics_output_is_read_by_reference_parser(daemon):
     yard = daemon("--simulate", "6", "--model", ",".join(MODELS), "--metrics-dialect", "both")
     wait_until(lambda: "gpm_tensor" in yard.get("/metrics").text, "two rounds of the slow tier")
     yard.sim("inject", "--gpu", "0", "--xid", "79")
@@ -115,7 +115,7 @@ def test_openmetrics_are_what_their_parser_reads(daemon):
     assert families["DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"].type == "unknown"
 
 
-def test_what_is_wrong_is_a_series_without_its_text(daemon, prometheus):
+def test_alert_series_have_labels_but_no_message(daemon, prometheus):
     yard = daemon("--simulate", "2")
     prometheus.start(yard.port)
     assert samples(yard.get("/metrics").text, "gpuyard_alert_firing") == []

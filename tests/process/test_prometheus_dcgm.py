@@ -33,7 +33,7 @@ def wait_for_all_readings_of(prometheus, gpus):
                "the slow tier of all GPUs")
 
 
-def test_the_panels_of_the_dcgm_dashboard_have_one_series_for_each_gpu(shared, prometheus):
+def test_dcgm_panels_have_one_series_per_gpu(shared, prometheus):
     prometheus.start(shared("--simulate", "4", "--metrics-dialect", "dcgm-4.8").port)
     wait_for_all_readings_of(prometheus, 4)
     for expression in PANELS:
@@ -71,7 +71,7 @@ def test_readings_agree_in_both_dialects(shared, prometheus):
         assert len(found) == 2 and all(float(one["value"][1]) < 1e-3 for one in found), (ours, found)
 
 
-def test_labels_are_those_of_the_exporter(shared):
+def test_labels_match_dcgm_exporter(shared):
     yard = shared("--simulate", "4", "--metrics-dialect", "dcgm-4.8")
     text = yard.get("/metrics").text
     labels = dict(re.findall(r'(\w+)="([^"]*)"',

@@ -35,7 +35,7 @@ def test_every_rule_fires_when_it_should_and_not_before():
         assert f"  - name: {alert}\n" in text, f"{alert} has no test"
 
 
-def test_every_rule_says_how_bad_it_is_and_what_to_do():
+def test_every_rule_has_severity_summary_and_advice():
     for rule in re.split(r"- alert: ", RULES.read_text())[1:]:
         name = rule.split("\n")[0]
         for wanted in (r"for: \d+[sm]", r"severity: ", r"summary: .", r"advice: .*\.['\"]"):
@@ -78,7 +78,7 @@ def level_of(severity):
             "error" if severity < 80 else "critical")
 
 
-def test_rules_say_what_the_built_in_ones_say():
+def test_shipped_rules_match_built_in_rules():
     built_in, shipped = built_in_rules(), shipped_rules()
     forwarded = re.search(r'alert_firing\{rule=~"([^"]*)"', RULES.read_text()).group(1).split("|")
     assert set(built_in) == set(shipped) | set(forwarded)
@@ -98,7 +98,7 @@ def test_rules_say_what_the_built_in_ones_say():
                              expression), name
 
 
-def test_alerts_fire_in_a_real_prometheus_when_a_simulated_gpu_breaks(daemon, prometheus):
+def test_shipped_rules_fire_on_simulated_faults(daemon, prometheus):
     """The shipped file as it is; Prometheus looks every second, and `for` is as it stands there."""
     yard = daemon("--simulate", "4", "--model", "h100:2,rtx4090:2")
     yard.sim("load", "--gpu", "all", "idle")

@@ -133,7 +133,7 @@ STORED = {  # routes, and the attribute of the yard that their answers contain o
     "/api/gpu/manage/{id}": "setting", "/api/gpu/manage": "setting"}
 
 
-def test_until_the_state_is_read_no_route_denies_what_exists(yard):
+def test_unread_state_returns_503_instead_of_404(yard):
     yard.setting = '"owner":"uid 0"'
     yard.start(read_ms=100)
     routes = list(all_routes(yard))

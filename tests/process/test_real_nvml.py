@@ -86,7 +86,7 @@ def machine(request, tmp_path_factory):
 # ---- the library itself
 
 
-def test_its_life_is_counted_and_before_it_nothing_answers(machine):
+def test_init_is_reference_counted_and_required(machine):
     said = machine.ask()
     assert (said["uninitialised"], said["shut_down_unopened"]) == (UNINITIALISED, UNINITIALISED)
     assert (said["init"], said["twice"], said["end"]) == (OK, [OK, OK], OK)
@@ -99,7 +99,7 @@ def test_its_words_for_errors_are_nvidias(machine):
     assert (texts["0"], texts["3"], texts["15"]) == ("Success", "Not Supported", "GPU is lost")
 
 
-def test_its_versions_have_their_forms(machine):
+def test_versions_have_expected_formats(machine):
     said = machine.ask()
     assert re.fullmatch(r"\d{3}\.\d+(\.\d+)?", said["driver"][1])
     assert re.fullmatch(r"\d+\.\d{3}\.\d+(\.\d+)?", said["nvml"][1])
@@ -117,7 +117,7 @@ def test_wrong_arguments_are_invalid(machine):
         assert gpu["memory_of_no_version"] == MISMATCH
 
 
-def test_each_gpu_is_who_others_say_it_is(machine):
+def test_gpu_identity_matches_independent_source(machine):
     said, fleet = machine.ask()["gpus"], machine.fleet()
     assert [(gpu["uuid"][1], gpu["name"][1]) for gpu in said] == [
         (uuid, name) for uuid, name, _ in fleet]
@@ -153,7 +153,7 @@ def test_sensors_are_plausible(machine):
         assert first_code == code and second >= first
 
 
-def test_field_values_have_codes_of_their_own(machine):
+def test_field_values_have_separate_return_codes(machine):
     for gpu in machine.ask()["gpus"]:
         code, power, energy, nothing = gpu["fields"]
         assert code == OK
@@ -162,7 +162,7 @@ def test_field_values_have_codes_of_their_own(machine):
         assert energy[0] != OK or energy[1] == 3
 
 
-def test_a_process_list_without_room_is_refused_or_told_its_size(machine):
+def test_process_query_without_buffer_is_refused(machine):
     for gpu in machine.ask()["gpus"]:
         code, count = gpu["processes_asked"]
         assert code == (OK if count == 0 else TOO_SMALL)
@@ -178,7 +178,7 @@ def test_pcie_throughput_takes_its_time(machine):
 # ---- gpuyard on it
 
 
-def test_the_local_driver_lists_what_others_list(machine, run):
+def test_devices_local_matches_independent_list(machine, run):
     body = json.loads(run("devices", "--local", "--json", **machine.environment).stdout)
     assert body["simulated"] is machine.simulated
     fleet = machine.fleet()

@@ -33,7 +33,7 @@ def test_a_recording_is_played_from_where_one_asks(run):
     assert busy["readings"]["energy_total_j"] > idle["readings"]["energy_total_j"]
 
 
-def test_a_gpu_that_was_lost_is_lost_again_and_comes_back(run):
+def test_replayed_gpu_is_lost_and_returns(run):
     assert gpu_at(run, 10, 1)["condition"] == "responsive"
     lost = gpu_at(run, 16, 1)
     assert (lost["condition"], lost["why"]) == ("unavailable", "GPU is lost")
@@ -49,7 +49,7 @@ def test_a_replay_ends_with_its_recording(run):
     assert all(look["simulated"] for look in looks(done.stdout))
 
 
-def test_a_daemon_serves_a_recording_and_says_that_nothing_of_it_is_real(daemon):
+def test_daemon_serves_recording_marked_as_simulated(daemon):
     yard = daemon("--replay", RECORDING, "--replay-speed", "4")
     answer = yard.get("/api/gpu/devices")
     assert answer.headers["x-gpuyard-simulated"] == "true"
@@ -73,7 +73,7 @@ def test_a_driver_host_that_dies_goes_on_where_it_was(daemon):
                and devices[1]["condition"] == "unavailable", "the loss, not the beginning")
 
 
-def test_what_is_recorded_is_what_was_there(world, run, tmp_path):
+def test_recording_matches_recorded_world(world, run, tmp_path):
     world.start("--gpus", "2", "--load", "steady:0.5")
     path = str(tmp_path / "a.rec")
     done = run("record", path, "--for", "2s", "--local", GPUYARD_SIM_WORLD=str(world.directory))
@@ -88,7 +88,7 @@ def test_what_is_recorded_is_what_was_there(world, run, tmp_path):
     assert "length  2.0 s" in info and "simulated GPUs" in info
 
 
-def test_a_recorder_that_is_killed_leaves_what_can_be_played(daemon, tmp_path):
+def test_killed_recorder_leaves_playable_file(daemon, tmp_path):
     yard = daemon("--simulate", "2")
     path = tmp_path / "a.rec"
     process = subprocess.Popen([PROGRAM, "record", str(path), "--interval", "100ms", "--socket",
@@ -123,7 +123,7 @@ def test_a_daemon_that_comes_back_is_recorded_on(daemon, tmp_path):
 # ---- what is wrong
 
 
-def test_a_recording_cut_in_the_middle_is_played_up_to_there_and_said(run, tmp_path):
+def test_truncated_recording_is_replayed_up_to_cut(run, tmp_path):
     cut = tmp_path / "cut.rec"
     cut.write_bytes(Path(RECORDING).read_bytes()[:-300])
     done = run("replay", str(cut), "--info")

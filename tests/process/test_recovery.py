@@ -238,7 +238,7 @@ def test_recovers(row, daemon, run, world, record_property):
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.condition == "unresponsive"],
                          ids=lambda row: row.fault)
-def test_a_daemon_ends_promptly_whatever_hangs(row, daemon, world):
+def test_daemon_stops_promptly_with_hanging_gpu(row, daemon, world):
     world.start("--gpus", "4")
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
     row.breaks(world, yard)

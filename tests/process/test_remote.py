@@ -62,7 +62,7 @@ def test_every_verb_that_reads_is_answered_as_it_is_there(lab):
     assert uuids == here.split()
 
 
-def test_the_far_kernel_says_who_asks(lab):
+def test_remote_lease_belongs_to_ssh_user(lab):
     taken = json.loads(lab.must("lease", "take", "--for", "1h", "--json", "-H", "lab"))["lease"]
     assert taken["uid"] == UID and taken["binding"] == "detached" and taken["state"] == "held"
     seen = json.loads(lab.must("leases", "--json", GPUYARD_HOST="lab"))["leases"]
@@ -74,7 +74,7 @@ def test_the_far_kernel_says_who_asks(lab):
     lab.must("uncordon", "0", "-H", "ssh://root@lab")
 
 
-def test_what_a_lease_exports_leads_back_to_its_daemon(lab):
+def test_exported_lease_addresses_remote_daemon(lab):
     text = lab.must("lease", "take", "--for", "1h", "--export", "--quiet", "-H", "lab")
     assert "export GPUYARD_HOST='ssh://lab'" in text and "export GPUYARD_SOCKET" not in text
     script = f'eval "$EXPORTED"; "{PROGRAM}" lease release >/dev/null'
@@ -95,14 +95,14 @@ def follower(lab):
     return one
 
 
-def test_nothing_is_left_when_the_client_is_killed(lab):
+def test_killed_client_leaves_no_ssh_processes(lab):
     one = follower(lab)
     one.kill()
     one.communicate()
     wait_until(lambda: lab.processes() == [], lambda: f"these to end: {lab.processes()}")
 
 
-def test_nothing_is_left_when_the_client_is_killed_while_ssh_waits_for_an_answer(lab):
+def test_client_killed_during_handshake_leaves_no_ssh(lab):
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
         port = silent.getsockname()[1]
         one = lab.start("devices", "-H", f"ssh://lab:{port}")
@@ -112,7 +112,7 @@ def test_nothing_is_left_when_the_client_is_killed_while_ssh_waits_for_an_answer
         wait_until(lambda: lab.processes() == [], lambda: f"these to end: {lab.processes()}")
 
 
-def test_nothing_is_left_after_a_verb_that_ends_by_itself(lab):
+def test_finished_command_leaves_no_ssh_processes(lab):
     lab.must("devices", "-H", "lab")
     wait_until(lambda: lab.processes() == [], lambda: f"these to end: {lab.processes()}")
 
@@ -139,7 +139,7 @@ def test_a_program_with_the_library_comes_the_same_way(lab):
     wait_until(lambda: not lab.processes(), "both ends to be gone")
 
 
-def test_a_key_that_may_only_lease_leads_to_the_socket_for_that(lab):
+def test_lease_only_ssh_key_allows_leasing_only(lab):
     lab.must("leases", "-H", "lease")
     taken = lab.must("lease", "take", "--for", "1h", "--quiet", "-H", "lease").splitlines()[0]
     lab.must("lease", "release", taken, "-H", "lease")
@@ -154,7 +154,7 @@ def test_a_shell_that_greets_its_user_does_no_harm(lab):
     lab.must("devices", "-H", f"ssh://lab{noisy}")
 
 
-def test_each_way_that_fails_says_why_and_what_to_do(lab):
+def test_ssh_failure_has_exit_code_and_remedy(lab):
     def said(code, *words, host="lab", **environment):
         done = lab.go("devices", "-H", host, **environment)
         assert done.returncode == code and done.stdout == "", done
@@ -236,7 +236,7 @@ def test_dial_stdio_leads_to_a_unix_socket_alone(daemon, run):
     assert done.returncode == 5 and done.stdout == "" and "/nowhere.sock" in done.stderr
 
 
-def test_a_command_is_not_started_here_for_gpus_of_another_machine(run, tmp_path):
+def test_remote_host_option_refuses_local_command(run, tmp_path):
     mark = tmp_path / "mark"
     for words in (["run", "-n", "2"], ["energy"]):
         done = run(*words, "-H", "ssh://alice@lab:2222", "--", "touch", str(mark))

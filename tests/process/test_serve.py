@@ -32,7 +32,7 @@ def test_devices_are_listed_with_every_field(shared, record_property):
         assert 15 <= gpu["temperature_c"] <= 95
 
 
-def test_devices_are_read_anew_for_every_request(shared, record_property):
+def test_devices_are_read_fresh_per_request(shared, record_property):
     record_property("contract", "E1")
     yard = shared("--simulate", "4")
     seen = set()
@@ -44,7 +44,7 @@ def test_devices_are_read_anew_for_every_request(shared, record_property):
     wait_until(changed, "three different fresh answers")
 
 
-def test_the_driver_tells_its_versions(shared, record_property):
+def test_driver_route_returns_versions(shared, record_property):
     record_property("contract", "E4 E7")
     answer = shared("--simulate", "4").get("/api/gpu/driver")
     assert answer.status == 200
@@ -52,7 +52,7 @@ def test_the_driver_tells_its_versions(shared, record_property):
                              "nvml_version": "12.535.104"}
 
 
-def test_the_snapshot_is_the_full_picture_and_says_that_it_is_simulated(shared):
+def test_snapshot_has_all_readings_and_simulated_flag(shared):
     body = shared("--simulate", "4").get("/api/gpu/snapshot", unix=True).json()
     assert body["schema"] == 1
     assert body["simulated"] is True
@@ -126,7 +126,7 @@ def test_the_description_lists_every_route_with_its_schema(shared, record_proper
             assert yard.get(path, unix=True).status == 200, path
 
 
-def test_what_is_not_there_and_what_is_not_allowed_is_said(shared):
+def test_unknown_route_method_or_parameter_is_refused(shared):
     yard = shared("--simulate", "4")
     assert yard.get("/api/gpu/nothing").status == 404
     wrong = yard.get("/api/gpu/devices", method="POST")

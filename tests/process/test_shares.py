@@ -166,7 +166,7 @@ def narrow(tmp_path):
         world.end()
 
 
-def test_where_descriptors_are_few_strangers_keep_neither_root_nor_the_driver_out(narrow):
+def test_descriptor_shortage_keeps_root_and_driver_working(narrow):
     crowd = [connect(narrow.daemon.socket, 61101 + i % 3) for i in range(FEW_DESCRIPTORS)]
     newcomer = Caller(narrow.daemon.socket, 61104, groups=(100,))
     assert is_answered(newcomer), "whoever has most gives one up"

@@ -36,7 +36,7 @@ def init_code(environment):
     (["--model", "h100,h100"], "named twice"), (["--model", "h100:2", "--gpus", "3"], "not 3"),
     (["--model", ",,"], "unknown GPU model"), (["--load", "heavy"], "--load: expected a workload"),
     (["--setters", "somebody"], "somebody")])
-def test_an_absurd_fleet_is_refused_and_nothing_is_left(world, arguments, because):
+def test_invalid_world_options_are_refused_without_trace(world, arguments, because):
     began = time.monotonic()
     done = world.sim("start", *arguments)
     assert done.returncode == 2
@@ -105,7 +105,7 @@ def test_a_damaged_world_file_is_refused_by_every_client(world, tmp_path, change
     assert init_code(world.environment) == 0
 
 
-def test_a_worlds_file_mixed_with_another_ones_is_dead_after_two_seconds(world, tmp_path):
+def test_copied_state_file_of_live_world_is_dead(world, tmp_path):
     world.start("--gpus", "2")
     copy = World(tmp_path / "copy")
     copy.directory.mkdir(parents=True)
@@ -116,7 +116,7 @@ def test_a_worlds_file_mixed_with_another_ones_is_dead_after_two_seconds(world, 
     assert init_code(world.environment) == 0
 
 
-def test_a_killed_keeper_is_a_driver_that_is_gone_until_a_new_one_starts(world):
+def test_killed_world_server_unloads_driver_until_restart(world):
     world.start("--gpus", "2")
     os.kill(world.status()["keeper_pid"], signal.SIGKILL)
     wait_until(lambda: init_code(world.environment) == 9, "the world to count as dead")
@@ -131,7 +131,7 @@ def test_a_killed_keeper_is_a_driver_that_is_gone_until_a_new_one_starts(world):
     assert init_code(world.environment) == 0
 
 
-def test_a_stopped_keeper_hangs_nobody_and_its_neighbour_moves_on(world, tmp_path):
+def test_stopped_world_server_times_out_without_affecting_others(world, tmp_path):
     world.start("--gpus", "2")
     neighbour = World(tmp_path / "neighbour")
     (tmp_path / "neighbour").mkdir()
@@ -153,7 +153,7 @@ def test_a_stopped_keeper_hangs_nobody_and_its_neighbour_moves_on(world, tmp_pat
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can try it as another user")
-def test_another_user_may_look_but_not_touch(open_place):
+def test_other_user_may_read_world_but_not_change(open_place):
     world = World(open_place)
     try:
         world.start("--gpus", "1")
@@ -171,7 +171,7 @@ def test_another_user_may_look_but_not_touch(open_place):
         world.end()
 
 
-def test_a_client_that_is_killed_or_stopped_in_the_middle_of_reading_harms_nobody(world):
+def test_killed_or_stopped_reader_does_not_block_world(world):
     world.start("--gpus", "1")
     reader = ("import ctypes, sys\n"
               "nvml = ctypes.CDLL(sys.argv[1]); nvml.nvmlInit_v2()\n"

@@ -37,7 +37,7 @@ def limit(client, gpu, milliwatts):
 
 @pytest.mark.parametrize("setters, code", [("owner", 0), ("root", 0 if os.geteuid() == 0 else 4),
                                            ("everyone", 0), ("nobody", 4)])
-def test_a_world_says_who_may_set(world, client, setters, code):
+def test_setters_option_decides_write_permission(world, client, setters, code):
     world.start("--gpus", "1", "--setters", setters)
     assert world.status()["setters"] == setters
     assert limit(client(), 0, 300000) == code
@@ -58,7 +58,7 @@ def test_so_does_a_scenario(world, client, tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 @pytest.mark.parametrize("setters, allowed", [("owner", False), ("root", False), ("everyone", True),
                                               ("nobody", False)])
-def test_another_user_is_told_apart(open_place, setters, allowed):
+def test_setters_option_applies_to_other_user(open_place, setters, allowed):
     world = World(open_place)
     try:
         world.start("--gpus", "1", "--setters", setters)
@@ -77,7 +77,7 @@ def test_another_user_is_told_apart(open_place, setters, allowed):
         world.end()
 
 
-def test_the_log_says_of_every_write_what_when_whose_and_how_it_was_answered(world, client):
+def test_write_log_has_time_writer_values_and_result(world, client):
     world.start("--gpus", "2")
     one = client()
     assert limit(one, 1, 300000) == 0
@@ -97,7 +97,7 @@ def test_the_log_says_of_every_write_what_when_whose_and_how_it_was_answered(wor
     assert world.write_count() == 3
 
 
-def test_ten_thousand_writes_are_all_in_the_log_in_their_order(world, client):
+def test_ten_thousand_writes_are_logged_in_order(world, client):
     world.start("--gpus", "1")
     one = client()
     gpu = one.value("gpu", 0)
@@ -114,7 +114,7 @@ def test_a_fault_inside_the_client_is_no_write(world, client):
     assert world.writes(ok_only=False) == []
 
 
-def test_a_driver_resets_nothing_that_somebody_has_open(world, client):
+def test_reset_of_open_gpu_is_refused(world, client):
     world.start("--gpus", "2")
     one = client()
     assert limit(one, 1, 300000) == 0
@@ -128,7 +128,7 @@ def test_a_driver_resets_nothing_that_somebody_has_open(world, client):
                                            (1, "reset")]
 
 
-def test_a_program_that_died_has_nothing_open(world, client):
+def test_dead_client_no_longer_blocks_reset(world, client):
     world.start("--gpus", "1")
     first, second = client(), client()
     first.end()  # killed, with NVML initialised
@@ -147,7 +147,7 @@ def test_a_daemon_has_the_driver_open_until_it_ends(daemon, run):
     assert run("sim", "reset", "--gpu", "0", **there).returncode == 0  # a test may
 
 
-def test_a_reset_finds_its_gpu_by_any_name_and_its_world_by_either_way(world, tmp_path):
+def test_reset_accepts_any_gpu_identifier_and_world_option(world, tmp_path):
     world.start("--gpus", "3")
     gpu = world.gpu(1)
     for name in ("1", gpu["uuid"], gpu["pci_address"], gpu["pci_address"][4:]):
@@ -171,7 +171,7 @@ def test_no_privilege_no_reset_by_the_driver(world):
     assert world.writes(ok_only=False) == [(0, "reset", "code 4")]
 
 
-def test_a_reset_of_a_gpu_in_use_is_refused_however_it_is_asked_for(world):
+def test_reset_of_used_gpu_is_refused_either_way(world):
     world.start("--gpus", "1")
     world.must("attach", "--synthetic", "1", "--gpu", "0", "--vram", "1M")
     for how in ((), ("--as-driver",)):
@@ -179,7 +179,7 @@ def test_a_reset_of_a_gpu_in_use_is_refused_however_it_is_asked_for(world):
         assert refused.returncode == 7 and "1 processes are using this GPU" in refused.stderr
 
 
-def test_another_session_of_the_driver_has_its_own_settings_but_for_ecc(world, client):
+def test_driver_reload_resets_settings_except_ecc(world, client):
     world.start("--gpus", "2")
     one = client()
     gpu = one.value("gpu", 1)
@@ -203,7 +203,7 @@ def test_another_session_of_the_driver_has_its_own_settings_but_for_ecc(world, c
     assert world.writes()[-1] == (None, "driver_loaded", 3)
 
 
-def test_a_driver_that_is_away_takes_no_writes_and_the_log_shows_when_it_was(world, client):
+def test_unloaded_driver_interval_appears_in_write_log(world, client):
     world.start("--gpus", "1", "--stepped")
     one = client()
     assert limit(one, 0, 300000) == 0

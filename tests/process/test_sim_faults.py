@@ -30,7 +30,7 @@ def client(world):
         one.end()
 
 
-def test_a_call_that_never_returns_returns_once_its_fault_is_cleared(world, client):
+def test_hanging_call_returns_after_fault_is_cleared(world, client):
     world.start("--gpus", "2")
     one = client()
     gpu, other = one.value("gpu", 0), one.value("gpu", 1)
@@ -62,7 +62,7 @@ def test_a_call_that_hangs_ends_with_its_world(world, client):
     assert hanging.within(10)[0] == DRIVER_NOT_LOADED
 
 
-def test_a_driver_wide_lock_stops_every_call_of_every_program_until_it_is_let_go(world, client):
+def test_driver_wide_hang_blocks_every_call_until_cleared(world, client):
     world.start("--gpus", "3")
     one, two, late = client(), client(), client(initialised=False)
     gpus = [one.value("gpu", index) for index in range(3)]
@@ -78,7 +78,7 @@ def test_a_driver_wide_lock_stops_every_call_of_every_program_until_it_is_let_go
     assert codes == [0] * len(hanging)
 
 
-def test_one_broken_call_on_all_gpus_is_one_fault_of_the_driver(world, client):
+def test_fault_on_all_gpus_is_one_driver_fault(world, client):
     world.start("--gpus", "2")
     one = client()
     gpus = [one.value("gpu", index) for index in range(2)]
@@ -93,7 +93,7 @@ def test_one_broken_call_on_all_gpus_is_one_fault_of_the_driver(world, client):
     assert refused.returncode == 2 and "--gpu all" in refused.stderr
 
 
-def test_a_reload_is_another_session_for_whoever_initialises_next(world, client):
+def test_driver_reload_is_new_session_for_new_clients(world, client):
     world.start("--gpus", "2", "--load", "steady")
     old, idle = client(), client()
     gpu = old.value("gpu", 0)
@@ -117,7 +117,7 @@ def test_a_reload_is_another_session_for_whoever_initialises_next(world, client)
         "loaded": True, "session": 2, "version": "550.54.15", "faults": []}
 
 
-def test_a_reload_that_takes_a_while_is_a_driver_that_is_not_loaded(world, client):
+def test_driver_during_slow_reload_is_not_loaded(world, client):
     world.start("--gpus", "1", "--stepped")
     old = client()
     gpu = old.value("gpu", 0)
@@ -144,7 +144,8 @@ def test_an_unloaded_driver_comes_back_when_it_is_loaded(world, client):
     assert client().value("driver") == "535.104.05"
 
 
-def test_an_unplugged_gpu_is_lost_to_who_has_it_and_gone_for_who_comes(world, client):
+# A program that initialised before keeps its numbering and sees a lost GPU; a later one does not see the GPU at all.
+def test_unplugged_gpu_is_lost_or_absent_by_session(world, client):
     world.start("--gpus", "4")
     uuids = [gpu["uuid"] for gpu in world.status()["gpus"]]
     old = client()
@@ -178,7 +179,7 @@ def test_an_unplugged_gpu_is_lost_to_who_has_it_and_gone_for_who_comes(world, cl
     assert third.code("power", third.value("by_uuid", uuids[1])) == UNKNOWN
 
 
-def test_a_gpu_goes_back_to_its_own_place_unless_told_otherwise(world):
+def test_plugged_gpu_returns_to_original_index(world):
     world.start("--gpus", "3")
     uuids = [gpu["uuid"] for gpu in world.status()["gpus"]]
     world.unplug(0)
@@ -191,7 +192,7 @@ def test_a_gpu_goes_back_to_its_own_place_unless_told_otherwise(world):
     assert [gpu["uuid"] for gpu in world.status()["gpus"]] == uuids
 
 
-def test_a_gpu_that_wants_a_reset_says_who_it_is_and_nothing_else(world, client):
+def test_gpu_requiring_reset_answers_only_identity(world, client):
     world.start("--gpus", "2")
     one = client()
     gpu = one.value("gpu", 0)
@@ -206,7 +207,7 @@ def test_a_gpu_that_wants_a_reset_says_who_it_is_and_nothing_else(world, client)
     assert world.gpu(0)["conditions"] == []
 
 
-def test_a_call_fails_as_often_as_was_said_in_each_program(world, client):
+def test_limited_fault_is_counted_per_process(world, client):
     world.start("--gpus", "1")
     one, two = client(), client()
     gpu, other = one.value("gpu", 0), two.value("gpu", 0)
@@ -268,7 +269,7 @@ def test_states_of_a_board_show_in_its_sensors(world, client):
     assert one.code("temperature", old) == 0
 
 
-def test_time_stands_still_until_it_is_told_to_go_on(world, client):
+def test_stepped_time_advances_only_by_step(world, client):
     world.start("--gpus", "1", "--load", "steady", "--stepped")
     one = client()
     gpu = one.value("gpu", 0)
@@ -297,7 +298,7 @@ def test_time_can_go_faster(world):
 
 
 @pytest.mark.parametrize("size", [16, 24, 32])
-def test_a_driver_may_have_entries_of_another_size_in_its_newest_process_lists(world, client, run,
+def test_process_list_entry_size_may_vary(world, client, run,
                                                                                size):
     world.start("--gpus", "1", "--process-entries", str(size))
     world.must("attach", "--synthetic", "3", "--gpu", "0", "--vram", "1G", "--load", "0.1")

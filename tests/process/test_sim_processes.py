@@ -48,7 +48,7 @@ def test_a_command_is_on_its_gpu_while_it_runs(world, children):
     wait_until(lambda: world.gpu(3)["utilization_percent"] == 0, "its load to be gone")
 
 
-def test_the_command_sees_its_gpu_and_its_exit_status_is_passed_on(world):
+def test_sim_run_sets_gpu_and_passes_exit_status(world):
     world.start("--gpus", "2")
     done = world.sim("run", "--gpu", "1", "--", "sh", "-c",
                      'echo "$CUDA_VISIBLE_DEVICES $GPUYARD_SIM_WORLD"; exit 7')
@@ -102,7 +102,7 @@ def test_a_process_says_itself_which_gpus_it_uses(world, children, visible, expe
     assert used == expected
 
 
-def test_a_process_that_names_no_gpu_has_to_be_told(world, children):
+def test_attach_without_visible_gpu_needs_gpu_option(world, children):
     world.start("--gpus", "2")
     without = sleeper(world.environment)
     nothing = sleeper(world.environment | {"CUDA_VISIBLE_DEVICES": "-1"})

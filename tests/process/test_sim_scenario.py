@@ -123,7 +123,7 @@ def test_a_daemon_can_be_simulated_by_a_file(daemon, run, tmp_path):
     assert run("serve", "--simulate", "1", "--scenario", str(file)).returncode == 2  # no GPU 1
 
 
-def test_what_is_wrong_with_a_file_is_told_with_its_line(world, tmp_path):
+def test_invalid_scenario_is_refused_with_line(world, tmp_path):
     file = tmp_path / "wrong.toml"
     file.write_text("[world]\ngpus = 2\n\n[[at]]\ntime = \"10s\"\ngpu = 2\nlost = true\n")
     for command in (["validate", str(file)], ["start", "--scenario", str(file)]):

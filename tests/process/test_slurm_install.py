@@ -142,7 +142,7 @@ def test_the_hooks_search_only_the_folders_of_the_install(site):
 
 
 @pytest.mark.parametrize("path", ["", ":", ".:/usr/bin", "trap"])
-def test_a_slurm_command_runs_nothing_of_the_working_directory(site, path):
+def test_slurm_install_runs_no_program_from_working_directory(site, path):
     trap, mark = site.place / "trap", site.place / "trapped"
     for name in SLURM.split():
         write(trap / name, NOTES.format(mark=mark, status=0))

@@ -32,7 +32,7 @@ def is_stuck(yard):
     return conditions(yard) == ["unresponsive", "responsive"]
 
 
-def test_a_daemon_ends_and_another_starts_beside_a_thread_that_cannot_be_killed(
+def test_unkillable_driver_thread_does_not_block_daemon_restart(
         daemon, frozen, library, world, tmp_path):
     world.start("--gpus", "2", "--load", "steady:0.5")
     place = tmp_path / "yard"

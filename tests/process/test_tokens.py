@@ -59,7 +59,7 @@ def test_a_token_is_made_shown_once_listed_and_revoked(yard):
     assert refused.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_what_it_prints_as_json_is_as_its_schema_says(yard):
+def test_created_token_json_matches_schema(yard):
     made = json.loads(yard.must("token", "create", "ci", "--json"))
     validate(made, "token")
     assert TOKEN.match(made["text"]) and made["token"]["state"] == "good"
@@ -208,7 +208,7 @@ def test_tokens_of_a_removed_user_are_named(yard):
     assert named not in yard.must("doctor") + yard.must("token", "list")
 
 
-def test_bad_input_is_told_with_what_to_do(yard):
+def test_invalid_token_arguments_are_refused_with_hint(yard):
     for arguments, words in [
             (("create", "x", "--scope", "everything"), "--scope"),
             (("create", "x", "--expires", "soon"), "--expires"),

@@ -157,7 +157,7 @@ def test_a_storm_of_sizes_leaves_it_whole(shared, top):
     assert screen.ended() == 0
 
 
-def test_when_nothing_changes_little_is_sent(daemon, world, top):
+def test_unchanged_screen_sends_few_bytes(daemon, world, top):
     world.start("--gpus", "8", "--load", "idle", "--stepped")
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
     screen = top("--socket", yard.socket)
@@ -168,7 +168,7 @@ def test_when_nothing_changes_little_is_sent(daemon, world, top):
     assert len(screen.written) < 6 * 100, screen.written
 
 
-def test_the_program_alone_is_top_on_a_terminal_and_help_elsewhere(shared, top, run):
+def test_bare_program_is_top_on_terminal_help_elsewhere(shared, top, run):
     screen = top(verb=(), GPUYARD_SOCKET=shared("--simulate", "2").socket)
     screen.wait_for("SM% last 16 s")
     screen.press(b"q")
@@ -192,7 +192,7 @@ def test_it_reads_the_driver_where_there_is_no_daemon(run):
     assert len(re.findall(r"(?m)^[> ]\d ", done.stdout)) == 3
 
 
-def test_what_cannot_be_drawn_says_why(run):
+def test_undrawable_options_exit_2_with_reason(run):
     for arguments, words in ((("--simulate", "2"), "--once"), (("--once", "--size", "0x4"), "80x24"),
                              (("--once", "--charset", "runes"), "braille, block or ascii")):
         done = run("top", *arguments)

@@ -70,7 +70,7 @@ def test_a_cap_is_planned_done_and_taken_back(control, top):
     assert screen.ended() == 0
 
 
-def test_readonly_changes_nothing(control, top):
+def test_readonly_option_blocks_every_change(control, top):
     yard = control()
     writes = yard.world.writes()
     screen = top("--readonly", "--socket", str(yard.directory / "gpuyard.sock"))
@@ -132,7 +132,7 @@ def test_a_verb_runs_on_the_users_own_screen(shared, top):
     assert screen.ended() == 0
 
 
-def test_what_is_copied_goes_to_the_clipboard(shared, top):
+def test_copy_key_writes_uuid_to_clipboard(shared, top):
     screen = top("--no-mouse", "--socket", shared("--simulate", "2").socket)
     screen.wait_for("why")
     screen.press(b"y")
@@ -181,7 +181,7 @@ def test_a_recording_is_drawn_the_same_each_time_and_everywhere(run):
     assert run("top", "--replay", str(RECORDING), "--once", "--simulate", "2").returncode == 2
 
 
-def test_sentences_for_who_listens(shared, run, tmp_path):
+def test_plain_option_prints_sentences(shared, run, tmp_path):
     yard = shared("--simulate", "2")
     done = run("top", "--plain", "--once", "--socket", yard.socket)
     assert re.match(r"GPU 0: utilisation \d+ %, power \d+ W, temperature \d+ C, memory \d+\.\d GiB, no user", done.stdout), done.stdout

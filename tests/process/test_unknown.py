@@ -98,7 +98,7 @@ def test_half_a_process_list_is_no_list(tmp_path, daemon, compute_list, world):
     assert any(one["index"] == 0 for one in queue["withheld"]), queue
 
 
-def test_a_claim_does_not_get_a_gpu_whose_list_failed(lease_yard):
+def test_gpu_with_failed_process_list_is_not_granted(lease_yard):
     yard = lease_yard(gpus=1)
     with subprocess.Popen(["sh", "-c", USE + "exec sleep 600"],
                           env=yard.environment | {"CUDA_VISIBLE_DEVICES": "0"}) as squatter:

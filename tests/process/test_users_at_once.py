@@ -12,7 +12,7 @@ GRANTED_WITHIN = 10
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
-def test_nobody_takes_it_from_the_others():
+def test_greedy_users_do_not_starve_others():
     found = all_at_once(SECONDS)
     assert found["fourth"]["refused"] == {}, found["seed"]
     assert found["root"]["refused"] == {}, found["seed"]

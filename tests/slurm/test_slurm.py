@@ -123,7 +123,7 @@ def last_runs(nodes, job):
             sum(len(lease["gpus"]) for _, lease in runs if lease))
 
 
-def test_jobs_and_nobody_have_used_together_what_the_gpus_counted(cluster, record_property):
+def test_job_and_unassigned_energy_add_up_to_counters(cluster, record_property):
     record_property("contract", "S2")
     before = counted(cluster.nodes)
     set_load(cluster.nodes, "steady:0.9:100M")

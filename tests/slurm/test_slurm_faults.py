@@ -108,7 +108,7 @@ def test_a_driver_that_hangs_hurts_no_job(cluster, node, record_property):
     check_until(node, lambda: not drained(node), "the node to be resumed")
 
 
-def test_a_job_that_the_daemon_never_heard_of_leaves_nothing(cluster, node, record_property):
+def test_job_during_daemon_outage_leaves_no_lease(cluster, node, record_property):
     record_property("contract", "S3")
     with node.daemon.killed():
         job = done(node)
@@ -116,7 +116,7 @@ def test_a_job_that_the_daemon_never_heard_of_leaves_nothing(cluster, node, reco
     assert quiet(check(node)) and lease_of(node, job) is None
 
 
-def test_a_daemon_that_is_not_there_at_boot_hears_of_jobs_later(cluster, record_property):
+def test_jobs_started_before_daemon_are_recorded_later(cluster, record_property):
     record_property("contract", "S4")
     node = cluster.nodes[1]
     node.daemon.stop()
@@ -135,7 +135,7 @@ def test_a_daemon_that_is_not_there_at_boot_hears_of_jobs_later(cluster, record_
     lease_is_over(node, job)
 
 
-def test_a_job_on_a_gpu_that_somebody_leased_is_counted_once_that_is_over(cluster, record_property):
+def test_job_on_leased_gpu_is_recorded_after_release(cluster, record_property):
     record_property("contract", "S4")
     node = cluster.nodes[1]
     node.daemon.stop()
@@ -186,7 +186,7 @@ def test_a_beginning_without_an_end_is_taken_over(cluster, node, record_property
     assert (lease["state"], lease["ending"], lease["why"]) == ("ended", "taken_over", f"its GPUs now belong to slurm-{job}")
 
 
-def test_an_end_without_a_beginning_is_nothing(cluster, node, record_property):
+def test_end_without_begin_is_ignored(cluster, node, record_property):
     record_property("contract", "S4")
     with cluster.hook("begin", NOTHING):
         job = done(node)
@@ -229,7 +229,7 @@ def test_hooks_at_once_do_not_get_into_each_others_way(node, record_property):
     assert quiet(run_hook(node, "end", job))
 
 
-def test_slurmd_that_is_killed_in_a_prolog_leaves_jobs_and_leases_agreeing(cluster, node, record_property):
+def test_slurmd_killed_during_prolog_keeps_leases_consistent(cluster, node, record_property):
     record_property("contract", "S4")
     with cluster.hook("begin", verb(cluster, "begin", f"until [ -e {GO} ]; do sleep 0.05; done")):
         job = cluster.submit(STAYS, gpus=1, on="n1")
@@ -245,7 +245,7 @@ def test_slurmd_that_is_killed_in_a_prolog_leaves_jobs_and_leases_agreeing(clust
     lease_is_over(node, job)
 
 
-def test_a_controller_that_is_away_when_a_job_ends_costs_no_lease(cluster, node, record_property):
+def test_job_ending_during_controller_outage_ends_lease(cluster, node, record_property):
     record_property("contract", "S4")
     job = cluster.submit(f"echo $$; until [ -e {GO} ]; do sleep 0.05; done", gpus=1, on="n1")
     pid = started(cluster, job)
@@ -263,7 +263,7 @@ def test_a_controller_that_is_away_when_a_job_ends_costs_no_lease(cluster, node,
 # Nodes that must be drained.
 
 
-def test_a_job_that_gets_a_sick_gpu_is_held_and_its_node_drained(cluster, node, record_property):
+def test_job_on_sick_gpu_is_held_node_drained(cluster, node, record_property):
     record_property("contract", "S4")
     with running(node, user="bob") as other:
         make_sick(node, 1)
@@ -283,7 +283,7 @@ def test_a_job_that_gets_a_sick_gpu_is_held_and_its_node_drained(cluster, node, 
         cancel(cluster, job)
 
 
-def test_what_a_job_leaves_on_its_gpu_drains_the_node_until_it_is_gone(cluster, node, record_property):
+def test_leftover_process_drains_node_until_gone(cluster, node, record_property):
     record_property("contract", "S4")
     job = cluster.submit(f"sleep 900 & echo $!; until [ -e {GO} ]; do sleep 0.05; done", gpus=1, on="n1")
     pid = int(started(cluster, job))
@@ -335,7 +335,7 @@ def test_a_job_has_the_gpus_that_slurm_means(odd, record_property):
     wait_until(lambda: known_jobs(node) == {}, "all leases to be over")
 
 
-def test_a_gpu_that_slurm_hands_out_and_the_driver_has_not_drains_the_node(odd, record_property):
+def test_gpu_missing_from_driver_drains_node(odd, record_property):
     record_property("contract", "S4")
     node = odd.nodes[0]
     other_gpus(node, 4)
@@ -400,7 +400,7 @@ def test_a_check_that_slurm_does_not_answer_is_an_alert(cluster, node, fault, sa
     assert check(node).status == 0 and not drained(node)
 
 
-def test_a_prolog_that_cannot_drain_keeps_the_job_out_all_the_same(cluster, node, record_property):
+def test_prolog_refuses_job_even_if_drain_fails(cluster, node, record_property):
     record_property("contract", "S4")
     make_sick(node, 0)
     with refused(cluster, "begin"):
@@ -461,7 +461,7 @@ def by_hand(node, name, given):
     return done.returncode, done.stderr
 
 
-def test_hooks_by_hand_say_what_they_miss(node, record_property):
+def test_hooks_without_slurm_environment_name_missing_variable(node, record_property):
     record_property("contract", "S4")
     assert by_hand(node, "health", {}) == (2, "gpuyard: SLURMD_NODENAME is not set; Slurm runs this command as its "
                                               "HealthCheckProgram, see docs/slurm.md\n")
@@ -490,7 +490,8 @@ def test_nonsense_is_an_alert_and_no_job_is_hurt(node, record_property):
         assert check(node).status == 0 and trouble(node) == ""
 
 
-def test_a_gpu_that_is_not_in_slurms_list_may_come_yet(node, record_property):
+# Slurm may list the GPU later, so the next health check tries again.
+def test_gpu_missing_from_slurm_list_keeps_begin_spooled(node, record_property):
     record_property("contract", "S4")
     status, text = by_hand(node, "begin", environment(node, 4022, "17"))
     assert (status, text) == (0, "gpuyard: job 4022 not recorded yet: GPU 17 is not in Slurm's list\n")

@@ -39,7 +39,7 @@ def utilization(node):
     return node.get("/api/gpu/snapshot")["devices"][0]["readings"]["utilization_gpu_percent"]
 
 
-def test_a_job_gets_gpus_and_its_hooks_run_on_its_node(cluster):
+def test_job_gets_gpus_and_node_runs_hooks(cluster):
     job = cluster.submit("hostname; id -un; echo $SLURM_JOB_GPUS", user="bob", gpus=2, on="n2")
     assert cluster.wait_for_job(job) == "COMPLETED"
     assert cluster.output(job) == "n2\nbob\n0,1\n"
@@ -94,7 +94,7 @@ def test_a_hook_can_be_another(cluster):
     node.resume()
 
 
-def test_what_goes_away_comes_back(cluster):
+def test_killed_services_come_back(cluster):
     node = cluster.nodes[0]
     for service in (cluster.munge, node.slurmd, node.daemon):
         with service.killed():
@@ -108,7 +108,7 @@ def test_what_goes_away_comes_back(cluster):
     cluster.wait_for_job(cluster.submit("true", gpus=1, on="n1"))
 
 
-def test_slurm_can_be_told_otherwise(cluster):
+def test_cluster_configuration_can_be_changed(cluster):
     cluster.configure(KillWait=1)
     assert re.search(r"KillWait += 1 sec", cluster.must("scontrol", "show", "config"))
 
@@ -122,7 +122,7 @@ def test_gpus_can_be_in_another_order():
         assert one.nodes[0].hook_runs("begin", job)[0].environment["SLURM_JOB_GPUS"] == "0"
 
 
-def test_nothing_is_left_of_a_cluster_that_was_killed():
+def test_killed_cluster_leaves_no_processes_or_mounts():
     need_cluster()  # the other process could only fail
     settings = os.listdir("/etc")
     words = SHORT_LIFE.format(path=[str(Path(__file__).parent), *sys.path], hooks=list(TRIVIAL))

@@ -51,7 +51,7 @@ def test_proven_rows_pass(yard, capsys):
 
 @pytest.mark.parametrize("row, why", [("B1 | partial", "Device.Fails, which did not pass"),
                                       ("C1 | planned", "Device.Skips, which did not pass")])
-def test_a_test_that_did_not_pass_proves_nothing(yard, capsys, row, why):
+def test_failed_or_skipped_test_proves_no_row(yard, capsys, row, why):
     claimed = CONTRACT.replace(row, row.split(" | ")[0] + " | done")
     (yard / "contract.md").write_text(claimed)
     assert check(yard) == 1
@@ -64,7 +64,7 @@ def test_a_done_row_that_no_test_names_fails(yard, capsys):
     assert "D4 is claimed done: no test names it" in capsys.readouterr().out
 
 
-def test_a_partial_run_names_the_rows_that_it_could_not_judge(yard, capsys):
+def test_partial_run_lists_unjudged_rows(yard, capsys):
     (yard / "contract.md").write_text(
         CONTRACT.replace("C1 | planned", "C1 | done") + "| D4 | done | a lease |\n")
     assert check(yard, "--partial") == 0
@@ -73,7 +73,7 @@ def test_a_partial_run_names_the_rows_that_it_could_not_judge(yard, capsys):
     assert out.endswith("not judged, their proofs are not among these tests: C1, D4\n")
 
 
-def test_a_partial_run_fails_where_a_proof_failed_and_where_a_row_is_unknown(yard, capsys):
+def test_partial_run_rejects_failed_proof_or_unknown_row(yard, capsys):
     (yard / "contract.md").write_text(CONTRACT.replace("B1 | partial", "B1 | done"))
     assert check(yard, "--partial") == 1
     assert "B1 is claimed done: only Device.Fails" in capsys.readouterr().out
@@ -91,7 +91,7 @@ def test_several_folders_prove_together(yard, capsys):
     assert "prove 3 rows" in capsys.readouterr().out
 
 
-def test_a_folder_without_reports_fails_and_says_nothing_of_rows(yard, capsys):
+def test_missing_reports_fail_before_judging_rows(yard, capsys):
     assert main([str(yard / "nowhere"), str(yard / "reports")], yard / "contract.md") == 1
     assert capsys.readouterr().out == f"no test report in {yard / 'nowhere'}\n"
 
@@ -108,7 +108,7 @@ def test_a_wrong_table_fails(line, problem):
     assert problem in read_contract(CONTRACT + line + "\n")[1][0]
 
 
-def test_a_disabled_test_proves_nothing(yard):
+def test_disabled_test_proves_no_row(yard):
     path = yard / "reports/d.xml"
     path.write_text('<testsuite><testcase name="a" classname="b" status="notrun"><properties>'
                     '<property name="contract" value="A4"/></properties></testcase></testsuite>')
@@ -132,7 +132,7 @@ def test_an_empty_contract_fails(yard):
     assert check(yard) == 1
 
 
-def test_pytest_writes_what_we_read(tmp_path):
+def test_pytest_report_is_readable(tmp_path):
     (tmp_path / "test_a.py").write_text(
         "def test_a(record_property):\n    record_property('contract', 'A4')\n")
     subprocess.run([sys.executable, "-m", "pytest", "-q", "--junit-xml=r.xml", "-p", "no:cacheprovider",

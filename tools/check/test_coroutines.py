@@ -75,7 +75,7 @@ def test_no_compile_commands_fails(tmp_path):
     assert main([str(tmp_path)]) == 1
 
 
-def test_a_header_is_looked_at_by_way_of_its_source(tmp_path):
+def test_coroutine_header_is_listed_as_source_file(tmp_path):
     for name, text in {"a.cpp": "co_await x;", "b.h": "co_await x;", "b.cpp": "", "c.cpp": "", "c.h": ""}.items():
         (tmp_path / name).write_text(text)
     assert coroutines_in(tmp_path) == [tmp_path / "a.cpp", tmp_path / "b.cpp"]

@@ -79,13 +79,13 @@ def test_a_new_room_needs_a_row():
         assert "no room that has a row" in one(path, "")
 
 
-def test_a_room_in_a_folder_of_another_has_a_row_of_its_own():
+def test_nested_room_has_separate_row():
     assert judge_file("src/cli/read/x.cpp", '#include "daemon/config/config.h"\n') == []
     assert "may not include cli" in one("src/faces/client/x.cpp", '#include "cli/read/x.h"\n')
     assert "may not include daemon" in one("src/daemon/config/x.cpp", '#include "daemon/serve.h"\n')
 
 
-def test_a_wing_stands_on_those_before_it(monkeypatch):
+def test_wing_may_include_only_earlier_wings(monkeypatch):
     assert include_direction.judge_wings() == []
     monkeypatch.setitem(ARROWS, "gpu/device", {"base", "core/lease"})
     monkeypatch.setitem(ARROWS, "core/lease", {"base", "gpu/device", "core/energy"})
@@ -134,7 +134,7 @@ def write(root, files: dict[str, str]):
 COSTLY = "#include <boost/json.hpp>\n"
 
 
-def test_a_costly_library_is_counted_where_it_comes_through_our_headers(tmp_path):
+def test_costly_library_is_counted_through_transitive_includes(tmp_path):
     write(tmp_path, {
         "src/base/tree.h": COSTLY,
         "src/faces/api/answer.h": '#include "base/tree.h"\n',
@@ -148,7 +148,7 @@ def test_a_costly_library_is_counted_where_it_comes_through_our_headers(tmp_path
     assert problem.endswith(": src/base/tree.h")
 
 
-def test_a_costly_library_is_counted_outside_the_rooms_and_by_each_of_its_headers(tmp_path):
+def test_costly_library_counts_outside_rooms_by_any_header(tmp_path):
     write(tmp_path, {
         "fuzz/near.h": "#include <boost/json/value.hpp>\n",
         "fuzz/a.cpp": '#include "near.h"\n',
@@ -169,6 +169,6 @@ def test_headers_that_include_each_other_are_read_once(tmp_path):
     assert "1 sources" in judge_seen(tmp_path, {"boost/json": 0})[0]
 
 
-def test_names_that_are_only_declared_cost_nothing(tmp_path):
+def test_forward_declaration_headers_are_not_counted(tmp_path):
     write(tmp_path, {"src/base/a.cpp": "#include <boost/json/fwd.hpp>\n"})
     assert judge_seen(tmp_path, {"boost/json": 0}) == []

@@ -88,7 +88,7 @@ def test_a_clean_source_is_linted_once(tree):
 @pytest.mark.parametrize("text, again", [
     ("// Why it is there.\n\nint a;  // one\n", []), ("// NOLINTNEXTLINE(all)\nint a;\n", ["a.cpp"]),
     ('const char* a = "//";\n', ["a.cpp"]), ("int a(/*b=*/1);\n", ["a.cpp"])])
-def test_a_comment_changes_nothing(tree, text, again):
+def test_plain_comment_change_is_not_linted_again(tree, text, again):
     lint(tree, "--all")
     write(tree, "src/base/a.cpp", text)
     assert lint(tree, "--all") == (0, again)
@@ -169,7 +169,7 @@ def test_a_shallow_clone_differs_everywhere(long, tmp_path_factory):
         ".clang-tidy", "c.h", "a.cpp", "b.cpp", "b.h", "c.cpp", "requirements.txt"]
 
 
-def test_nothing_is_linted_where_nothing_differs(long):
+def test_no_difference_lints_no_file(long):
     assert lint(long) == (0, [])
     assert "3 commits back; 0 for changed texts" in summary(long)
 
@@ -199,7 +199,7 @@ def test_origin_at_head_is_no_base(long):
     assert lint(long) == (1, ["a.cpp"])
 
 
-def test_a_told_base_is_taken(long, monkeypatch):
+def test_base_from_environment_is_used(long, monkeypatch):
     base = commit(long, b="int b;\n")
     commit(long, a="int c;\n")
     monkeypatch.setenv("GPUYARD_LINT_BASE", base)
@@ -230,7 +230,7 @@ def test_changed_rules_bring_every_source(long):
     assert lint(long) == (0, ALL)
 
 
-def test_changed_texts_come_before_their_includers(long):
+def test_changed_files_come_before_includers(long):
     write(long, "include/gpuyard/c.h", "int c;\n")
     write(long, "src/base/z.cpp", "int z;\n")
     for name in ("d", "e"):
@@ -279,7 +279,7 @@ def test_a_batch_has_a_limit(library, monkeypatch):
     assert lint(library, "--all") == (0, ["a.cpp b.cpp", "c.cpp"])
 
 
-def test_changed_texts_are_a_batch_of_their_own(long):
+def test_changed_files_form_separate_batch(long):
     write(long, "src/base/d.cpp", "#include <gpuyard/c.h>\n")
     commit(long)
     base = git(long, "rev-parse", "HEAD")

@@ -13,16 +13,16 @@ def test_a_mistake_is_made_where_it_can_be_made_once():
     assert mutated("if (a > b)", mistake) is None
 
 
-def test_a_mistake_that_changes_nothing_is_none():
+def test_mutant_without_effect_is_none():
     assert mutated("a", {"old": "a", "new": "a"}) is None
 
 
-def test_what_follows_an_option_is_replaced():
+def test_value_after_option_is_replaced():
     assert replace_arguments(["g++", "-c", "x", "-o", "y"], {"-o": "z"}) == [
         "g++", "-c", "x", "-o", "z"]
 
 
-def test_every_mistake_can_be_made_in_the_source_as_it_is():
+def test_every_mutant_applies_to_current_source():
     for path in (ROOT / "mutants").glob("*.toml"):
         for one in tomllib.loads(path.read_text())["mutant"]:
             assert one["file"].endswith(".cpp"), f"{one['name']}: what is compiled is a .cpp"

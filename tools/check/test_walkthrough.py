@@ -21,7 +21,7 @@ def test_each_walk_has_at_most_twelve_steps():
 
 
 @pytest.mark.parametrize("name, path, words", STEPS)
-def test_a_step_names_what_is_there(name, path, words):
+def test_step_names_exist_in_source(name, path, words):
     assert path == f"src/{name}"
     source = (ROOT / path).read_text(encoding="utf-8")
     code = [one for one in re.findall(r"`([A-Za-z_:]+)`", words) if "::" in one or one.islower() and "_" in one]

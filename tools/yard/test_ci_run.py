@@ -59,7 +59,7 @@ def test_yard_runs_without_input_and_as_ci(ci):
 
 
 @pytest.mark.parametrize("verb", ["check", "test", "clients", "attack", "package"])
-def test_a_failing_verb_fails_but_the_rest_runs_and_the_tables_come(ci, verb):
+def test_failing_verb_fails_run_but_others_continue(ci, verb):
     run = ci(GOOD + f"[[ $1 != {verb} ]]")
     assert run.returncode == 1
     assert f"ci: FAILED: ./yard {verb} failed" in run.stdout
@@ -78,7 +78,7 @@ def test_the_contract_is_held_against_the_reports_of_both_presets(ci):
     assert re.search(r"^contract +\d:\d\d +failed$", run.stdout, re.MULTILINE)
 
 
-def test_a_proof_that_nobody_mentions_fails(ci):
+def test_unmentioned_proof_fails_run(ci):
     run = ci("true")
     assert run.returncode == 1
     assert f"proof '{PYPI}' was neither run nor skipped" in run.stdout
@@ -125,7 +125,7 @@ def test_a_device_file_alone_is_no_driver(ci):
     assert f"{REAL} skipped (no NVIDIA driver here)" in " ".join(run.stdout.split())
 
 
-def test_the_page_may_be_skipped_only_where_npm_gives_nothing(ci):
+def test_page_proof_may_be_skipped_only_without_npm(ci):
     skipped = GOOD + f"record_proof '{PAGE}' 'skipped (no npm, or its registry does not answer)'"
     assert ci(skipped, web_assets="exit 3").returncode == 0
     for other in ("exit 0", "exit 1"):

@@ -60,7 +60,7 @@ def test_a_passed_run_is_noted(tree):
     assert [line.split("\t")[0:4:2] for line in lines[1:]] == [["zeusd", "0.5.0"], ["go-nvml", "0.13.0-1"], ["all-smi", "0.9.0"]]
 
 
-def test_nothing_noted_gives_no_proof(tree):
+def test_empty_record_gives_no_proof(tree):
     assert outcome(tree, "zeusd") == ""
 
 

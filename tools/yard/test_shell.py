@@ -65,7 +65,7 @@ def test_only_missing_packages_are_installed(yard, apt):
     assert run.stderr.startswith("Installing with apt: ccache libboost1.81-dev")
 
 
-def test_nothing_missing_means_no_apt(yard, apt):
+def test_complete_installation_runs_no_apt(yard, apt):
     yard("packages_of build test clients check bench >installed; install_packages build test clients check bench")
     assert apt() == []
 
@@ -82,7 +82,7 @@ def test_failing_apt_is_a_failure(yard, apt):
     assert "apt could not install" in run.stderr
 
 
-def test_a_release_has_its_own_names_and_an_unknown_one_hears_those_of_others(yard, apt):
+def test_packages_match_release_or_list_known_releases(yard, apt):
     def build_of(release):
         return yard(f"release_here() {{ echo {release}; }}\ninstall_packages build").stderr
     assert "libboost1.81-dev" in build_of("bookworm") and "elsewhere" not in build_of("bookworm")
@@ -96,7 +96,7 @@ def test_a_package_list_has_names_only(yard):
     assert "prometheus" in names and not [name for name in names if "#" in name]
 
 
-def test_a_stage_shows_the_tail_of_its_log_only_when_it_fails(yard):
+def test_stage_prints_log_tail_only_on_failure(yard):
     run = yard('stage "a b" bash -c "echo hidden"\nstage bad bash -c "seq 100; exit 3"\n'
                'echo "failed: ${failed_stages[*]}"', YARD_STAGES="stages")
     assert "hidden" not in run.stdout and (yard.at / "build/logs/a-b.log").read_text() == "hidden\n"
@@ -205,7 +205,7 @@ def test_steps_are_counted_before_the_first_build(yard):
     assert yard("ninja -C build/release b c >&2; " + count.format("")).stdout == "0\n"
 
 
-def test_a_build_keeps_all_output_and_shows_a_line_now_and_then(yard, ninja):
+def test_build_logs_all_output_and_prints_sparse_progress(yard, ninja):
     (yard.at / "says").write_text("[1/2] CXX a.o\na.cpp: warning: odd\n[2/2] CXX b.o\n")
     shown = yard("build release").stderr.splitlines()[1:]
     assert shown == ["a.cpp: warning: odd"]

@@ -49,7 +49,7 @@ def embedded(tree):
     return run.stdout, out
 
 
-def test_without_npm_the_page_is_missing_and_the_build_goes_on(tree):
+def test_build_without_npm_continues_without_page(tree):
     status, state = tree(None)
     why = "npm is not installed, and PyPI does not answer"
     assert (status, state) == (3, f"missing: {why}\n")
@@ -60,7 +60,7 @@ def test_without_npm_the_page_is_missing_and_the_build_goes_on(tree):
 
 
 @pytest.mark.skipif(not list(Path("/usr/share/python-wheels").glob("pip-*.whl")), reason="no wheel of pip")
-def test_without_npm_one_is_taken_from_a_wheel_for_that_moment(tree):
+def test_missing_npm_is_fetched_temporarily_from_wheel(tree):
     # A stand-in for Python: "download" leaves a wheel, "zipfile" unpacks a Node that acts as npm.
     (tree.at / "stand_in").write_text(f"#!{shutil.which('bash')}\n{FETCHES}\n")
     status, state = tree(None, "for last; do :; done\ncase $* in\n"
@@ -87,7 +87,7 @@ def test_files_other_than_pinned_are_a_failure(tree):
     assert (status, state) == (1, "")
 
 
-def test_what_is_there_is_not_fetched_again_until_the_pin_changes(tree):
+def test_assets_are_fetched_again_only_after_pin_change(tree):
     for _ in range(2):
         status, state = tree(FETCHES)
         assert status == 0 and state.startswith("ready ")
@@ -131,7 +131,7 @@ NOBODY = "http://127.0.0.1:9/"
 
 
 @pytest.mark.skipif(not WHEEL_OF_PIP, reason="no wheel of pip")
-def test_a_machine_without_npm_gets_the_real_parts_all_the_same(machine):
+def test_machine_without_npm_gets_real_assets(machine):
     done = machine(npm=False)
     if done.returncode == 3:
         pytest.skip("PyPI or npm's registry does not answer")
@@ -150,7 +150,7 @@ def test_a_machine_that_reaches_no_registry_builds_without(machine, npm):
     assert "built without their files" in done.stderr
 
 
-def test_nothing_of_ours_names_a_registry():
+def test_web_files_name_no_registry():
     for name in ("package.json", "package-lock.json", ".npmrc"):
         assert "http" not in (ROOT / "web" / name).read_text()
     assert "http" not in (ROOT / "tools/web_assets.sh").read_text()

@@ -21,11 +21,11 @@ protocol::Alert hot() {
   return alert;
 }
 
-TEST(AlertsTable, WithoutAlertsNothingIsWrong) {
+TEST(AlertsTable, EmptyListSaysNoAlertsAreFiring) {
   EXPECT_EQ(alerts_text({}, kNow, {}), "No alerts are firing.\n");
 }
 
-TEST(AlertsTable, EachAlertSaysWhatToDo) {
+TEST(AlertsTable, RowHasMessageAndAdvice) {
   protocol::Alerts alerts;
   alerts.alerts = {hot()};
   const std::string text = alerts_text(alerts, kNow, {});
@@ -34,7 +34,7 @@ TEST(AlertsTable, EachAlertSaysWhatToDo) {
   EXPECT_NE(text.find(" SINCE (" + zone_name(kNow) + ") "), std::string::npos) << text;
 }
 
-TEST(AlertsTable, SaysWhatIsSpecialAboutOne) {
+TEST(AlertsTable, RemarksShowQuarantineSilenceAndInhibition) {
   protocol::Alerts alerts;
   alerts.alerts = {hot()};
   alerts.alerts[0].quarantines = true;
@@ -48,14 +48,14 @@ TEST(AlertsTable, SaysWhatIsSpecialAboutOne) {
   EXPECT_EQ(alerts_text(alerts, kNow, {}).str().find("Cool it"), std::string::npos);
 }
 
-TEST(AlertsTable, SaysWhatIsAboutToBeAnAlert) {
+TEST(AlertsTable, PendingRuleIsListed) {
   protocol::Alerts alerts;
   alerts.pending = {{"memory", hot().gpu, 91, 12, 60}};
   EXPECT_EQ(alerts_text(alerts, kNow, {}),
             "No alerts are firing.\nPending: memory on GPU 3, for 12 s of 60 s\n");
 }
 
-TEST(AlertsTable, WhatStrangersSentCannotMoveTheCursor) {
+TEST(AlertsTable, EscapeSequenceInMessageIsRemoved) {
   protocol::Alerts alerts;
   alerts.alerts = {hot()};
   alerts.alerts[0].message = "\x1b[2Jboo";

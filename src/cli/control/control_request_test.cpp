@@ -32,7 +32,7 @@ std::vector<std::string> asked(const ControlVerb& verb) {
   return names;
 }
 
-TEST(ControlRequests, AVerbWithoutAValueChangesNothing) {
+TEST(ControlRequests, MissingValueMakesNoRequest) {
   for (const ControlSubject subject :
        {ControlSubject::power, ControlSubject::clocks, ControlSubject::persistence,
         ControlSubject::compute_mode, ControlSubject::ecc}) {
@@ -78,7 +78,8 @@ TEST(ControlRequests, AValueAloneIsNoGpu) {
               testing::ElementsAre(HasSubstr("gpuyard persistence all on")));
 }
 
-TEST(ControlRequests, WhereNothingIsChangedThereIsNothingToAgreeTo) {
+// Without a value the verb only shows the setting, so there is nothing to confirm.
+TEST(ControlRequests, ChangeFlagWithoutValueIsUsageError) {
   for (const auto flag : {&ControlVerb::yes, &ControlVerb::atomic, &ControlVerb::force,
                           &ControlVerb::dry_run, &ControlVerb::detach}) {
     ControlVerb power = verb(ControlSubject::power);
@@ -87,7 +88,7 @@ TEST(ControlRequests, WhereNothingIsChangedThereIsNothingToAgreeTo) {
   }
 }
 
-TEST(ControlRequests, AMistakeSaysWhatWouldBeRight) {
+TEST(ControlRequests, InvalidValueNamesExpectedForm) {
   EXPECT_THAT(asked(verb(ControlSubject::power, "0", "much")),
               testing::ElementsAre(HasSubstr("such as 300, 300W or 287.5")));
   EXPECT_THAT(asked(verb(ControlSubject::persistence, "0", "yes")),
@@ -107,7 +108,7 @@ TEST(ControlRequests, AMistakeSaysWhatWouldBeRight) {
 
 namespace {
 
-TEST(Watts, MayHaveTheirUnitAndADecimalPoint) {
+TEST(Watts, UnitAndDecimalPointAreAccepted) {
   for (const char* text : {"300", "300W", "300w", "300 W", "300.0", "3e2"}) {
     const auto watts = parse_watts(text);
     ASSERT_TRUE(watts.ok()) << text;
@@ -117,7 +118,7 @@ TEST(Watts, MayHaveTheirUnitAndADecimalPoint) {
   EXPECT_EQ(*parse_watts("0.0004W") + *parse_watts("0.0006W"), 1) << "to the nearest milliwatt";
 }
 
-TEST(Watts, WhatIsNoPowerIsRefusedWithWhatWouldBe) {
+TEST(Watts, InvalidTextIsRefusedWithExample) {
   for (const char* text : {"", "W", "0", "-300", "300mW", "300 kW", "300,5", "300W W", "nan", "inf",
                            "1e7", "3 0 0", "+300"}) {
     const auto watts = parse_watts(text);
@@ -139,7 +140,7 @@ TEST(Clocks, TheLowestIsNotAboveTheHighest) {
   EXPECT_EQ(clocks.error().message, "MIN is above MAX in 1500,1200");
 }
 
-TEST(Clocks, WhatIsNoClockIsRefusedWithWhatWouldBe) {
+TEST(Clocks, InvalidTextIsRefusedWithExample) {
   for (const char* text : {"", ",", "1200,", ",1500", "1,2,3", "1200-1500", "1.2", "-1,5", "0",
                            "99999999999999999999", "1200GHz"}) {
     const auto clocks = parse_clocks(text);

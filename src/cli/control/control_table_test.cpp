@@ -24,7 +24,7 @@ protocol::Management management(std::vector<protocol::ManagedSetting> settings) 
   return management;
 }
 
-TEST(ControlTable, HasWhatIsWhatMayBeAndWhoWantsIt) {
+TEST(ControlTable, RowHasValueRangeDefaultAndClaims) {
   auto wanted = power(protocol::Standing::applied);
   wanted.claims = {{"uid 1000", protocol::view_of(power_limit(300'000)), "", {}},
                    {"uid 1001", protocol::view_of(power_limit(400'000)), "", {}}};
@@ -34,7 +34,7 @@ TEST(ControlTable, HasWhatIsWhatMayBeAndWhoWantsIt) {
             "                                           400 W by uid 1001\n");
 }
 
-TEST(ControlTable, SaysWhatIsNotAsItSeems) {
+TEST(ControlTable, DriftedOwedAndPendingStatusHaveRemarks) {
   for (const auto& [standing, words] :
        {std::pair{protocol::Standing::drifted, "changed outside gpuyard"},
         std::pair{protocol::Standing::owed, "not applied yet"},
@@ -45,7 +45,7 @@ TEST(ControlTable, SaysWhatIsNotAsItSeems) {
   }
 }
 
-TEST(ControlTable, WhatCannotBeReadHasItsReasonOnce) {
+TEST(ControlTable, UnreadableSettingsShareOneReason) {
   protocol::ManagedSetting clocks;
   clocks.setting = "gpu_clocks";
   clocks.why = "not reported";
@@ -92,7 +92,7 @@ protocol::AuditLine line() {
   return line;
 }
 
-TEST(AuditTable, SaysWhoDidWhatAndWhatCameOfIt) {
+TEST(AuditTable, RowHasRequesterActionAndOutcome) {
   protocol::AuditLine refused = line();
   refused.index.reset();
   refused.before.reset();

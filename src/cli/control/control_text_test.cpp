@@ -28,7 +28,7 @@ std::string told(const Change& change) {
   return result_line(change, "settings", kMe);
 }
 
-TEST(ResultLine, SaysWhatIsInForceNow) {
+TEST(ResultLine, AppliedChangeShowsPreviousValueOrUnchanged) {
   EXPECT_EQ(told(change(ChangeOutcome::applied)), "GPU 0: power limit 300 W (was 700 W)");
   Change same = change(ChangeOutcome::applied);
   same.before = same.after;
@@ -42,7 +42,7 @@ TEST(ResultLine, SaysUntilWhen) {
       << told(lasting);
 }
 
-TEST(ResultLine, SaysWhoElseWantsIt) {
+TEST(ResultLine, OtherOwnerOfValueIsNamed) {
   Change held = change(ChangeOutcome::held);
   held.owner = "uid 1001";
   EXPECT_EQ(
@@ -53,7 +53,7 @@ TEST(ResultLine, SaysWhoElseWantsIt) {
   EXPECT_EQ(told(others), "GPU 0: power limit 300 W (was 700 W), set by zeus:1001");
 }
 
-TEST(ResultLine, WhatIsRestoredIsAsItWasOrAsOthersWantIt) {
+TEST(ResultLine, RestoredSettingShowsValueAndRemainingOwner) {
   Change restored = change(ChangeOutcome::restored);
   restored.owner.reset();
   EXPECT_EQ(told(restored), "GPU 0: power limit 300 W (was 700 W), restored");
@@ -66,7 +66,7 @@ TEST(ResultLine, WhatIsRestoredIsAsItWasOrAsOthersWantIt) {
   EXPECT_EQ(told(restored), "GPU 0: power limit 300 W (was 700 W), set by uid 1001");
 }
 
-TEST(ResultLine, SaysInPlainWordsWhatIsNotCertain) {
+TEST(ResultLine, AssumedPendingAndDriftedChangesAreExplained) {
   Change locked = change(ChangeOutcome::assumed);
   locked.setting = "gpu_clocks";
   locked.before.reset();
@@ -83,7 +83,7 @@ TEST(ResultLine, SaysInPlainWordsWhatIsNotCertain) {
             "GPU 0: power limit left at 300 W: changed outside gpuyard in the meantime");
 }
 
-TEST(ResultLine, NamesTheOperationThatNobodyWaitedFor) {
+TEST(ResultLine, QueuedChangeNamesOperation) {
   EXPECT_EQ(told(change(ChangeOutcome::queued)),
             "GPU 0: power limit: queued; check the result with `gpuyard operations 17`");
 }
@@ -95,7 +95,7 @@ TEST(ResultLine, OfAGpuWithoutAnIndexHasItsUuid) {
   EXPECT_EQ(told(gone), "GPU-0: power limit: GPU is lost");
 }
 
-TEST(ResultLine, IsOneLineWhateverACommandSaid) {
+TEST(ResultLine, MultilineErrorBecomesOneLine) {
   Change reset = change(ChangeOutcome::failed);
   reset.setting.reset();
   reset.error = {"internal", "it said: no\nsuch GPU\n"};
@@ -117,7 +117,7 @@ TEST(PlanLine, HasTheGpusName) {
   EXPECT_EQ(plan_line(same, "", "", kMe), "GPU 0: power limit stays 700 W");
 }
 
-TEST(PlanLine, OfWhatIsNoSettingIsTheActionItself) {
+TEST(PlanLine, ResetWithoutSettingShowsAction) {
   Change reset = change(ChangeOutcome::planned);
   reset.setting.reset();
   reset.before.reset();
@@ -154,7 +154,8 @@ TEST(ExitCode, IsThatOfTheWorstError) {
   EXPECT_EQ(worst_exit_code(failed_with({"a code of tomorrow"})), 1);
 }
 
-TEST(ExitCode, WhatWasOnlyRolledBackFailedForAnotherGpusReason) {
+// A rolled-back change failed because of another GPU, whose error decides the exit code.
+TEST(ExitCode, RolledBackChangeIsIgnored) {
   auto changes = failed_with({"unsupported"});
   changes.changes.front().outcome = ChangeOutcome::rolled_back;
   EXPECT_EQ(worst_exit_code(changes), 3);

@@ -44,7 +44,7 @@ fleet::Heard<fleet::Brief> silent(const std::string& name) {
 
 const Screen kFile;  // no terminal, no limit
 
-TEST(FleetTables, HaveALineForEachMachineAlsoForOneThatIsSilent) {
+TEST(FleetTables, UnreachableAndDuplicateHostsHaveRows) {
   const auto view = fleet::nodes_of(
       Briefs{heard("n1", brief("a", 2)), silent("n2"), heard("n1b", brief("a", 2))});
   const std::string text = nodes_text(view, kFile);
@@ -68,7 +68,7 @@ TEST(FleetTables, OfUsersSayWhere) {
               HasSubstr("alice     2  90 %         0  n1:0 n2:0"));
 }
 
-TEST(FleetTables, MakeWhatAMachineSaysHarmless) {
+TEST(FleetTables, EscapeSequencesFromHostsAreRemoved) {
   fleet::Brief hostile = brief("a", 1);
   hostile.models[0].name = "\x1b[2JH100";
   hostile.gpus.user[0] = "al\nice\x1b]0;x\a";
@@ -85,7 +85,7 @@ TEST(FleetTables, MakeWhatAMachineSaysHarmless) {
   }
 }
 
-TEST(FleetTables, SayWhereThereIsNothing) {
+TEST(FleetTables, EmptyListsPrintSentenceOrBlank) {
   EXPECT_EQ(users_text({}, kFile), "No GPU is in use.\n");
   EXPECT_EQ(offers_text({}, kFile), "");
   EXPECT_EQ(claims_text(fleet::FleetQueue{}, {}, kFile), "No claims are waiting.\n");
@@ -129,7 +129,7 @@ TEST_F(FleetTop, ScrollsToTheLastLineAndNoFurther) {
   EXPECT_THAT(fleet_screen(words(100), look_, kNow, screen_), HasSubstr("\nn0 "));
 }
 
-TEST_F(FleetTop, NamesWhoIsSilentAndKeepsItsLastWord) {
+TEST_F(FleetTop, UnreachableHostIsNamedWithLastReply) {
   auto all = words(2);
   all[1].heard.problem = Error{Errc::timed_out, "no answer in time"};
   all[1].came = kNow - std::chrono::seconds(12);
@@ -138,13 +138,13 @@ TEST_F(FleetTop, NamesWhoIsSilentAndKeepsItsLastWord) {
   EXPECT_THAT(text, HasSubstr("\nn1          2     1"));
 }
 
-TEST_F(FleetTop, SortsByWhatTheUserWants) {
+TEST_F(FleetTop, SortKeyOrdersByFreeGpus) {
   press(look_, "s", 6);  // free first
   const std::string text = fleet_screen(words(3), look_, kNow, screen_);
   EXPECT_LT(text.find("\nn2 "), text.find("\nn0 "));
 }
 
-TEST_F(FleetTop, KeysChangeWhatIsSeenAndLeave) {
+TEST_F(FleetTop, KeysSwitchPaneAndQuit) {
   EXPECT_TRUE(press(look_, "\t", 6));
   EXPECT_EQ(look_.pane, FleetLook::Pane::gpus);
   EXPECT_THAT(fleet_screen(words(2), look_, kNow, screen_), StartsWith("gpuyard fleet  GPUs"));

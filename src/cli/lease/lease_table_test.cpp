@@ -21,7 +21,7 @@ protocol::Lease lease_of_two_gpus() {
   return lease;
 }
 
-TEST(LeaseTable, HasWhoHoldsWhatAndWhatItUses) {
+TEST(LeaseTable, RowHasHolderGpusAndUsage) {
   protocol::Leases leases;
   leases.leases = {lease_of_two_gpus()};
   EXPECT_EQ(lease_table(leases, kNow, {}),
@@ -29,7 +29,7 @@ TEST(LeaseTable, HasWhoHoldsWhatAndWhatItUses) {
             "0,2   alice  4711  held   -            -            60 %   0 s  1.5 kJ  train  a1\n");
 }
 
-TEST(LeaseTable, WhatIsNotKnownIsNotZero) {
+TEST(LeaseTable, UnknownValuesAreDashes) {
   protocol::Leases leases;
   leases.leases = {lease_of_two_gpus()};
   leases.leases[0].gpus[1].utilization_percent.reset();
@@ -54,7 +54,7 @@ TEST(LeaseTable, OneThatDrainsSaysWhy) {
             std::string::npos);
 }
 
-TEST(UsageTable, EnergyThatNobodyMeasuredIsNotZero) {
+TEST(UsageTable, UnmeasuredEnergyIsDashOrRemark) {
   protocol::Usage usage;
   usage.by = "user";
   usage.rows = {{"alice", 1000, 12.5, 3.25, false, 87.0, std::int64_t{5} << 30, 4, 0.5, {}},
@@ -86,7 +86,7 @@ TEST(UsageTable, LittleEnergyAndTimeAreNotZero) {
 
 namespace {
 
-TEST(QueueText, SaysThatNobodyWaits) {
+TEST(QueueText, EmptyQueueSaysNoClaimsAreWaiting) {
   EXPECT_EQ(queue_text({}, kNow, {}), "No claims are waiting.\n");
 }
 
@@ -115,7 +115,7 @@ TEST(QueueText, ASquatterHasTheCommandThatResolvesIt) {
             "alice, 5.0 GiB, for 12 min:\n    gpuyard lease adopt --pid 4711\n");
 }
 
-TEST(QueueText, WhatAPersonShouldLookAtComesLast) {
+TEST(QueueText, NotesComeLast) {
   protocol::Queue queue;
   queue.notes = {"lease night has been draining since yesterday"};
   EXPECT_EQ(queue_text(queue, {}, {}),

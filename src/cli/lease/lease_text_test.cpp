@@ -38,7 +38,7 @@ TEST(LeaseText, ALengthIsAsExactAsPeopleNeedIt) {
   EXPECT_EQ(length_text(3 * 86400 + 4 * 3600), "3 d 4 h");
 }
 
-TEST(LeaseText, WhoWaitsHasAPlaceAReasonAndPerhapsAnEstimate) {
+TEST(LeaseText, WaitingClaimShowsPositionReasonAndEstimate) {
   protocol::Lease lease;
   lease.wanted_gpus = 2;
   EXPECT_EQ(waiting_text(lease), "waiting for 2 GPUs");
@@ -49,7 +49,7 @@ TEST(LeaseText, WhoWaitsHasAPlaceAReasonAndPerhapsAnEstimate) {
             "waiting for 2 GPUs: position 3, All are in use; wait about 12 min");
 }
 
-TEST(LeaseText, WhatIsUnmetIsACondition) {
+TEST(LeaseText, EndReasonMapsToConditionExitCode) {
   protocol::Lease lease;
   for (const Ending ending : {Ending::none_free, Ending::gave_up, Ending::cancelled, Ending::forced,
                               Ending::unreachable, Ending::node_reboot}) {
@@ -80,7 +80,7 @@ TEST(LeaseText, ASummaryHasTimeEnergyMemoryAndUtilisation) {
             "62 min on GPU 3 (H100), 1.5 kJ, peak 5.0 GiB, mean utilisation 87 %");
 }
 
-TEST(LeaseText, WhatNobodyMeasuredIsUnknownAndNotZero) {
+TEST(LeaseText, UnmeasuredUsageIsUnknownNotZero) {
   protocol::Lease lease = lease_of_one_gpu();
   EXPECT_EQ(summary_text(lease, 60), "60 s on GPU 3 (H100); usage unknown");
   lease.use.emplace();
@@ -91,7 +91,7 @@ TEST(LeaseText, WhatNobodyMeasuredIsUnknownAndNotZero) {
             std::string::npos);
 }
 
-TEST(LeaseText, NothingAStrangerWroteControlsTheTerminal) {
+TEST(LeaseText, EscapeSequencesAreRemoved) {
   protocol::Lease lease = lease_of_one_gpu();
   lease.ending = Ending::forced;
   lease.why = "\x1b[2J";
@@ -104,7 +104,7 @@ TEST(LeaseText, NothingAStrangerWroteControlsTheTerminal) {
 
 namespace {
 
-TEST(LeaseRequest, SaysOnlyWhatTheUserSaid) {
+TEST(LeaseRequest, NoFiltersLeaveOptionalFieldsUnset) {
   const auto wish = wish_of(LeaseFilters{});
   ASSERT_TRUE(wish.ok());
   EXPECT_FALSE(wish->id->empty());
@@ -159,7 +159,7 @@ TEST(LeaseRequest, ANoteIsCutBetweenCharacters) {
   EXPECT_LE(note_of(std::string(protocol::kLongestNote, '\xff')).size(), protocol::kLongestNote);
 }
 
-TEST(LeaseRequest, TheFenceOfTheEnvironmentIsOfItsOwnLeaseAlone) {
+TEST(LeaseRequest, EnvironmentFenceAppliesOnlyToEnvironmentLease) {
   ::setenv("GPUYARD_LEASE", "mine", 1);
   ::setenv("GPUYARD_FENCE", "7", 1);
   EXPECT_EQ(named_lease("")->id, "mine");
@@ -173,7 +173,7 @@ TEST(LeaseRequest, TheFenceOfTheEnvironmentIsOfItsOwnLeaseAlone) {
   EXPECT_EQ(named_lease("").error().code, Errc::invalid);
 }
 
-TEST(LeaseRequest, WhatIsNoIdIsNotAsked) {
+TEST(LeaseRequest, InvalidIdIsRefused) {
   for (const char* const id : {"a/b", "../x", "a b", "\xff"}) {
     EXPECT_EQ(named_lease(id).error().code, Errc::invalid) << id;
   }
@@ -192,7 +192,7 @@ TEST(LeasedRun, TheSocketIsNamedAlsoWhereTheDirectoryIsGone) {
   EXPECT_THAT(variables, testing::Contains(testing::Pair("GPUYARD_SOCKET", "x.sock")));
 }
 
-TEST(LeasedRun, ADaemonElsewhereIsNamedAsAHostAndNoOtherBesideIt) {
+TEST(LeasedRun, RemoteDaemonSetsHostAndClearsSocket) {
   using testing::Contains;
   using testing::Pair;
   const auto lab = client::daemon_called("ssh://lab");

@@ -28,7 +28,7 @@ TEST(DevicePage, EveryRowOfADeviceStandsInOneGroup) {
   }
 }
 
-TEST(DevicePage, ShowsWhatIsKnownWithItsUnit) {
+TEST(DevicePage, KnownReadingsHaveUnits) {
   const std::string page = page_of(busy());
   EXPECT_TRUE(page.starts_with("GPU 0  NVIDIA H100 80GB HBM3\n0000:1a:00.0  GPU-0\n")) << page;
   EXPECT_TRUE(says(page, "  used              12.5 GiB")) << page;
@@ -36,7 +36,7 @@ TEST(DevicePage, ShowsWhatIsKnownWithItsUnit) {
   EXPECT_TRUE(says(page, "  draw              613 W")) << page;
 }
 
-TEST(DevicePage, WhatIsNotReportedIsOneLine) {
+TEST(DevicePage, UnreportedReadingsShareOneLine) {
   const std::string page = page_of(busy());
   EXPECT_NE(page.find("\nnot reported: brand, architecture, compute capability"), std::string::npos)
       << page;
@@ -71,7 +71,7 @@ TEST(DevicePage, OnAWideTerminalGroupsStandSideBySide) {
       << page;
 }
 
-TEST(DevicePage, LinksAreCountedAndThoseThatAreDownNamed) {
+TEST(DevicePage, LinksAreCountedAndDownLinksNamed) {
   DeviceState state;
   for (std::uint16_t i = 0; i < 3; ++i) state.sample.set({Metric::nvlink_active, i, {}, i != 1});
   EXPECT_TRUE(says(page_of(protocol::device_of(state, {})), "  active  2 of 3 up, down: 1"));

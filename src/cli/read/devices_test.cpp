@@ -25,7 +25,7 @@ std::string heading_of(const std::string& table) {
   return table.substr(0, table.find('\n'));
 }
 
-TEST(DeviceTable, HasARowForEachGpuWithADashForWhatIsMissing) {
+TEST(DeviceTable, EachGpuHasRowWithDashesForMissing) {
   EXPECT_EQ(table_of({busy(), device(10, {})}),
             "GPU  NAME            UTIL         MEMORY  TEMP      POWER  SM CLOCK  PROCS  "
             "THROTTLED BY  PCI           UUID\n"

@@ -46,7 +46,7 @@ TEST(HistoryPlot, AxisEndsWithTheZone) {
       << lines.back();
 }
 
-TEST(HistoryPlot, ARampRisesFromTheLeftBottomToTheRightTop) {
+TEST(HistoryPlot, RampRisesFromBottomLeftToTopRight) {
   const auto lines = drawn(ramp(100), PlotCharset::ascii, {26, 4});
   EXPECT_EQ(lines[0], "GPU 3 NVIDIA H100  utilization_gpu_percent");
   EXPECT_EQ(lines[1].find("100 % +"), 0U) << lines[1];
@@ -54,7 +54,7 @@ TEST(HistoryPlot, ARampRisesFromTheLeftBottomToTheRightTop) {
   EXPECT_EQ(lines[4].find("0 % +#"), 0U) << lines[4];
 }
 
-TEST(HistoryPlot, WhereNothingWasNothingIsDrawn) {
+TEST(HistoryPlot, MissingPointLeavesGap) {
   auto history = ramp(4);
   for (auto& point : history.points) point.min = point.mean = point.max = 50;
   history.points[1] = {1000, {}, {}, {}};
@@ -72,7 +72,7 @@ TEST(HistoryPlot, AStepIsDrawnFromItsLeastToItsGreatest) {
   }
 }
 
-TEST(HistoryPlot, ASteadyReadingIsALineBelowItsBoundUnlessZoomedIn) {
+TEST(HistoryPlot, SteadyReadingUsesFullScaleUnlessZoomed) {
   protocol::History history = ramp(100);
   history.unit = "W";
   history.bound = 700;
@@ -91,7 +91,7 @@ TEST(HistoryPlot, ASteadyReadingIsALineBelowItsBoundUnlessZoomedIn) {
   EXPECT_EQ(split(zoomed, '\n').at(1).find("668 W"), 0U) << zoomed;
 }
 
-TEST(HistoryPlot, WhatExceedsItsBoundIsDrawnAllTheSame) {
+TEST(HistoryPlot, ValueAboveBoundExtendsScale) {
   protocol::History history = ramp(2);
   history.bound = 50;
   EXPECT_EQ(drawn(history, PlotCharset::ascii, {60, 8})[1].find("100 %"), 0U);

@@ -28,7 +28,7 @@ protocol::History percents(std::vector<double> values) {
   return history;
 }
 
-TEST(HistoryColumns, ArePartsOfTheTimeAndBlankWhereNothingWas) {
+TEST(HistoryColumns, TimeSlicesAreAveragedAndGapsBlank) {
   auto history = percents({10, 20, 30, 40});
   history.points[2] = {history.points[2].t_ms, {}, {}, {}};
   const auto columns = columns_of(history, 1'000'000, 1'004'000, 4);
@@ -48,14 +48,14 @@ TEST(HistoryTable, HasALineForEachGpuWithItsShape) {
   EXPECT_NE(text.find("60 %"), std::string::npos) << text;
 }
 
-TEST(HistoryTable, IsAsciiWhereNothingElseIs) {
+TEST(HistoryTable, ScreenWithoutUnicodeGetsAscii) {
   const std::string text = history_table({percents({0, 100})}, Screen{}, true);
   for (const char c : text) EXPECT_LT(static_cast<unsigned char>(c), 0x80U);
   EXPECT_NE(text.find("____"), std::string::npos) << text;
   EXPECT_NE(text.find("####"), std::string::npos) << text;
 }
 
-TEST(HistoryTable, NothingKnownIsADash) {
+TEST(HistoryTable, EmptyHistoryIsDash) {
   const std::string text = history_table({percents({})}, Screen{}, true);
   EXPECT_NE(text.find(" -  "), std::string::npos) << text;
 }
@@ -102,7 +102,7 @@ protocol::Bottlenecks a_night() {
   return told;
 }
 
-TEST(BottleneckTables, HaveTheSharesAndTheSpellsInWhichAGpuWasSlow) {
+TEST(BottleneckTables, SharesAndSpansAreListed) {
   const auto now = from_rfc3339("2026-01-31T02:25:00.000Z").value();
   const std::string text = bottleneck_tables(a_night(), {}, now);
   const auto at = [&](const char* what) {
@@ -118,7 +118,7 @@ TEST(BottleneckTables, HaveTheSharesAndTheSpellsInWhichAGpuWasSlow) {
   EXPECT_EQ(text.find("unknown"), std::string::npos) << "a daemon that has just begun\n" << text;
 }
 
-TEST(BottleneckTables, SayWhatIsLeftOutAndThatNothingWas) {
+TEST(BottleneckTables, IncompleteAndEmptyResultsHaveNotes) {
   protocol::Bottlenecks told = a_night();
   told.complete = false;
   EXPECT_NE(bottleneck_tables(told, {}, {}).str().find("Only the newest"), std::string::npos);

@@ -13,7 +13,7 @@ class AMachine : public testing::Test {
   const ScratchDirectory root_;
 };
 
-TEST_F(AMachine, WithoutAnythingHasNothing) {
+TEST_F(AMachine, EmptyRootHasNoFacts) {
   const MachineFacts facts = machine_facts(root_.path());
   EXPECT_FALSE(facts.in_container);
   EXPECT_EQ(facts.module_version, std::nullopt);
@@ -21,7 +21,7 @@ TEST_F(AMachine, WithoutAnythingHasNothing) {
   EXPECT_EQ(facts.gpus_on_pci, 0U);
 }
 
-TEST_F(AMachine, TellsTheVersionOfItsKernelModule) {
+TEST_F(AMachine, KernelModuleVersionIsRead) {
   root_.write(
       "proc/driver/nvidia/version",
       "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC\n");

@@ -23,7 +23,7 @@ ListedProcess alices() {
   return process;
 }
 
-TEST(ProcessTable, SaysWhoUsesWhichGpu) {
+TEST(ProcessTable, RowHasUserGpuAndCommand) {
   ProcessAnswer answer;
   ListedProcess mine = alices();
   mine.arguments = std::vector<std::string>{"python3", "train.py"};
@@ -37,7 +37,7 @@ TEST(ProcessTable, SaysWhoUsesWhichGpu) {
             "python3 train.py\n");
 }
 
-TEST(ProcessTable, WhoIsNotKnownHasALineWithTheReason) {
+TEST(ProcessTable, UnknownProcessesAreListedWithReason) {
   ProcessAnswer answer;
   ListedProcess unknown;
   unknown.pid = 7;
@@ -84,7 +84,7 @@ TEST(ProcessTable, NoEscapeSequenceReachesTheTerminal) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
 }
 
-TEST(ProcessTable, OnANarrowScreenWhoAndWhatStays) {
+TEST(ProcessTable, NarrowScreenKeepsUserAndCommand) {
   ProcessAnswer answer;
   answer.processes = {alices()};
   Screen narrow;
@@ -121,7 +121,7 @@ TEST(ProcessQuery, IsInTheLayoutOfNvidiaSmi) {
             "gpu_uuid, pid, used_gpu_memory [MiB]\nGPU-0, 7, 3072 MiB\nGPU-0, 8, [N/A]\n");
 }
 
-TEST(ProcessQuery, WhoOnlyDrawsIsNoComputeProcess) {
+TEST(ProcessQuery, GraphicsProcessIsExcluded) {
   EXPECT_EQ(csv({"pid"}, with_processes({{7, ProcessKind::graphics, kGiB, {}}})), "pid\n");
 }
 
@@ -143,13 +143,13 @@ TEST(ProcessQuery, AnUnknownFieldIsRefused) {
   EXPECT_EQ(fields.error().code, Errc::invalid);
 }
 
-TEST(ProcessQuery, AGpuWhoseListIsNotKnownSaysWhyInTheJson) {
+TEST(ProcessQuery, UnknownListHasReasonInJson) {
   const auto answer = process_answer(snapshot_with({device(4, {})}));
   EXPECT_TRUE(answer.processes.empty());
   EXPECT_EQ(answer.missing.at("GPU-4"), "Not Supported");
 }
 
-TEST(StaysTable, SaysWhoWasThereUntilWhen) {
+TEST(StaysTable, SpanHasUserAndEndOrNow) {
   protocol::Stays stays;
   stays.processes.push_back({.index = 3,
                              .uuid = "GPU-1",

@@ -79,7 +79,7 @@ TEST(QueryCsv, ThrottleTimeIsInMicroseconds) {
             "5000 us");
 }
 
-TEST(QueryCsv, WhatIsMissingSaysWhyInNvidiaSmisWords) {
+TEST(QueryCsv, MissingValueUsesNvidiaSmiReason) {
   protocol::Device shown = device(0, {});
   EXPECT_EQ(cell("fan.speed", shown), "[N/A]");
   EXPECT_EQ(cell("temperature.memory", shown), "N/A");
@@ -93,7 +93,8 @@ TEST(QueryCsv, WhatIsMissingSaysWhyInNvidiaSmisWords) {
   EXPECT_EQ(cell("power.draw", shown), "[Unknown Error]");
 }
 
-TEST(QueryCsv, WhatAnUnresponsiveGpuSaidLastIsNoAnswer) {
+// The last known reading of an unresponsive GPU is not an answer.
+TEST(QueryCsv, UnresponsiveGpuReadingsAreTimeout) {
   protocol::Device shown = busy();
   shown.condition = DeviceCondition::unresponsive;
   EXPECT_EQ(cell("power.draw", shown), "[Timeout]");

@@ -30,7 +30,7 @@ TEST(GpuSelection, AGpuHasFourNames) {
   EXPECT_EQ(kept("00000000:14:00.0"), Indexes{1});
 }
 
-TEST(GpuSelection, SeveralAreInTheOrderOfTheirNames) {
+TEST(GpuSelection, SeveralNamesKeepGivenOrder) {
   EXPECT_EQ(kept("2, 0"), (std::vector<std::uint32_t>{2, 0}));
 }
 

@@ -29,7 +29,7 @@ TEST(FittedTable, ShowsEverythingWhereThereIsNoEnd) {
             "  0  H100  #### 97 %  GPU-1\n");
 }
 
-TEST(FittedTable, WhatDoesNotFitGoesInTheStatedOrder) {
+TEST(FittedTable, NarrowScreenDropsColumnsInOrder) {
   EXPECT_EQ(example_table().text(screen_of(26)),
             "GPU  NAME  UTIL\n"
             "  0  H100  #### 97 %\n");
@@ -41,7 +41,7 @@ TEST(FittedTable, WhatDoesNotFitGoesInTheStatedOrder) {
             "  0  97 %\n");
 }
 
-TEST(FittedTable, WhatNeverGoesIsCut) {
+TEST(FittedTable, RequiredColumnsAreCut) {
   EXPECT_EQ(example_table().text(screen_of(7)),
             "GPU  U\u2026\n"
             "  0  9\u2026\n");
@@ -62,7 +62,7 @@ TEST(Bar, IsAShareOfItsWidth) {
   EXPECT_EQ(bar({}, Tone::good, -1, 4), "----");
 }
 
-TEST(Bar, SomethingIsNotNothing) {
+TEST(Bar, SmallShareShowsOneCell) {
   EXPECT_EQ(bar({}, Tone::good, 0.001, 4), "#---");
   EXPECT_EQ(bar({}, Tone::good, 0, 4), "----");
 }
@@ -100,7 +100,7 @@ TEST(Width, ColoursTakeNoRoom) {
   EXPECT_EQ(visible_width("\x1b[broken"), 0U);
 }
 
-TEST(Cut, KeepsWhatFits) {
+TEST(Cut, OverlongTextIsShortenedToWidth) {
   EXPECT_EQ(cut_to("H100", 4, true), "H100");
   EXPECT_EQ(cut_to("H100 80GB", 6, true), "H100 \u2026");
   EXPECT_EQ(cut_to("H100 80GB", 6, false), "H10...");

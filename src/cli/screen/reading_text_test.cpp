@@ -32,7 +32,7 @@ TEST_F(LocalMoment, OfAnotherDayHasItsDate) {
   EXPECT_EQ(local_moment("2027-01-31T12:00:00.000Z", kNow), "2027-01-31 14:00");
 }
 
-TEST_F(LocalMoment, WhatIsNoTimeIsAsItWas) {
+TEST_F(LocalMoment, InvalidTimeStaysUnchanged) {
   EXPECT_EQ(local_moment("soon", kNow), "soon");
   EXPECT_EQ(local_moment("", kNow), "");
 }

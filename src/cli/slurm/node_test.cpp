@@ -25,7 +25,7 @@ protocol::SlurmNode node_with(unsigned gpus) {
   return node;
 }
 
-TEST(SlurmNode, AReasonNamesTheGpuWhatItHasAndWhatToDo) {
+TEST(SlurmNode, ReasonNamesGpuFaultAndAdvice) {
   auto node = node_with(4);
   EXPECT_EQ(reason_for(node, {0, 1, 2, 3}), "");
   EXPECT_EQ(reason_for(node, {}), "") << "what Slurm hands out is not known";
@@ -40,7 +40,7 @@ TEST(SlurmNode, AReasonNamesTheGpuWhatItHasAndWhatToDo) {
       "gpuyard: GPU 2: Xid 79. Reset it. The same applies to GPU 3. (2 of 4 GPUs are healthy)");
 }
 
-TEST(SlurmNode, AGpuThatSlurmDoesNotHandOutIsNoReason) {
+TEST(SlurmNode, GpuOutsideSlurmGivesNoReason) {
   auto node = node_with(3);
   node.gpus[2].rule = "memory";
   node.gpus[2].why = "GPU 2: Xid 79.";
@@ -49,7 +49,7 @@ TEST(SlurmNode, AGpuThatSlurmDoesNotHandOutIsNoReason) {
   EXPECT_THAT(reason_for(node, {0, 1}), HasSubstr("Xid 79")) << "it may be one of them";
 }
 
-TEST(SlurmNode, AGpuThatSlurmHandsOutAndTheDriverHasNotIsAReason) {
+TEST(SlurmNode, SlurmGpuMissingFromDriverGivesReason) {
   auto node = node_with(3);
   EXPECT_THAT(reason_for(node, {0, 1, 2, 3}), HasSubstr("/dev/nvidia3"));
   EXPECT_EQ(reason_for(node, {0, 1}), "") << "it need not hand out all";
@@ -64,7 +64,7 @@ TEST(SlurmNode, AGpuThatSlurmHandsOutAndTheDriverHasNotIsAReason) {
   EXPECT_EQ(reason_for(node, {}), "") << "a node without GPUs needs no driver";
 }
 
-TEST(SlurmNode, WhatAJobLeftIsAReasonOnceItHadTimeToGo) {
+TEST(SlurmNode, JobLeftoverGivesReasonAfterExitGrace) {
   auto node = node_with(1);
   protocol::SlurmJob job;
   job.job = "17";
@@ -78,7 +78,7 @@ TEST(SlurmNode, WhatAJobLeftIsAReasonOnceItHadTimeToGo) {
             "gpuyard: job 17 of alice has ended, but PID 4711 (python) still uses GPU-0");
 }
 
-TEST(SlurmNode, NobodyElsesDrainIsChangedOrUndone) {
+TEST(SlurmNode, OnlyOwnDrainIsChangedOrResumed) {
   constexpr const char* kReason = "gpuyard: GPU 2: Xid 79";
   struct Case {
     NodeState now;

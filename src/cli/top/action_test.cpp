@@ -27,7 +27,7 @@ std::vector<std::string> deed(Model& model, const std::string& keys) {
   return words;
 }
 
-TEST(Action, OnesOwnTakesEnterAndOthersTakeTheirNumber) {
+TEST(Action, GpuInUseByOthersNeedsNumberConfirmation) {
   Model model = yard(8);
   EXPECT_THAT(deed(model, "p\r"),
               ElementsAre("power", "GPU-00000000", "560", "--for", "30m", "--yes"))
@@ -83,7 +83,7 @@ TEST(Action, ACordonedGpuIsUncordoned) {
   EXPECT_THAT(deed(model, "c0\r"), ElementsAre("uncordon", "GPU-00000000"));
 }
 
-TEST(Action, WhatWasDoneIsTakenBack) {
+TEST(Action, UndoRestoresLastChange) {
   Model model = yard(8);
   EXPECT_FALSE(applies(model, Command::undo));
   press_keys(model, "u");
@@ -94,7 +94,7 @@ TEST(Action, WhatWasDoneIsTakenBack) {
   EXPECT_THAT(deed(model, "u\r"), ElementsAre("power", "GPU-00000000", "--restore", "--yes"));
 }
 
-TEST(Action, AFailureIsShownInThePlanAndChangesNothing) {
+TEST(Action, FailureShowsErrorAndAddsNoUndo) {
   Model model = yard(8);
   press_keys(model, "p\r");
   EXPECT_TRUE(model.dialog->under_way);
@@ -116,7 +116,7 @@ TEST(Action, TheLineIsOneForAShell) {
             "gpuyard -H ssh://lab cordon GPU-1 --reason='it'\\''s $loud'");
 }
 
-TEST(Action, NothingIsChangedReadonlyInThePastOrWithoutADaemon) {
+TEST(Action, ReadonlyPastReplayOrNoDaemonPreventsChanges) {
   for (const int why : {0, 1, 2, 3}) {
     Model model = yard(8);
     model.readonly = why == 0;
@@ -145,7 +145,7 @@ TEST(Action, ALeaseOfAnotherMachineIsReleasedWithoutForce) {
 }
 
 // A daemon of another machine: a pid there is nobody's here.
-TEST(Action, AProcessOfAnotherMachineGetsALineAndNoSignal) {
+TEST(Action, RemoteProcessShowsKillCommandWithoutSignal) {
   Model model = yard(8);
   model.uid.reset();
   model.pane = Pane::processes;
@@ -215,7 +215,7 @@ void change_the_world(Model& model, std::mt19937& chance) {
   arrange(model);
 }
 
-TEST(Action, HitsWhatWasChosenOrNothingWhateverHappensMeanwhile) {
+TEST(Action, ConfirmedTargetSurvivesScreenUpdates) {
   std::mt19937 chance(7);  // NOLINT: the same each time
   const auto any = [&](std::size_t below) {
     return std::uniform_int_distribution<std::size_t>(0, below - 1)(chance);

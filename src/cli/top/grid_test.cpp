@@ -75,7 +75,7 @@ class FakeTerminal {
   std::size_t column_ = 0;
 };
 
-TEST(Grid, CutsWhatDoesNotFit) {
+TEST(Grid, OverflowingTextIsCut) {
   Grid grid({5, 2});
   EXPECT_EQ(grid.put(2, 0, "abcdef"), 5U);
   EXPECT_EQ(grid.put(0, 1, "abcdef", {}, 3), 3U);
@@ -92,7 +92,7 @@ TEST(Grid, AWideSignIsWholeOrNotThere) {
   EXPECT_EQ(grid.text(), "a b\n") << "its other half went with it";
 }
 
-TEST(Grid, MarksStayWithTheirSignAndAreBounded) {
+TEST(Grid, CombiningMarksStayWithCharacterAndAreBounded) {
   Grid grid({4, 1});
   grid.put(0, 0, "e\u0301x");
   EXPECT_EQ(grid.text(), "e\u0301x\n");
@@ -108,7 +108,7 @@ TEST(Grid, EscapeSequencesOfStrangersAreHarmless) {
   EXPECT_EQ(grid.text(), "a?[31mb??\n");
 }
 
-TEST(Grid, OnlyWhatChangesIsSent) {
+TEST(Grid, OnlyChangedCellsAreSent) {
   Grid before({40, 3});
   before.put(0, 1, "power 612 W");
   Grid after = before;
@@ -117,7 +117,7 @@ TEST(Grid, OnlyWhatChangesIsSent) {
   EXPECT_EQ(after.bytes_after(before, Palette::of_16), "\x1b[2;9H\x1b[0m3\x1b[0m");
 }
 
-TEST(Grid, ColoursAreThoseThatTheTerminalHas) {
+TEST(Grid, ColorsFollowTerminalPalette) {
   Grid grid({4, 1});
   grid.put(0, 0, "x", {Tone::good});
   const Grid none({0, 0});

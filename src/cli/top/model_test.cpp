@@ -160,7 +160,7 @@ TEST(Model, AClickChoosesTheRowBelowIt) {
   EXPECT_EQ(device_of(model)->index, 3U) << "nothing that could be chosen is there";
 }
 
-TEST(Model, CopiesWhatTheRowIsAbout) {
+TEST(Model, CopyKeyYieldsIdOfSelectedRow) {
   Model model = yard(8);
   EXPECT_EQ(press_keys(model, "y").text, "GPU-00000000");
   model.pane = Pane::processes;
@@ -173,7 +173,7 @@ TEST(Model, CopiesWhatTheRowIsAbout) {
 }
 
 // The line of the last seconds is of the moment that is shown.
-TEST(Model, TheLineOfAPastMomentDoesNotGoOnIntoThePresent) {
+TEST(Model, PastHistoryIsNotContinuedLive) {
   Model model = yard(1);
   News past = model.news;
   past.at = kNow - 1h;

@@ -35,7 +35,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-TEST(Screen, EightGpusAndTheirProcessesFitInto80By24) {
+TEST(Screen, EightGpusWithProcessesFit80By24) {
   const auto lines = lines_of(drawn(yard(8), {80, 24}));
   ASSERT_EQ(lines.size(), 24U);
   for (std::size_t gpu = 0; gpu < 8; ++gpu) {
@@ -49,7 +49,7 @@ TEST(Screen, EightGpusAndTheirProcessesFitInto80By24) {
   EXPECT_THAT(lines[23], HasSubstr("? help"));
 }
 
-TEST(Screen, SixtyFourGpusHaveACellEachIn80By24) {
+TEST(Screen, SixtyFourGpusGetOneCellEach) {
   const std::string text = drawn(yard(64), {80, 24});
   const auto lines = lines_of(text);
   const auto why =
@@ -129,7 +129,7 @@ TEST(Screen, OldNewsSayHowOldAndWhy) {
   EXPECT_THAT(text, HasSubstr("nothing is listening"));
 }
 
-TEST(Screen, WithoutADaemonThePanesThatNeedItSayWhatStartsIt) {
+TEST(Screen, MissingDaemonIsStatedInDependentPanes) {
   Model model = yard(2);
   model.news.leases.reset();
   model.news.queue.reset();
@@ -188,7 +188,7 @@ TEST(Screen, NoLineIsWiderThanTheScreen) {
   }
 }
 
-TEST(Screen, InAsciiThereIsNothingElse) {
+TEST(Screen, AsciiCharsetDrawsOnlyAscii) {
   const std::string text = drawn(yard(8), {80, 24}, Charset::ascii);
   EXPECT_TRUE(
       std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; }));
@@ -300,7 +300,7 @@ std::string shown_actions() {
   return text + shown("Usage", model, {80, 24});
 }
 
-TEST(Screen, TheDocumentShowsWhatIsDrawn) {
+TEST(Screen, DocumentMatchesRendering) {
   ::setenv("TZ", "UTC", 1);
   ::tzset();
   std::string text =
@@ -334,7 +334,7 @@ TEST(Screen, TheDocumentShowsWhatIsDrawn) {
   expect_document("top_screens.md", text);
 }
 
-TEST(Screen, WhatIsNotKnownOfThePastIsNoZero) {
+TEST(Screen, MissingPastReadingsShowUnknown) {
   Model model = in_the_past();
   for (protocol::Device& one : model.news.snapshot.devices) one.readings = {};
   const std::string text = drawn(model, {80, 24});
@@ -343,7 +343,7 @@ TEST(Screen, WhatIsNotKnownOfThePastIsNoZero) {
   EXPECT_THAT(text, HasSubstr("X"));
 }
 
-TEST(Screen, SentencesSayThatNobodyAnswers) {
+TEST(Screen, PlainModeReportsConnectionFailure) {
   Model model = yard(2);
   model.failure = "retrying: nothing is listening";
   EXPECT_THAT(plain_lines(model), testing::ElementsAre("retrying: nothing is listening"));

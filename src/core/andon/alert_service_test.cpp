@@ -7,7 +7,7 @@
 namespace gpuyard::andon {
 namespace {
 
-TEST_F(BoardTest, TellsOnceThatAnAlertFiresAndOnceThatItIsOver) {
+TEST_F(BoardTest, FiringAndResolvedAreNotifiedOnce) {
   Life life(loop_, disk_);
   life.stay(85, 600);
   EXPECT_EQ(life.said(), kFired);
@@ -16,7 +16,7 @@ TEST_F(BoardTest, TellsOnceThatAnAlertFiresAndOnceThatItIsOver) {
   EXPECT_EQ(disk_.alerts.at(1).state, State::resolved);
 }
 
-TEST_F(BoardTest, TellsAgainOnlyOfAWorseLevel) {
+TEST_F(BoardTest, HigherAlertLevelNotifiesAgainOnce) {
   Life life(loop_, disk_);
   life.stay(81, 11);
   life.stay(89, 5);
@@ -26,7 +26,7 @@ TEST_F(BoardTest, TellsAgainOnlyOfAWorseLevel) {
   EXPECT_EQ(life.said(), (Said{"firing GPU 0 is at 81 C", "firing GPU 0 is at 95 C"}));
 }
 
-TEST_F(BoardTest, AnAcknowledgedAlertIsToldNoMoreUntilItIsOver) {
+TEST_F(BoardTest, AcknowledgedAlertNotifiesOnlyWhenResolved) {
   Life life(loop_, disk_);
   life.stay(81, 11);
   int taken = 0;
@@ -42,7 +42,7 @@ TEST_F(BoardTest, AnAcknowledgedAlertIsToldNoMoreUntilItIsOver) {
   EXPECT_EQ(life.said().size(), 2U);
 }
 
-TEST_F(BoardTest, AnAcknowledgementIsToldOnce) {
+TEST_F(BoardTest, AcknowledgementCallsSubscriberOnce) {
   Life life(loop_, disk_);
   std::vector<std::string> told;
   life.board.on_acknowledged(
@@ -65,7 +65,7 @@ TEST_F(BoardTest, AlertsOfARemovedGpuEnd) {
   EXPECT_TRUE(life.board.engine().firing().empty());
 }
 
-TEST_F(BoardTest, WhatIsNotThereOrOverCannotBeAcknowledged) {
+TEST_F(BoardTest, AcknowledgingUnknownOrResolvedAlertFails) {
   Life life(loop_, disk_);
   std::vector<Errc> codes;
   const auto note = [&](const Result<Alert>& got) { codes.push_back(got.error().code); };
@@ -78,7 +78,7 @@ TEST_F(BoardTest, WhatIsNotThereOrOverCannotBeAcknowledged) {
   EXPECT_EQ(codes, (std::vector{Errc::not_found, Errc::conflict}));
 }
 
-TEST_F(BoardTest, ASilenceKeepsItQuietAndItsEndTellsWhatStillFires) {
+TEST_F(BoardTest, SilenceDefersFiringNotificationUntilExpiry) {
   Life life(loop_, disk_);
   life.board.silence({.id = "s",
                       .rule = "hot",
@@ -130,7 +130,7 @@ TEST_F(BoardTest, FullShareOfTheDiskQueueRefusesChanges) {
   EXPECT_EQ(life.board.silences().size(), 0U);
 }
 
-TEST_F(BoardTest, WhatNobodyHeardOfIsNotToldToBeOver) {
+TEST_F(BoardTest, SilencedAlertResolvesWithoutNotification) {
   Life life(loop_, disk_);
   life.board.silence({.id = "s",
                       .by = "uid 0",
@@ -144,7 +144,7 @@ TEST_F(BoardTest, WhatNobodyHeardOfIsNotToldToBeOver) {
   EXPECT_EQ(disk_.alerts.at(1).state, State::resolved);
 }
 
-TEST_F(BoardTest, ASinkThatIsNewHearsOfWhatFiresAlready) {
+TEST_F(BoardTest, ReloadNotifiesNewSinkOfFiringAlert) {
   Life life(loop_, disk_);
   life.stay(85, 11);
   life.messenger.sinks = {"log", "ops"};
@@ -155,7 +155,7 @@ TEST_F(BoardTest, ASinkThatIsNewHearsOfWhatFiresAlready) {
   EXPECT_EQ(life.said(), (Said{"firing GPU 0 is at 85 C", "ops: firing GPU 0 is at 85 C"}));
 }
 
-TEST_F(BoardTest, TheEndIsForThoseWhoHeardOfIt) {
+TEST_F(BoardTest, ResolvedGoesOnlyToNotifiedSinks) {
   Life life(loop_, disk_);
   life.messenger.sinks = {"ops"};
   life.stay(85, 11);
@@ -165,7 +165,7 @@ TEST_F(BoardTest, TheEndIsForThoseWhoHeardOfIt) {
   EXPECT_EQ(life.said(), (Said{"ops: firing GPU 0 is at 85 C", "ops: resolved GPU 0 is at 85 C"}));
 }
 
-TEST_F(BoardTest, ACommandRunsOnceAndWhoeverIsTold) {
+TEST_F(BoardTest, CommandRunsOncePerTransitionWithNotifyOff) {
   Rule rule = hot_rule();
   rule.command = {"/bin/true"};
   rule.notify = false;
@@ -199,7 +199,7 @@ TEST_F(BoardTest, AQuarantineLastsUntilTheAlertIsOverOrAcknowledged) {
 // The board and its disk, over several lives of a daemon.
 namespace {
 
-TEST_F(BoardTest, NobodyIsToldBeforeItIsOnTheDisk) {
+TEST_F(BoardTest, NotificationWaitsForCommit) {
   Life life(loop_, disk_);
   life.stay(85, 10);
   loop_.advance(std::chrono::seconds(1));
@@ -210,7 +210,7 @@ TEST_F(BoardTest, NobodyIsToldBeforeItIsOnTheDisk) {
   EXPECT_EQ(life.said(), kFired);
 }
 
-TEST_F(BoardTest, ARestartTellsNothingTwiceAndNothingLess) {
+TEST_F(BoardTest, RestartResendsOnlyUndeliveredMessages) {
   {
     Life life(loop_, disk_);
     life.stay(85, 11);
@@ -230,7 +230,7 @@ TEST_F(BoardTest, ARestartTellsNothingTwiceAndNothingLess) {
   EXPECT_EQ(life.board.engine().firing().at(0).number, 2U);
 }
 
-TEST_F(BoardTest, KilledBeforeTheDiskHadItTheRuleSaysItAgain) {
+TEST_F(BoardTest, CrashBeforeCommitFiresAgainAfterRestart) {
   {
     Life life(loop_, disk_);
     life.stay(85, 10);
@@ -245,7 +245,7 @@ TEST_F(BoardTest, KilledBeforeTheDiskHadItTheRuleSaysItAgain) {
   EXPECT_EQ(life.said(), kFired);
 }
 
-TEST_F(BoardTest, AFullDiskKeepsNobodyFromHearingAndIsCaughtUpWith) {
+TEST_F(BoardTest, FailedSaveStillNotifiesAndIsRetried) {
   Life life(loop_, disk_);
   disk_.failing = true;
   life.stay(85, 60);
@@ -260,7 +260,7 @@ TEST_F(BoardTest, AFullDiskKeepsNobodyFromHearingAndIsCaughtUpWith) {
   EXPECT_EQ(disk_.outgoing.size(), 2U);
 }
 
-TEST_F(BoardTest, ADiskThatCannotBeReadHoldsUpNoAlertForLong) {
+TEST_F(BoardTest, UnreadableStorageDelaysAlertsOnlyBriefly) {
   disk_.failing = true;
   Life life(loop_, disk_);
   life.stay(85, 40);
@@ -305,7 +305,7 @@ TEST_F(BoardTest, ADiskThatStopsAnsweringHoldsUpNoAlert) {
   EXPECT_TRUE(life.board.trouble().has_value());
 }
 
-TEST_F(BoardTest, WhatWasKeptIsFoundAgainWhenTheDiskIsLate) {
+TEST_F(BoardTest, LateLoadMergesSavedAlertsAndSilences) {
   {
     Life life(loop_, disk_);
     life.stay(85, 11);  // no sink takes a message
@@ -333,7 +333,7 @@ TEST_F(BoardTest, WhatWasKeptIsFoundAgainWhenTheDiskIsLate) {
   EXPECT_EQ(disk_.outgoing.size(), 2U);
 }
 
-TEST_F(BoardTest, WhatIsReadLateIsAsInForceAsWhatIsReadAtOnce) {
+TEST_F(BoardTest, LateLoadRestoresQuarantineAndResolvesRemovedRules) {
   Rule cold = hot_rule();
   cold.name = "cold";
   {
@@ -356,7 +356,7 @@ TEST_F(BoardTest, WhatIsReadLateIsAsInForceAsWhatIsReadAtOnce) {
   EXPECT_EQ(life.board.engine().firing()[0].rule, "hot");
 }
 
-TEST_F(BoardTest, ASinkThatIsNewAtTheNextStartHearsOfWhatFiresAlready) {
+TEST_F(BoardTest, RestartNotifiesNewSinkOfFiringAlert) {
   {
     Life life(loop_, disk_);
     life.stay(85, 11);
@@ -366,7 +366,7 @@ TEST_F(BoardTest, ASinkThatIsNewAtTheNextStartHearsOfWhatFiresAlready) {
   EXPECT_EQ(next.said(), (Said{"firing GPU 0 is at 85 C", "ops: firing GPU 0 is at 85 C"}));
 }
 
-TEST_F(BoardTest, WhatIsSaidKeepsItsOrderOnTheDisk) {
+TEST_F(BoardTest, OutboxPreservesMessageOrder) {
   Life life(loop_, disk_);
   life.stay(85, 11);
   life.stay(60, 60);
@@ -385,7 +385,7 @@ TEST_F(BoardTest, AQuarantineIsBackAfterARestartBeforeAnyReading) {
   EXPECT_TRUE(life.board.quarantine("GPU-0"));
 }
 
-TEST_F(BoardTest, ARuleThatWentWhileNobodyWasHereEndsWhatItHad) {
+TEST_F(BoardTest, RestartResolvesAlertOfRemovedRule) {
   {
     Life life(loop_, disk_);
     life.stay(85, 11);

@@ -37,7 +37,7 @@ TEST(Severity, OfPowerRisesAtTheLimitItself) {
   EXPECT_EQ(power_severity(120), 70);
 }
 
-TEST(Severity, OfIdlenessRisesBeyondOneAndAHalfAndTwiceTheTimeout) {
+TEST(Severity, IdleStepsUpAboveTimeoutMultiples) {
   RecordProperty("contract", "C9");
   EXPECT_EQ(idle_severity(300, 300), 40);
   EXPECT_EQ(idle_severity(450, 300), 40);

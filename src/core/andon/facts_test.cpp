@@ -37,7 +37,7 @@ class FactBookTest : public testing::Test {
   FactBook book_;
 };
 
-TEST_F(FactBookTest, WhatIsNotReadIsNotKnown) {
+TEST_F(FactBookTest, UnreadMetricYieldsNoSignal) {
   for (const SignalRow& row : signals()) {
     if (row.of_node || row.signal == Signal::lost || row.signal == Signal::missing ||
         row.signal == Signal::unresponsive || row.signal == Signal::unreadable)
@@ -46,7 +46,7 @@ TEST_F(FactBookTest, WhatIsNotReadIsNotKnown) {
   }
 }
 
-TEST_F(FactBookTest, PercentagesAreOfWhatThereIs) {
+TEST_F(FactBookTest, UsageIsPercentOfTotalOrUnknown) {
   set(Metric::memory_used, 90);
   set(Metric::memory_total, 120);
   set(Metric::power_draw, 330'000);
@@ -76,7 +76,7 @@ TEST_F(FactBookTest, IdleIsExactly0WhileProcessesCompute) {
   EXPECT_EQ(look(Signal::idle), 0);
 }
 
-TEST_F(FactBookTest, ALeasedGpuThatDoesNothingIsReservedIdle) {
+TEST_F(FactBookTest, LeasedGpuWithoutLoadIsReservedIdle) {
   set(Metric::utilization_gpu, 0);
   EXPECT_EQ(look(Signal::reserved_idle), std::nullopt);
   lease_.leased = true;
@@ -87,7 +87,7 @@ TEST_F(FactBookTest, ALeasedGpuThatDoesNothingIsReservedIdle) {
   EXPECT_EQ(look(Signal::reserved_idle), 0);
 }
 
-TEST_F(FactBookTest, TimeOfWhichNothingIsKnownIsNotIdleAndEndsNothing) {
+TEST_F(FactBookTest, UnknownIntervalPausesIdleTime) {
   set(Metric::utilization_gpu, 0);
   list({ProcessKind::compute});
   lease_.leased = true;
@@ -118,7 +118,7 @@ TEST_F(FactBookTest, TimeOfWhichNothingIsKnownIsNotIdleAndEndsNothing) {
   EXPECT_EQ(look(Signal::reserved_idle), 110);
 }
 
-TEST_F(FactBookTest, OfAGpuThatDoesNotAnswerOnlyThatIsKnown) {
+TEST_F(FactBookTest, UnresponsiveGpuYieldsOnlyConditionSignals) {
   set(Metric::temperature_core, 90);
   gpu().condition = DeviceCondition::unresponsive;
   EXPECT_EQ(look(Signal::temperature), std::nullopt);
@@ -132,7 +132,7 @@ TEST_F(FactBookTest, OfAGpuThatDoesNotAnswerOnlyThatIsKnown) {
   EXPECT_EQ(look(Signal::unresponsive), 0);
 }
 
-TEST_F(FactBookTest, AGpuThatWouldNotOpenIsUnreadableAndDoesNotHang) {
+TEST_F(FactBookTest, GpuOpenFailureIsUnreadableNotUnresponsive) {
   gpu().condition = DeviceCondition::unavailable;
   gpu().info.fault = Missing{MissingReason::failed, "Unknown Error"};
   gpu().why = "Unknown Error";
@@ -153,7 +153,7 @@ TEST_F(FactBookTest, ACorruptedInforomIsKnownByOneReading) {
   EXPECT_EQ(look(Signal::unreadable), 0);
 }
 
-TEST_F(FactBookTest, ACorruptedInforomThatKeepsAGpuFromOpeningIsNamed) {
+TEST_F(FactBookTest, CorruptedInforomSetsInforomAndUnreadableSignals) {
   gpu().condition = DeviceCondition::unavailable;
   gpu().info.fault = Missing{MissingReason::failed, "Corrupted infoROM"};
   gpu().why = "Corrupted infoROM";
@@ -161,7 +161,7 @@ TEST_F(FactBookTest, ACorruptedInforomThatKeepsAGpuFromOpeningIsNamed) {
   EXPECT_EQ(look(Signal::unreadable), 1) << "it cannot be used";
 }
 
-TEST_F(FactBookTest, WithoutADriverNothingIsKnownOfGpus) {
+TEST_F(FactBookTest, DriverDownLeavesGpuSignalsUnknown) {
   set(Metric::temperature_core, 90);
   snapshot_.driver.initialised = false;
   EXPECT_EQ(look(Signal::temperature), std::nullopt);

@@ -60,7 +60,7 @@ bool is_known(const Alert& alert, const GpuMetrics& gpu) {
   return gpu.utilization_percent == 0.0 && gpu.in_use != false;
 }
 
-RC_GTEST_PROP(AndonProperty, NothingTripsOnWhatIsMissingAtAnyTime, ()) {
+RC_GTEST_PROP(AndonProperty, MissingReadingNeverFires, ()) {
   v0::Andon andon(any_thresholds());
   const auto steps = *rc::gen::inRange(1, 20);
   for (int step = 0; step < steps; ++step) {
@@ -88,7 +88,7 @@ RC_GTEST_PROP(AndonProperty, SeverityNeverFallsWithTheExcess, ()) {
 }
 
 // The rule in other words: the idle time is how long the clock has only gone on with the GPU idle.
-RC_GTEST_PROP(AndonProperty, IdleTimeIsTheClocksWhateverItDoes, ()) {
+RC_GTEST_PROP(AndonProperty, IdleTimeFollowsClockThroughJumps, ()) {
   constexpr std::uint64_t kTimeout = 5;
   v0::Andon andon({.idle_timeout_secs = kTimeout});
   bool is_idle = false;

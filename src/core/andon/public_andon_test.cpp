@@ -101,7 +101,7 @@ TEST(Andon, TakesThresholdsOfTheUsersOwn) {
   EXPECT_EQ(check(andon, idle(), 30s).back(), (Alert{GpuIdle{0, 10, 10}}));
 }
 
-TEST(Andon, SaysWhatIsWrongGpuByGpu) {
+TEST(Andon, EachHotGpuYieldsSingleAlert) {
   RecordProperty("contract", "C6");
   v0::Andon andon;
   std::array gpus = {busy(0), busy(1), busy(5)};
@@ -121,7 +121,7 @@ TEST(Andon, CountsIdlenessByTheClockAndNotInChecks) {
   EXPECT_EQ(check(andon, idle(), 501s), (Alerts{{GpuIdle{0, 500, 300}}}));
 }
 
-TEST(Andon, TakesNothingButExactlyZeroForIdle) {
+TEST(Andon, OnlyExactlyZeroUtilizationIsIdle) {
   RecordProperty("contract", "C8");
   v0::Andon andon;
   GpuMetrics gpu = idle();
@@ -155,12 +155,12 @@ TEST(Andon, ForgetsIdlenessWhenUtilisationIsMissing) {
   expect_to_begin_anew_after({unknown});
 }
 
-TEST(Andon, ForgetsAGpuThatItIsNotTold) {
+TEST(Andon, GpuAbsentFromCheckRestartsIdleTime) {
   RecordProperty("contract", "C8");
   expect_to_begin_anew_after({busy(7)});
 }
 
-TEST(Andon, CallsNoGpuIdleThatNobodyUses) {
+TEST(Andon, UnusedGpuYieldsNoIdleAlert) {
   RecordProperty("contract", "C8");
   GpuMetrics unused = idle();
   unused.in_use = false;
@@ -172,7 +172,7 @@ TEST(Andon, CallsNoGpuIdleThatNobodyUses) {
   EXPECT_EQ(check(andon, unused, 3300s).size(), 1U);
 }
 
-TEST(Andon, BeginsAnewWhereTheClockWasSetBack) {
+TEST(Andon, BackwardClockStepRestartsIdleTime) {
   RecordProperty("contract", "C8");
   v0::Andon andon;
   check(andon, idle(), 1000s);
@@ -191,7 +191,7 @@ TEST(Andon, CountsFromOneEndOfAClockToTheOther) {
 
 // Mistakes that others have made.
 
-TEST(Andon, TripsOnNothingThatIsMissing) {
+TEST(Andon, MissingMetricsYieldNoAlert) {
   RecordProperty("contract", "C6 C8");
   v0::Andon andon({.thermal_threshold = 0,
                    .memory_threshold = 0,
@@ -204,7 +204,7 @@ TEST(Andon, TripsOnNothingThatIsMissing) {
   EXPECT_EQ(check(andon, nothing), Alerts{}) << "a part of nothing known";
 }
 
-TEST(Andon, NeverReachesInfinityOrWhatIsNoNumber) {
+TEST(Andon, NonFiniteThresholdOrValueYieldsNoAlert) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   GpuMetrics gpu = busy();

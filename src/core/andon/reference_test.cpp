@@ -25,7 +25,7 @@ std::vector<std::string> examples_of(std::string_view text) {
   return examples;
 }
 
-TEST(AndonReference, TheCommittedFileIsWhatTheTablesSay) {
+TEST(AndonReference, CommittedFileMatchesGeneratedText) {
   RecordProperty("contract", "C19");
   expect_document("andon.md", reference());
 }
@@ -40,7 +40,7 @@ TEST(AndonReference, EveryExampleOfAFileIsTaken) {
 }
 
 // The numbers are those of the third example's text.
-TEST(AndonReference, TheRuleOfOnesOwnDoesWhatIsSaidOfIt) {
+TEST(AndonReference, CustomRuleExampleMatchesDescription) {
   const auto rules = with_rules(built_in_rules(), examples_of(reference()).at(2), "alerts.toml");
   ASSERT_TRUE(rules) << rules.error().message;
   const Rule* const rule = find_rule(*rules, "memory-hot");

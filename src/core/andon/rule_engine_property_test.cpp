@@ -61,7 +61,7 @@ RC_GTEST_PROP(EngineProperty, FiresAndClearsExactlyByItsRule, ()) {
   }
 }
 
-RC_GTEST_PROP(EngineProperty, FlappingInsideTheBandChangesNothing, (bool fired_before)) {
+RC_GTEST_PROP(EngineProperty, FlappingWithinBandKeepsState, (bool fired_before)) {
   EngineRun run({hot_rule()});
   if (fired_before) run.stay(at_temperature(85), 11);
   for (const int steps : *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 50))) {
@@ -84,7 +84,7 @@ RC_GTEST_PROP(EngineProperty, SeverityIsFrom0To100AndRisesWithTheExcess, ()) {
 }
 
 // A clock that jumps ahead counts as time with the last value; one that goes back begins anew.
-RC_GTEST_PROP(EngineProperty, AClockThatJumpsNeverFiresWhatIsCoolNorEndsWhatIsHot, ()) {
+RC_GTEST_PROP(EngineProperty, ClockJumpNeverFiresOrResolvesWrongly, ()) {
   const bool hot = *rc::gen::arbitrary<bool>();
   EngineRun run({hot_rule()});
   if (hot) run.stay(at_temperature(85), 11);
@@ -95,7 +95,7 @@ RC_GTEST_PROP(EngineProperty, AClockThatJumpsNeverFiresWhatIsCoolNorEndsWhatIsHo
   }
 }
 
-RC_GTEST_PROP(EngineProperty, GrowthNeverMissesWhatIsWithinItsTime, ()) {
+RC_GTEST_PROP(EngineProperty, GrowthWithinWindowIsAlwaysDetected, ()) {
   constexpr Duration kOver = std::chrono::seconds(120);
   Growth growth;
   std::vector<std::pair<TimePoint, double>> all;

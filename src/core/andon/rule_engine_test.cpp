@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Change::Kind;
 
-TEST(Engine, FiresOnceItsThresholdIsReachedForAsLongAsItHolds) {
+TEST(Engine, ThresholdReachedForHoldTimeFires) {
   RecordProperty("contract", "C8");
   EngineRun run({hot_rule()});
   EXPECT_TRUE(run.stay(at_temperature(80), 10).empty());
@@ -24,7 +24,7 @@ TEST(Engine, FiresOnceItsThresholdIsReachedForAsLongAsItHolds) {
   EXPECT_EQ(key_of(changes[0].alert), "hot/GPU-0");
 }
 
-TEST(Engine, ADipBeginsTheHoldAnew) {
+TEST(Engine, DipBelowThresholdRestartsHold) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(85), 9);
   run.tick(at_temperature(79.9));
@@ -32,7 +32,7 @@ TEST(Engine, ADipBeginsTheHoldAnew) {
   EXPECT_EQ(run.tick(at_temperature(85)).size(), 1U);
 }
 
-TEST(Engine, AClockThatGoesBackBeginsTheHoldAnew) {
+TEST(Engine, BackwardClockStepRestartsHold) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(85), 5);
   run.now -= std::chrono::minutes(30);
@@ -40,7 +40,7 @@ TEST(Engine, AClockThatGoesBackBeginsTheHoldAnew) {
   EXPECT_EQ(run.tick(at_temperature(85)).size(), 1U);
 }
 
-TEST(Engine, WhatIsMissingNeitherTripsNorClears) {
+TEST(Engine, MissingReadingNeitherFiresNorResolves) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(85), 9);
   EXPECT_TRUE(run.stay(at_temperature({}), 60).empty());
@@ -54,7 +54,7 @@ TEST(Engine, WhatIsMissingNeitherTripsNorClears) {
   EXPECT_EQ(run.tick(at_temperature(60)).size(), 1U);
 }
 
-TEST(Engine, ClearsOnlyBeyondItsClearLevelAndForItsClearHold) {
+TEST(Engine, ResolvesAfterClearHoldBeyondClearThreshold) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(85), 11);
   EXPECT_TRUE(run.stay(at_temperature(76), 600).empty());
@@ -79,14 +79,14 @@ TEST(Engine, OnlyAWorseLevelIsAChange) {
   EXPECT_EQ(changes[0].alert.severity, 61);
 }
 
-TEST(Engine, WhileItClearsAnAlertIsAsBadAsItLastWas) {
+TEST(Engine, ClearingAlertKeepsLastFiringMessage) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(90), 11);
   run.stay(at_temperature(60), 10);
   EXPECT_EQ(run.engine.firing()[0].message, "GPU 0 is at 90 C");
 }
 
-TEST(Engine, ALostGpuKeepsItsOtherAlertsQuietAndNoOtherGpus) {
+TEST(Engine, LostGpuInhibitsOnlyAlertsOfSameGpu) {
   EngineRun run({hot_rule(), lost_rule()});
   Facts facts = at_temperature(90);
   facts.gpus.push_back(gpu_facts(1));
@@ -101,7 +101,7 @@ TEST(Engine, ALostGpuKeepsItsOtherAlertsQuietAndNoOtherGpus) {
   EXPECT_EQ(run.engine.inhibitor("hot", "GPU-1"), "");
 }
 
-TEST(Engine, WhatIsKeptQuietGetsNoWordInWithinTheSameReading) {
+TEST(Engine, InhibitionAppliesWithinSameReading) {
   Rule hot = hot_rule();
   hot.hold = {};
   EngineRun run({hot, lost_rule()});
@@ -112,7 +112,7 @@ TEST(Engine, WhatIsKeptQuietGetsNoWordInWithinTheSameReading) {
   EXPECT_EQ(changes[0].alert.rule, "lost");
 }
 
-TEST(Engine, WhatFiredBeforeARestartGoesOnAndIsNoNews) {
+TEST(Engine, RestoredAlertContinuesWithoutFiringAgain) {
   EngineRun before({hot_rule()});
   before.stay(at_temperature(85), 11);
   EngineRun run({hot_rule()});
@@ -127,7 +127,7 @@ TEST(Engine, WhatFiredBeforeARestartGoesOnAndIsNoNews) {
   EXPECT_EQ(run.engine.firing()[0].number, 8U);
 }
 
-TEST(Engine, WhatARuleHadIsOverWhenTheRuleIsGoneOrSwitchedOff) {
+TEST(Engine, RemovedOrDisabledRuleResolvesAlerts) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(85), 11);
   Rule off = hot_rule();
@@ -142,7 +142,7 @@ TEST(Engine, WhatARuleHadIsOverWhenTheRuleIsGoneOrSwitchedOff) {
   EXPECT_EQ(changes[0].alert.ending, "its rule was removed");
 }
 
-TEST(Engine, AnAlertOfAGpuThatIsNotListedStaysForADay) {
+TEST(Engine, AlertOfAbsentGpuResolvesAfterDay) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(85), 11);
   const Facts none;
@@ -155,7 +155,7 @@ TEST(Engine, AnAlertOfAGpuThatIsNotListedStaysForADay) {
   EXPECT_EQ(changes[0].alert.ending, "the GPU is no longer in this machine");
 }
 
-TEST(Engine, ReadingTheSameRulesAgainBeginsNoHoldAnew) {
+TEST(Engine, ReloadRestartsHoldOnlyOfChangedRules) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(85), 8);
   run.engine.replace({hot_rule()}, kWall);
@@ -202,7 +202,7 @@ TEST(Engine, TwoThatKeepEachOtherQuietStillEnd) {
   EXPECT_TRUE(run.engine.firing().empty());
 }
 
-TEST(Engine, ARuleForSomeGpusLooksAtNoOthers) {
+TEST(Engine, RuleWithGpuListIgnoresOtherGpus) {
   Rule rule = hot_rule();
   rule.gpus = {"1"};
   EngineRun run({rule});
@@ -214,7 +214,7 @@ TEST(Engine, ARuleForSomeGpusLooksAtNoOthers) {
   EXPECT_EQ(changes[0].alert.gpu, "GPU-1");
 }
 
-TEST(Engine, LooksAtTheMachineOnce) {
+TEST(Engine, NodeSignalYieldsSingleAlert) {
   Rule rule;
   rule.name = "disk";
   rule.source = Signal::disk_free;
@@ -285,7 +285,7 @@ TEST(Engine, ARestoredAlertIsNotNamedByAnothersIndex) {
             (std::vector<std::string>{"GPU GPU-a (was 0) is at 85 C", "GPU 0 is at 85 C"}));
 }
 
-TEST(Engine, AMissingGpuIsAnAlertUntilItIsTakenOut) {
+TEST(Engine, MissingGpuFiresUntilTakenOut) {
   EngineRun run(built_in_rules());
   run.tick(hot_fleet({"GPU-a", "GPU-c", "GPU-b"}, 1));
   ASSERT_EQ(messages(run.engine),

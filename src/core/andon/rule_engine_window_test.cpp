@@ -30,7 +30,7 @@ DeviceEvent xid_event(std::uint32_t number, TimePoint at) {
   return event;
 }
 
-TEST(Engine, AnXidIsAnAlertUntilNoneCameForAWhile) {
+TEST(Engine, XidAlertResolvesAfterWindowWithoutXids) {
   EngineRun run({xid_rule("fatal", {79}), xid_rule("other", {})});
   run.engine.on_event(xid_event(79, run.now));
   const auto changes = run.tick(at_temperature({}));
@@ -56,7 +56,7 @@ EngineRun with_built_in_rules() {
 constexpr const char* kFatalLine = "NETIR_LINK_DOWN Fatal XC0 i0 Link 14";
 constexpr const char* kNonfatalLine = "RLW_SRC_TRACK Nonfatal XC1 i0 Link 17";
 
-TEST(Engine, ALineThatSaysFatalQuarantinesAndItsWordsAreSaid) {
+TEST(Engine, FatalXidLineQuarantinesAndIsQuoted) {
   EngineRun run = with_built_in_rules();
   run.engine.on_event(line_event(149, run.now, kFatalLine));
   const auto changes = run.tick(at_temperature({}));
@@ -121,7 +121,7 @@ TEST(Engine, TheWordsOfAnAlertSurviveARestart) {
   EXPECT_EQ(run.engine.firing()[0].value, 1) << "it was described again";
 }
 
-TEST(Engine, AFloodOfNotesDropsNothingThatStopsWork) {
+TEST(Engine, FullWindowEvictsNotesBeforeStopEvents) {
   EngineRun run = with_built_in_rules();
   for (std::size_t i = 0; i < Engine::kMostEvents; ++i) {
     run.engine.on_event(xid_event(31, run.now));
@@ -136,7 +136,7 @@ TEST(Engine, AFloodOfNotesDropsNothingThatStopsWork) {
   EXPECT_EQ(changes[1].alert.rule, "xid-program");
 }
 
-TEST(Engine, AnXidThatNoRuleNamesIsForTheRuleThatNamesNone) {
+TEST(Engine, UnlistedXidMatchesCatchAllRule) {
   EngineRun run({xid_rule("fatal", {79}), xid_rule("other", {})});
   run.engine.on_event(xid_event(31, run.now));
   const auto changes = run.tick(at_temperature({}));
@@ -144,7 +144,7 @@ TEST(Engine, AnXidThatNoRuleNamesIsForTheRuleThatNamesNone) {
   EXPECT_EQ(changes[0].alert.rule, "other");
 }
 
-TEST(Engine, ACounterThatGrowsWithinItsTimeTripsAndAResetDoesNot) {
+TEST(Engine, CounterGrowthFiresAndResetDoesNot) {
   Rule rule;
   rule.name = "replays";
   rule.source = MetricSource{Metric::pcie_replays, 1};
@@ -196,7 +196,7 @@ TEST(Engine, AnotherFaultAfterAnAcknowledgementIsNews) {
   EXPECT_EQ(run.engine.firing()[0].xid, 48U);
 }
 
-TEST(Engine, AnotherFaultOfAnAlertThatIsKeptQuietIsNewsOnceItIsNot) {
+TEST(Engine, NewXidDuringInhibitionIsReportedAfterward) {
   EngineRun run({xid_rule("fatal", {48, 79}), lost_rule()});
   const auto look = [&run](double is_lost) {
     Facts facts = at_temperature({});
@@ -220,7 +220,7 @@ TEST(Engine, AnotherFaultOfAnAlertThatIsKeptQuietIsNewsOnceItIsNot) {
   EXPECT_FALSE(news->alert.acknowledged);
 }
 
-TEST(Engine, AnXidOfARuleThatIsSwitchedOffIsForNobody) {
+TEST(Engine, XidOfDisabledRuleSkipsCatchAllRule) {
   Rule off = xid_rule("program", {13, 31});
   off.enabled = false;
   EngineRun run({off, xid_rule("other", {})});
@@ -232,7 +232,7 @@ TEST(Engine, AnXidOfARuleThatIsSwitchedOffIsForNobody) {
 
 // The growth before a restart is not known, so a restored alert cannot resolve until a full window
 // has passed.
-TEST(Engine, WhatGrewBeforeARestartClearsNoSoonerThanItsTime) {
+TEST(Engine, RestoredCounterAlertResolvesAfterFullWindow) {
   Rule rule;
   rule.name = "ecc";
   rule.source = MetricSource{Metric::ecc_uncorrected_volatile, 1};

@@ -16,7 +16,7 @@ std::string refused(std::string_view text) {
   return rules ? "it was taken" : rules.error().message;
 }
 
-TEST(RuleReader, TheBuiltInRulesAreRightAndEachSaysWhatToDo) {
+TEST(RuleReader, BuiltInRulesParseAndHaveAdvice) {
   const auto rules = with_rules({}, built_in_text(), "built-in");
   ASSERT_TRUE(rules) << rules.error().message;
   EXPECT_GE(rules->size(), 25U);
@@ -27,7 +27,7 @@ TEST(RuleReader, TheBuiltInRulesAreRightAndEachSaysWhatToDo) {
   }
 }
 
-TEST(RuleReader, TheBuiltInThresholdsAreThoseOfTheContract) {
+TEST(RuleReader, BuiltInThresholdsMatchContract) {
   RecordProperty("contract", "C7");
   const auto at = [](std::string_view name) { return find_rule(built_in_rules(), name)->at; };
   EXPECT_EQ(at("thermal"), 80);
@@ -36,7 +36,7 @@ TEST(RuleReader, TheBuiltInThresholdsAreThoseOfTheContract) {
   EXPECT_EQ(at("idle"), 300);
 }
 
-TEST(RuleReader, EveryXidThatStopsWorkIsInTheRuleThatQuarantines) {
+TEST(RuleReader, QuarantineRuleListsAllStopXids) {
   const Rule* const fatal = find_rule(built_in_rules(), "xid-fatal");
   ASSERT_NE(fatal, nullptr);
   EXPECT_TRUE(fatal->quarantine);
@@ -58,7 +58,7 @@ TEST(RuleReader, AnIdleGpuIsNotCriticalByTimeAlone) {
   EXPECT_EQ(find_rule(*rules, "idle")->severity_of(601), 90);
 }
 
-TEST(RuleReader, AnXidCanBeDividedByWhatItsLineSays) {
+TEST(RuleReader, EventSeverityIsAcceptedOnlyInEventRules) {
   const auto rules = read(
       "[rule.mine]\non = 'xid'\nxids = [149]\nevent_severity = ['warn', 'stop']\nat = 1\n"
       "over_s = 60\nmessage = 'GPU {gpu}: {text}'\n");
@@ -73,7 +73,7 @@ TEST(RuleReader, AnXidCanBeDividedByWhatItsLineSays) {
             std::string::npos);
 }
 
-TEST(RuleReader, ANameThatIsThereChangesOnlyWhatIsSaid) {
+TEST(RuleReader, ExistingNameOverridesOnlyGivenKeys) {
   const auto rules = read("[rule.thermal]\nat = 85\n");
   ASSERT_TRUE(rules) << rules.error().message;
   const Rule* const thermal = find_rule(*rules, "thermal");
@@ -83,7 +83,7 @@ TEST(RuleReader, ANameThatIsThereChangesOnlyWhatIsSaid) {
   EXPECT_EQ(rules->size(), built_in_rules().size());
 }
 
-TEST(RuleReader, ARuleCanBeSwitchedOffAndAddedAndLookAtAnyMetric) {
+TEST(RuleReader, FileDisablesBuiltInAndAddsMetricRule) {
   const auto rules = read(
       "[rule.memory]\nenabled = false\n[sink.x]\nkind = 'log'\n"
       "[rule.hbm]\non = 'temperature_memory_celsius'\nat = 95\nmessage = 'GPU {gpu}: {value}'\n"
@@ -95,7 +95,7 @@ TEST(RuleReader, ARuleCanBeSwitchedOffAndAddedAndLookAtAnyMetric) {
   EXPECT_EQ(hbm->cap_w, 250);
 }
 
-TEST(RuleReader, RefusesWithFileLineAndWhatIsAllowed) {
+TEST(RuleReader, ErrorsNameFileLineAndAllowedValues) {
   EXPECT_EQ(refused("[rule.x]\nat = 1\n"),
             "alerts.toml:1: rule x: missing key on, for example on = \"temperature_c\"");
   EXPECT_EQ(refused("\n[rule.thermal]\nat = 'hot'\n"),
@@ -138,7 +138,7 @@ TEST(RuleReader, RefusesWithFileLineAndWhatIsAllowed) {
   EXPECT_NE(refused("[rule.thermal]\nat = inf\n").find("at: expected a number"), std::string::npos);
 }
 
-TEST(RuleReader, RefusesMoreRulesThanItLooksAt) {
+TEST(RuleReader, TooManyRulesAreRefused) {
   std::string text;
   for (int i = 0; i < 300; ++i) {
     text += "[rule.r" + std::to_string(i) + "]\non = 'temperature_c'\nat = 1\nmessage = 'x'\n";

@@ -32,7 +32,7 @@ class GuessesTest : public ::testing::Test {
   std::vector<std::uint64_t> noted_;
 };
 
-TEST_F(GuessesTest, TheFirstFiveAreAnsweredAtOnceAndLaterOnesLaterAndLater) {
+TEST_F(GuessesTest, DelayDoublesAfterFreeAttemptsUpToMax) {
   for (int i = 0; i < Guesses::kFree; ++i) EXPECT_EQ(guess(), Duration::zero());
   EXPECT_EQ(guess(), milliseconds(100));
   EXPECT_EQ(guess(), milliseconds(200));
@@ -41,7 +41,7 @@ TEST_F(GuessesTest, TheFirstFiveAreAnsweredAtOnceAndLaterOnesLaterAndLater) {
   EXPECT_EQ(guess(), Guesses::kLongest);
 }
 
-TEST_F(GuessesTest, AnotherAddressStartsAnew) {
+TEST_F(GuessesTest, DelayIsPerAddress) {
   for (int i = 0; i < 10; ++i) guess();
   EXPECT_EQ(guess("192.0.2.8"), Duration::zero());
 }

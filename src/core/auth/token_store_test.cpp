@@ -76,7 +76,7 @@ class TokensTest : public ::testing::Test {
   std::vector<std::string> changed_;  // by the last revoke()
 };
 
-TEST_F(TokensTest, WhoShowsTheTextIsKnownByIt) {
+TEST_F(TokensTest, ValidTextIdentifiesOwner) {
   const auto made = make(wish("ci"));
   ASSERT_TRUE(made);
   const auto found = tokens_.check(made->text);
@@ -96,7 +96,7 @@ TEST_F(TokensTest, TheSecretIsKeptNowhere) {
   }
 }
 
-TEST_F(TokensTest, AWrongSecretAndAnUnknownIdAreToldAlike) {
+TEST_F(TokensTest, WrongSecretAndUnknownIdErrorsMatch) {
   const auto made = make(wish("ci"));
   const TokenText other = *TokenText::draw();
   const std::string wrong = TokenText{made->token.id, other.secret}.text();
@@ -104,7 +104,7 @@ TEST_F(TokensTest, AWrongSecretAndAnUnknownIdAreToldAlike) {
   EXPECT_EQ(tokens_.check(wrong).error().code, Errc::denied);
 }
 
-TEST_F(TokensTest, AMistypedOneIsRefusedWithoutALook) {
+TEST_F(TokensTest, BadChecksumIsRefusedAsMistyped) {
   const auto made = make(wish("ci"));
   std::string text = made->text;
   std::swap(text[20], text[21]);
@@ -196,7 +196,7 @@ TEST_F(TokensTest, FullShareOfAUserDelaysNoRevocation) {
   EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
 }
 
-TEST_F(TokensTest, RevokingARevokedTokenSavesNothing) {
+TEST_F(TokensTest, RepeatedRevocationSkipsSave) {
   const auto made = make(wish("ci"));
   ASSERT_TRUE(revoke({made->token.id}));
   EXPECT_EQ(changed_, std::vector{made->token.id});
@@ -247,7 +247,7 @@ TEST_F(TokensTest, OneThatCannotBeKeptIsNotMade) {
   EXPECT_TRUE(tokens_.all().empty());
 }
 
-TEST_F(TokensTest, AfterARestartTheyAreAsTheyWere) {
+TEST_F(TokensTest, RestartRestoresValidAndRevokedState) {
   const auto made = make(wish("ci"));
   const auto gone = make(wish("old"));
   ASSERT_TRUE(revoke({gone->token.id}));
@@ -259,7 +259,7 @@ TEST_F(TokensTest, AfterARestartTheyAreAsTheyWere) {
   EXPECT_THAT(next.check(gone->text).error().message, HasSubstr("was revoked at"));
 }
 
-TEST_F(TokensTest, UntilTheyCanBeReadEveryOneIsUnavailable) {
+TEST_F(TokensTest, CheckIsUnavailableUntilLoad) {
   const auto made = make(wish("ci"));
   archive_.broken = Error{Errc::unavailable, "the disk is away"};
   Tokens next(loop_, archive_);
@@ -279,7 +279,7 @@ TEST_F(TokensTest, AUserHasNoTwoGoodOnesOfOneName) {
   EXPECT_TRUE(make(wish("ci")));
 }
 
-TEST_F(TokensTest, AUserHasNoMoreThanAShareAndAdministratorsHaveAPlaceKept) {
+TEST_F(TokensTest, UserLimitIsEnforcedAndAdminSlotsReserved) {
   for (std::size_t i = 0; i < Tokens::kMostOfOne; ++i) ASSERT_TRUE(make(wish(std::to_string(i))));
   EXPECT_EQ(make(wish("more")).error().code, Errc::busy);
   for (std::uint32_t uid = 2000; tokens_.all().size() < Tokens::kMost - Tokens::kKeptForAdmins;
@@ -292,7 +292,7 @@ TEST_F(TokensTest, AUserHasNoMoreThanAShareAndAdministratorsHaveAPlaceKept) {
   EXPECT_TRUE(make(of_root));
 }
 
-TEST_F(TokensTest, WhatIsOverIsForgottenInTheEnd) {
+TEST_F(TokensTest, EndedBeyondMaxEvictsOldest) {
   std::vector<std::string> ids;
   for (std::uint32_t uid = 0; uid < Tokens::kMostEnded + 20; ++uid) {
     ids.push_back(make(wish("ci", uid))->token.id);
@@ -306,7 +306,7 @@ TEST_F(TokensTest, WhatIsOverIsForgottenInTheEnd) {
   EXPECT_EQ(archive_.kept.size(), tokens_.all().size());
 }
 
-TEST_F(TokensTest, EndedTokensOfTheUserWithTheMostAreForgottenFirst) {
+TEST_F(TokensTest, EvictionPrefersUserWithMostEnded) {
   const auto other = make(wish("ci", 1));
   ASSERT_TRUE(revoke({other->token.id}));
   std::vector<std::string> ids;
@@ -360,7 +360,7 @@ TEST_F(TokensTest, ExpiredTokensAreForgottenAfterADay) {
   EXPECT_EQ(archive_.kept.size(), tokens_.all().size());
 }
 
-TEST_F(TokensTest, ExcessExpiredTokensCountTowardsTheLimitOfTheirUser) {
+TEST_F(TokensTest, ExcessExpiredCountTowardUserLimit) {
   const std::string own = make_many(5 * Tokens::kMostOfOne).front().token.id;
   loop_.advance(hours(1));
   for (std::size_t i = 0; i < Tokens::kMostOfOne; ++i) {
@@ -395,7 +395,7 @@ TEST_F(TokensTest, UsersAreTheOwnersOfValidTokens) {
   EXPECT_EQ(tokens_.users(), (std::vector<std::uint32_t>{1001, 1002}));
 }
 
-TEST_F(TokensTest, ARevocationIsToldAtOnceAndOnlyToItsOwn) {
+TEST_F(TokensTest, RevocationNotifiesMatchingSubscriberOnce) {
   const auto made = make(wish("ci"));
   const auto other = make(wish("cd"));
   int ended = 0;
@@ -409,7 +409,7 @@ TEST_F(TokensTest, ARevocationIsToldAtOnceAndOnlyToItsOwn) {
   EXPECT_EQ(others, 0);
 }
 
-TEST_F(TokensTest, AnEndByTimeIsToldWithinASecondAlsoIfTheClockJumps) {
+TEST_F(TokensTest, ExpiryNotifiesWithinSecondAfterClockJump) {
   const auto made = make(wish("ci"));
   bool ended = false;
   const auto watch = tokens_.on_end(made->token.id, [&] { ended = true; });
@@ -420,7 +420,7 @@ TEST_F(TokensTest, AnEndByTimeIsToldWithinASecondAlsoIfTheClockJumps) {
   EXPECT_TRUE(ended);
 }
 
-TEST_F(TokensTest, WhoNoLongerListensIsToldNothing) {
+TEST_F(TokensTest, CancelledSubscriptionIsNotNotified) {
   const auto made = make(wish("ci"));
   bool ended = false;
   {
@@ -430,7 +430,7 @@ TEST_F(TokensTest, WhoNoLongerListensIsToldNothing) {
   EXPECT_FALSE(ended);
 }
 
-TEST_F(TokensTest, TheFirstEndIsThatOfTheTokensThatWereMadeToLast) {
+TEST_F(TokensTest, FirstExpiryIgnoresShortLived) {
   EXPECT_EQ(tokens_.first_end(hours(24)), std::nullopt);
   ASSERT_TRUE(make(wish("short")).ok());
   EXPECT_EQ(tokens_.first_end(hours(24)), std::nullopt);
@@ -446,7 +446,7 @@ TEST_F(TokensTest, TheFirstEndIsThatOfTheTokensThatWereMadeToLast) {
   EXPECT_EQ(tokens_.first_end(hours(24)), longer->token.expires);
 }
 
-TEST_F(TokensTest, ItsUseIsKeptOnceAMinuteHoweverOftenItIsUsed) {
+TEST_F(TokensTest, LastUseIsSavedOncePerMinute) {
   const auto made = make(wish("ci"));
   const int before = archive_.saves;
   for (int i = 0; i < 600; ++i) {

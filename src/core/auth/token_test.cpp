@@ -77,7 +77,7 @@ TEST(TokenText, SwappedLettersAreATypingError) {
   }
 }
 
-TEST(TokenText, SaysWhatIsWrong) {
+TEST(TokenText, ParseErrorGivesReason) {
   const std::string text = drawn().text();
   const auto why = [](const std::string& wrong) {
     const auto read = TokenText::parse(wrong);

@@ -72,7 +72,7 @@ class WatchTest : public ::testing::Test {
   TimePoint now_{seconds(1000)};
 };
 
-TEST_F(WatchTest, AHealthyGpuIsHeldBackByNothing) {
+TEST_F(WatchTest, HealthyGpuHasNoBottleneck) {
   const Bottleneck found = after(60, healthy());
   EXPECT_EQ(found.cause, none);
   EXPECT_EQ(found.brief, "none");
@@ -91,7 +91,7 @@ TEST_F(WatchTest, ADayOfWorkWithShortLimitsIsFine) {
   }
 }
 
-TEST_F(WatchTest, ThePowerLimitIsNamedWithItsShareAndWhatToDo) {
+TEST_F(WatchTest, PowerLimitIsReportedWithShareAndAdvice) {
   DeviceState gpu = healthy();
   after(37, gpu);
   set(gpu, Metric::throttle_reasons, kPowerCap);
@@ -107,7 +107,7 @@ TEST_F(WatchTest, ThePowerLimitIsNamedWithItsShareAndWhatToDo) {
   EXPECT_EQ(after(1, gpu).advice, "To raise the limit to the maximum: gpuyard power 0 700");
 }
 
-TEST_F(WatchTest, TheClockIsOfTheTimeThatTheShareIsOf) {
+TEST_F(WatchTest, ReportedClockCoversOnlyThrottledTime) {
   DeviceState gpu = healthy();
   set(gpu, Metric::clock_sm, 1980);
   after(40, gpu);
@@ -196,7 +196,7 @@ TEST_F(WatchTest, ANarrowLinkCountsOnlyUnderLoad) {
   EXPECT_EQ(after(60, gpu).cause, none);
 }
 
-TEST_F(WatchTest, AnNvlinkThatIsDownIsNamedWhereOthersAreUp) {
+TEST_F(WatchTest, NvlinkDownAfterUpIsReported) {
   DeviceState gpu = healthy();
   for (std::uint16_t link = 0; link < 18; ++link) set(gpu, Metric::nvlink_active, 1, link);
   EXPECT_EQ(after(60, gpu).cause, none);
@@ -212,7 +212,8 @@ TEST_F(WatchTest, AnNvlinkThatIsDownIsNamedWhereOthersAreUp) {
   EXPECT_EQ(after(1, gpu).cause, none);
 }
 
-TEST_F(WatchTest, NvlinksThatNeverWereUpAreABoardWithoutABridge) {
+// A board without an NVLink bridge has links that never come up.
+TEST_F(WatchTest, NvlinksNeverUpAreIgnored) {
   DeviceState gpu = healthy();
   for (std::uint16_t link = 0; link < 18; ++link) set(gpu, Metric::nvlink_active, 0, link);
   EXPECT_EQ(after(60, gpu).cause, none);
@@ -228,7 +229,7 @@ TEST_F(WatchTest, AnNvlinkThatNeverWasUpIsNamedUnderLoad) {
   EXPECT_EQ(after(1, gpu).cause, none);
 }
 
-TEST_F(WatchTest, AGpuWhoseProcessNeedsAWholeCoreIsProbablyStarved) {
+TEST_F(WatchTest, SaturatedCpuCoreSuggestsStarvedGpu) {
   DeviceState gpu = healthy();
   set(gpu, Metric::utilization_gpu, 25);
   around_.cpu_percent = 99.6;
@@ -258,7 +259,7 @@ TEST_F(WatchTest, WithoutTheCpuUseItSaysSo) {
   EXPECT_EQ(found.not_known[0], "starved: CPU use of its processes unknown");
 }
 
-TEST_F(WatchTest, WithoutTheTrafficItSaysSoAndTakesItForNoZero) {
+TEST_F(WatchTest, MissingPcieTrafficIsUnknownNotZero) {
   DeviceState gpu = healthy();
   set(gpu, Metric::utilization_gpu, 25);
   gpu.sample.set({Metric::pcie_rx, 0, {}, Missing{MissingReason::not_supported, ""}});
@@ -268,7 +269,7 @@ TEST_F(WatchTest, WithoutTheTrafficItSaysSoAndTakesItForNoZero) {
   EXPECT_EQ(found.not_known[0], "starved: PCIe: not supported by this GPU or driver");
 }
 
-TEST_F(WatchTest, BusyAtLittlePowerForHalfAMinuteIsProbablyWaiting) {
+TEST_F(WatchTest, BusyAtLowPowerSuggestsWaiting) {
   DeviceState gpu = healthy();
   set(gpu, Metric::utilization_gpu, 100);
   set(gpu, Metric::power_draw, 119 * kWatt);
@@ -282,7 +283,7 @@ TEST_F(WatchTest, BusyAtLittlePowerForHalfAMinuteIsProbablyWaiting) {
   EXPECT_EQ(after(60, gpu).cause, none) << "its SMs are active";
 }
 
-TEST_F(WatchTest, WaitingIsToldWithoutGpmToo) {
+TEST_F(WatchTest, WaitingIsDetectedWithoutGpm) {
   DeviceState gpu = healthy();
   set(gpu, Metric::utilization_gpu, 100);
   set(gpu, Metric::power_draw, 119 * kWatt);
@@ -293,7 +294,7 @@ TEST_F(WatchTest, WaitingIsToldWithoutGpmToo) {
   EXPECT_EQ(found.not_known[0], "SMs active: not supported by this GPU or driver");
 }
 
-TEST_F(WatchTest, ALeasedGpuThatNobodyUsesIsNamedAfterAMinute) {
+TEST_F(WatchTest, LeasedIdleTimeStartsWithLease) {
   DeviceState gpu = healthy();
   set(gpu, Metric::utilization_gpu, 0);
   set(gpu, Metric::throttle_reasons, kGpu);
@@ -388,7 +389,7 @@ TEST_F(MixtureTest, OfEachTwoCausesAtOnceOneIsNamed) {
 }
 
 // One lasts, the other comes and goes: in 200 mixtures by chance.
-TEST_F(MixtureTest, OfOneThatLastsAndOneThatComesAndGoesOneIsNamed) {
+TEST_F(MixtureTest, LastingAndIntermittentCausesYieldEitherCause) {
   const auto needs_its_use = [](std::size_t cause) { return cause >= 3 && cause <= 6; };
   std::mt19937 chance(20261124);  // NOLINT: the same mixtures in each run
   std::uniform_int_distribution<std::size_t> which(0, kScenarios.size() - 1);

@@ -96,7 +96,7 @@ TEST_F(SpellsTest, OfAStateItKeepsTheNewest) {
   EXPECT_EQ(all().at(0).what.text, "is lost for 2h");
 }
 
-TEST_F(SpellsTest, ACauseThatComesAndGoesMakesOneSpellInTenSecondsAtMost) {
+TEST_F(SpellsTest, FlappingCauseRespectsMinSpanLength) {
   constexpr int kHour = 3600;
   for (int i = 0; i < kHour / 2; ++i) {
     see(because(heat, 20));
@@ -148,7 +148,7 @@ TEST_F(SpellsTest, AGpuThatIsGoneEndsItsOwn) {
   for (const Spell& spell : all()) EXPECT_EQ(spell.over, spell.gpu == "GPU-2") << spell.gpu;
 }
 
-TEST_F(SpellsTest, StartsAreWrittenAtOnceAndItsEndOnceAMinute) {
+TEST_F(SpellsTest, StartIsWrittenImmediatelyAndEndEveryMinute) {
   see(because(heat, 20));
   EXPECT_THAT(archive_->kept, SizeIs(1));
   EXPECT_EQ(archive_->puts, 1);
@@ -157,7 +157,7 @@ TEST_F(SpellsTest, StartsAreWrittenAtOnceAndItsEndOnceAMinute) {
   EXPECT_EQ(length(archive_->kept.at(0)), seconds(60));
 }
 
-TEST_F(SpellsTest, WhatADaemonThatWasKilledLeftIsOverAtItsLastPut) {
+TEST_F(SpellsTest, SpanOfKilledDaemonEndsAtLastPut) {
   archive_->kept.push_back({"GPU-1", because(heat, 20), kBegin, kBegin + seconds(60), false});
   const auto spells = all();
   EXPECT_TRUE(spells.at(0).over);
@@ -165,7 +165,7 @@ TEST_F(SpellsTest, WhatADaemonThatWasKilledLeftIsOverAtItsLastPut) {
   EXPECT_EQ(spell_at(spells, "GPU-1", kBegin + seconds(60)), nullptr);
 }
 
-TEST_F(SpellsTest, WhatIsOnIsPutAwayAtTheEnd) {
+TEST_F(SpellsTest, FlushWritesOpenSpan) {
   see(because(heat, 20), 20);
   book_.put_away();
   worker_.run_all();

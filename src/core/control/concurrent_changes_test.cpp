@@ -54,7 +54,7 @@ TEST_F(Together, TwoResetsAtOnceAreBothAnswered) {
   EXPECT_EQ(outcomes, (std::vector{Outcome::planned, Outcome::planned}));
 }
 
-TEST_F(Together, ARollbackLeavesWhatOthersHaveSetMeanwhile) {
+TEST_F(Together, RollbackKeepsConcurrentClaimOfOtherOwner) {
   fail_second_gpu();
   daemon.hold_replies = true;
   daemon.hold_only = "GPU-1";
@@ -68,7 +68,7 @@ TEST_F(Together, ARollbackLeavesWhatOthersHaveSetMeanwhile) {
   EXPECT_EQ(world.power("GPU-0").lowest, 300'000);
 }
 
-TEST_F(Together, ARollbackDoesNotBringBackWhatItsOwnerHasGivenUp) {
+TEST_F(Together, RollbackDoesNotReviveWithdrawnClaim) {
   daemon.put("a", power_limit(300'000));
   fail_second_gpu();
   daemon.hold_replies = true;
@@ -80,7 +80,7 @@ TEST_F(Together, ARollbackDoesNotBringBackWhatItsOwnerHasGivenUp) {
   EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
 }
 
-TEST_F(Together, ARestoreOfAllOrNoneThatFailsIsTakenBack) {
+TEST_F(Together, FailedAtomicRestoreIsRolledBack) {
   daemon.put("a", power_limit(300'000));
   const auto told = begin(all("a", Restore{SettingKind::power_limit}));
   ASSERT_TRUE(*told && **told);
@@ -90,7 +90,7 @@ TEST_F(Together, ARestoreOfAllOrNoneThatFailsIsTakenBack) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W", "GPU-0 300 W"}));
 }
 
-TEST_F(Together, AllOrNoneHoldsWhenNobodyWaitsAnyMore) {
+TEST_F(Together, AtomicChangeRollsBackAfterRequestTimeout) {
   fail_second_gpu();
   daemon.hold_replies = true;
   daemon.hold_only = "GPU-1";
@@ -114,7 +114,7 @@ TEST_F(Together, ARollbackThatFailsIsSaidToHaveFailed) {
   EXPECT_NE((**told)->at(0).error->message.find("could not be rolled back"), std::string::npos);
 }
 
-TEST_F(Together, AFullDiskDoesNotMakeTheEndOfASettingSpin) {
+TEST_F(Together, ExpiryRetriesWithDelayOnFullDisk) {
   daemon.put("a", power_limit(300'000), seconds(3));
   world.disk_fails = Error{Errc::unavailable, "disk full"};
   const std::size_t before = daemon.saves;
@@ -125,7 +125,7 @@ TEST_F(Together, AFullDiskDoesNotMakeTheEndOfASettingSpin) {
   EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
 }
 
-TEST_F(Together, ALimitThatWaitsPutsADriftedOneInForceFirst) {
+TEST_F(Together, HeldClaimReappliesDriftedEffectiveClaim) {
   daemon.put("a", power_limit(300'000));
   world.power("GPU-0") = {500'000, 500'000};
   daemon.lose_host();
@@ -134,7 +134,7 @@ TEST_F(Together, ALimitThatWaitsPutsADriftedOneInForceFirst) {
   EXPECT_EQ(world.power("GPU-0").lowest, 300'000);
 }
 
-TEST_F(Together, WhatSomebodyElseChoseIsTheBaselineOfWhoeverReplacesIt) {
+TEST_F(Together, ReplacedDriftedValueBecomesBaseline) {
   daemon.put("a", power_limit(300'000));
   world.power("GPU-0") = {500'000, 500'000};
   daemon.put("a", power_limit(400'000));
@@ -142,7 +142,7 @@ TEST_F(Together, WhatSomebodyElseChoseIsTheBaselineOfWhoeverReplacesIt) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 400 W", "GPU-0 500 W"}));
 }
 
-TEST(TogetherAtTheEnd, WhatIsOwedIsPutBackToo) {
+TEST(TogetherAtTheEnd, OwedSettingIsRestored) {
   World world = World::with_gpus(1);
   {
     Daemon daemon(world, {true, true});

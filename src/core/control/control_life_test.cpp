@@ -26,7 +26,7 @@ TEST(Control, SettingsOutliveTheDaemon) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
 }
 
-TEST(Control, WhatIsQueuedIsDoneBeforeTheEnd) {
+TEST(Control, StopCompletesQueueAndRefusesNewChanges) {
   RecordProperty("contract", "B8");
   World world = World::with_gpus(1);
   Daemon daemon(world);
@@ -48,7 +48,7 @@ TEST(Control, WhatIsQueuedIsDoneBeforeTheEnd) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 200 W"}));
 }
 
-TEST(Control, AGpuThatDoesNotAnswerIsNotWaitedForAtTheEnd) {
+TEST(Control, StopAbandonsHungGpuAfterGrace) {
   RecordProperty("contract", "B8");
   World world = World::with_gpus(1);
   Daemon daemon(world);
@@ -109,7 +109,7 @@ TEST(Control, AnotherBootTakesANewBaseline) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 300 W", "GPU-0 600 W"}));
 }
 
-TEST(Control, NothingIsTakenBeforeWhatWasKeptIsKnown) {
+TEST(Control, ChangesAreRefusedUntilLoadSucceeds) {
   World world = World::with_gpus(1);
   world.disk_reads = false;
   Daemon daemon(world);
@@ -139,7 +139,7 @@ struct Early {
   std::optional<Result<Control::Changes>> heard;
 };
 
-TEST(Control, WhoAsksRightAfterTheStartWaitsForWhatWasKept) {
+TEST(Control, EarlyRequestWaitsForLoad) {
   Early early;
   EXPECT_FALSE(early.heard);
   early.world.read_now();
@@ -149,7 +149,7 @@ TEST(Control, WhoAsksRightAfterTheStartWaitsForWhatWasKept) {
   EXPECT_EQ(early.world.writes, Writes{"GPU-0 300 W"});
 }
 
-TEST(Control, NobodyWaitsLongForADiskThatHangs) {
+TEST(Control, EarlyRequestTimesOutOnHungLoad) {
   Early early;
   early.daemon->pass(seconds(4));
   EXPECT_FALSE(early.heard);
@@ -160,7 +160,7 @@ TEST(Control, NobodyWaitsLongForADiskThatHangs) {
   EXPECT_TRUE(early.daemon->error);
 }
 
-TEST(Control, WhoWaitsForTheDiskIsAnsweredWhenTheDaemonStops) {
+TEST(Control, StopFailsRequestsWaitingForLoad) {
   Early early;
   early.daemon->stop();
   ASSERT_TRUE(early.heard);

@@ -186,7 +186,7 @@ std::string table_of(const Scenario& scenario) {
   return context;
 }
 
-TEST(Crash, AtEveryCommitOfEveryScenarioTheNextStartKnowsWhatIsWantedAndCanPutItBack) {
+TEST(Crash, KillAtEveryCommitRecoversAndRestoresBaseline) {
   std::string page =
       "# Control, killed at every commit\n\nWritten by `src/core/control/crash_test.cpp` "
       "(`GPUYARD_WRITE_GOLDEN=1 core_test`). In each row a daemon is killed at a commit to its "

@@ -49,7 +49,7 @@ TEST(Holding, AClaimEndsAtItsMoment) {
   EXPECT_EQ(next_expiry(holding), std::nullopt);
 }
 
-TEST(Holding, AnotherBootForgetsTheValuesAndKeepsTheClaimsAndTheirTime) {
+TEST(Holding, NewBootClearsValuesAndKeepsClaimExpiry) {
   const TimePoint now{minutes(2)};
   const WallTime wall{hours(1000)};
   Holding holding = power({claim("a", 400'000)});
@@ -83,7 +83,7 @@ Holding settled() {
   return holding;
 }
 
-TEST(Reconcile, WhatIsAsItShouldBeIsLeft) {
+TEST(Reconcile, MatchingValueIsInForce) {
   EXPECT_EQ(reconcile(settled(), seen(300'000)).finding, Finding::in_force);
 }
 
@@ -100,11 +100,12 @@ TEST(Reconcile, ALostWriteIsWrittenAgain) {
   }
 }
 
-TEST(Reconcile, WhatSomebodyElseChoseIsLeftAlone) {
+TEST(Reconcile, ForeignValueIsDrifted) {
   EXPECT_EQ(reconcile(settled(), seen(420'000)).finding, Finding::drifted);
 }
 
-TEST(Reconcile, TheDriversOwnDefaultIsAnotherDriverSessionAndTheNewBaseline) {
+// The driver's own default means that the driver was reloaded, not that a user changed the value.
+TEST(Reconcile, DriverDefaultIsRewrittenAndBecomesBaseline) {
   const Reconciled found = reconcile(settled(), seen(700'000));
   EXPECT_EQ(found.finding, Finding::to_write);
   EXPECT_EQ(found.target, power_limit(300'000));
@@ -121,7 +122,7 @@ TEST(Reconcile, WithoutClaimsTheBaselineComesBack) {
   EXPECT_EQ(reconcile(holding, seen(420'000)).finding, Finding::drifted);
 }
 
-TEST(Reconcile, InANewBootTheBaselineIsWhatIsThere) {
+TEST(Reconcile, NewBootTakesCurrentValueAsBaseline) {
   Holding holding = settled();
   carry_into_boot(holding, "boot-2", {}, {});
   const Reconciled found = reconcile(holding, seen(680'000));
@@ -131,7 +132,7 @@ TEST(Reconcile, InANewBootTheBaselineIsWhatIsThere) {
   EXPECT_EQ(reconcile(holding, seen(680'000)).finding, Finding::nothing);
 }
 
-TEST(Reconcile, WhatCannotBeReadBackIsWrittenAgain) {
+TEST(Reconcile, UnreadableSettingIsRewritten) {
   Holding holding{"GPU-0", SettingKind::gpu_clocks};
   holding.baseline = unlocked(SettingKind::gpu_clocks);
   holding.written = gpu_clocks(1200, 1500);

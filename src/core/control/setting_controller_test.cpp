@@ -69,7 +69,7 @@ TEST_F(ControlTest, ForceIsForAdministratorsAndIsInTheAudit) {
   EXPECT_EQ(daemon.restore("a", SettingKind::gpu_clocks).error->code, Errc::conflict);
 }
 
-TEST_F(ControlTest, AValueOutOfRangeChangesNothing) {
+TEST_F(ControlTest, OutOfRangeValueIsRefusedWithoutWrite) {
   const Change refused = daemon.put("a", power_limit(900'000));
   ASSERT_TRUE(refused.error);
   EXPECT_EQ(refused.error->code, Errc::invalid);
@@ -79,7 +79,7 @@ TEST_F(ControlTest, AValueOutOfRangeChangesNothing) {
   EXPECT_EQ(daemon.control().holding("GPU-0", SettingKind::power_limit), nullptr);
 }
 
-TEST_F(ControlTest, AValueOutOfRangeIsRefusedAlsoWhereItWouldOnlyWait) {
+TEST_F(ControlTest, OutOfRangeHeldClaimIsRefused) {
   daemon.put("a", power_limit(300'000));
   const Change refused = daemon.put("b", power_limit(900'000));
   ASSERT_TRUE(refused.error);
@@ -92,7 +92,7 @@ TEST_F(ControlTest, AValueOutOfRangeIsRefusedAlsoWhereItWouldOnlyWait) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 400 W", "GPU-0 700 W"}));
 }
 
-TEST_F(ControlTest, AFailedWriteLeavesWhatWasWanted) {
+TEST_F(ControlTest, FailedWriteKeepsPreviousClaim) {
   daemon.put("a", power_limit(300'000));
   world.driver_fails = Error{Errc::denied, "no permission"};
   const Change failed = daemon.put("a", power_limit(200'000));
@@ -113,7 +113,7 @@ TEST_F(ControlTest, ASettingEndsWithItsTime) {
   EXPECT_EQ(world.audit.back().by, "gpuyard");
 }
 
-TEST_F(ControlTest, WhatSomebodyElseChangedIsLeftAlone) {
+TEST_F(ControlTest, RestoreLeavesDriftedValueAlone) {
   daemon.put("a", power_limit(300'000));
   world.power("GPU-0") = {420'000, 420'000};
   EXPECT_EQ(daemon.restore("a").outcome, Outcome::drifted);
@@ -125,7 +125,7 @@ TEST_F(ControlTest, WhatSomebodyElseChangedIsLeftAlone) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 350 W", "GPU-0 420 W"}));
 }
 
-TEST_F(ControlTest, NothingIsWrittenThatCouldNotBeNotedDown) {
+TEST_F(ControlTest, FailedPersistPreventsDriverWrite) {
   world.disk_fails = Error{Errc::unavailable, "disk full"};
   const Change failed = daemon.put("a", power_limit(300'000));
   ASSERT_TRUE(failed.error);
@@ -159,7 +159,7 @@ TEST_F(ControlTest, AllOrNoneRollsBack) {
                                   "GPU-0 not locked"}));
 }
 
-TEST_F(ControlTest, ADryRunChangesNothing) {
+TEST_F(ControlTest, DryRunPlansWithoutWriting) {
   Request request{{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(300'000), {}}};
   request.dry_run = true;
   const Change planned = daemon.ask(request).front();
@@ -170,7 +170,7 @@ TEST_F(ControlTest, ADryRunChangesNothing) {
   EXPECT_TRUE(world.disk.empty());
 }
 
-TEST_F(ControlTest, OneCommandAtATimeInOrderAndEachGpuForItself) {
+TEST_F(ControlTest, CommandsAreSerializedPerGpu) {
   RecordProperty("contract", "B13");
   daemon.hold_replies = true;
   std::vector<std::string> heard;
@@ -224,7 +224,7 @@ class LapsingTest : public ControlTest {
   bool held = true;
 };
 
-TEST_F(LapsingTest, WhatWaitsWithoutARightIsRefused) {
+TEST_F(LapsingTest, QueuedChangeWithLapsedAuthorizationIsRefused) {
   daemon.hold_replies = true;
   for (const int watts : {300, 310, 320}) {
     ASSERT_TRUE(daemon.control().send(wish(std::int64_t{watts} * 1000)).ok());
@@ -254,7 +254,7 @@ TEST_F(LapsingTest, TheRightIsAskedForRightBeforeTheDriverIs) {
   EXPECT_EQ(world.audit.back().error, "the lease x is over");
 }
 
-TEST_F(LapsingTest, WhatIsGivenUpIsPutBackWhoeverHasTheRightThen) {
+TEST_F(LapsingTest, RestoreSucceedsAfterAuthorizationLapses) {
   ASSERT_TRUE(daemon.control().send(wish(300'000)).ok());
   daemon.settle();
   ASSERT_EQ(world.power("GPU-0").lowest, 300'000);
@@ -268,7 +268,7 @@ TEST_F(LapsingTest, WhatIsGivenUpIsPutBackWhoeverHasTheRightThen) {
   EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
 }
 
-TEST_F(ControlTest, AHostThatGoesDownAnswersWhatWasUnderWay) {
+TEST_F(ControlTest, DriverHostExitFailsRunningChange) {
   RecordProperty("contract", "B12");
   daemon.hold_replies = true;
   std::optional<Error> error;
@@ -292,7 +292,7 @@ TEST_F(ControlTest, AnUnknownGpuIsAnErrorBeforeAnythingIsQueued) {
   EXPECT_TRUE(daemon.control().operations().all().empty());
 }
 
-TEST_F(ControlTest, WhoeverDoesNotWaitFindsTheOperation) {
+TEST_F(ControlTest, AsyncChangeIsFoundAsOperation) {
   RecordProperty("contract", "B9");
   const auto sent = daemon.control().send(
       {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(300'000), {}}});
@@ -315,7 +315,7 @@ TEST_F(ControlTest, AReloadedDriverIsSetAgain) {
                                   "GPU-1 [1200, 1500] MHz"}));
 }
 
-TEST_F(ControlTest, AResetWaitsForNobodyAndPutsTheSettingsBackInForce) {
+TEST_F(ControlTest, ResetRefusesBusyGpuAndReappliesSettings) {
   daemon.put("a", power_limit(300'000));
   Request request{{"root", true, "r", daemon.loop.now()}, {"GPU-0"}, Reset{}};
   daemon.resettable = Error{Errc::conflict, "in use"};
@@ -359,7 +359,7 @@ TEST(Control, RefusalsAreNotedAFewAMinute) {
   EXPECT_NE(world.audit.back().error->find("70 earlier refusals"), std::string::npos);
 }
 
-TEST(Control, NobodyIsHiddenByTheRefusalsOfOthers) {
+TEST(Control, AuditRefusalLimitIsPerRequester) {
   World world = World::with_gpus(1);
   Daemon daemon(world);
   daemon.greet();
@@ -370,7 +370,7 @@ TEST(Control, NobodyIsHiddenByTheRefusalsOfOthers) {
   EXPECT_EQ(world.audit.back().source, AuditEntry::Source::refused);
 }
 
-TEST(Control, FailedChangesAreNotedAFewAMinuteButForAdministrators) {
+TEST(Control, FailedChangeAuditIsLimitedExceptForAdministrators) {
   World world = World::with_gpus(1);
   Daemon daemon(world);
   daemon.greet();
@@ -386,7 +386,7 @@ TEST(Control, FailedChangesAreNotedAFewAMinuteButForAdministrators) {
   EXPECT_EQ(fail({"uid 0", true}), 100U);
 }
 
-TEST(Control, TheAuditKnowsWhoseDoingItWas) {
+TEST(Control, AuditSourceReflectsRequesterRole) {
   World world = World::with_gpus(1);
   Daemon daemon(world);
   daemon.greet();

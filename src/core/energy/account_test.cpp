@@ -36,7 +36,7 @@ class AccountTest : public ::testing::Test {
   Account account_{counted(0, 5'000'000), kSession, kWall};
 };
 
-TEST_F(AccountTest, WhatWasCountedBeforeItWasFirstSeenIsNotBooked) {
+TEST_F(AccountTest, EnergyBeforeFirstReadingIsNotBooked) {
   EXPECT_EQ(amounts(), Amounts{});
   observe(counted(1, 5'000'250));
   EXPECT_EQ(amounts().device_mj(), 250);
@@ -50,7 +50,7 @@ TEST_F(AccountTest, AnOldReadingIsNotBookedTwice) {
   EXPECT_EQ(amounts().device_mj(), 250);
 }
 
-TEST_F(AccountTest, ACounterThatIsAwayForAMomentTellsLater) {
+TEST_F(AccountTest, CounterGapIsBookedOnReturn) {
   observe(counted(1, 5'000'250));
   for (int s = 2; s < 60; ++s) observe(silent(s));
   observe(counted(60, 5'006'000));
@@ -79,7 +79,7 @@ TEST_F(AccountTest, ACounterThatJumpsIsNotBelieved) {
   EXPECT_EQ(amounts().unknown, seconds(1));
 }
 
-TEST_F(AccountTest, AReadingOfZeroAmongOthersInventsNothing) {
+TEST_F(AccountTest, StrayZeroReadingAddsNoEnergy) {
   Account busy(counted(0, 5'000'000'000), kSession, kWall);
   busy.observe(counted(1, 5'000'000'250), kSession, kWall);
   busy.observe(counted(2, 0), kSession, kWall);
@@ -99,7 +99,7 @@ TEST_F(AccountTest, AnImpossiblePowerIsUnknownAndNotBooked) {
   }
 }
 
-TEST_F(AccountTest, WhatContradictingSourcesSayIsUnknown) {
+TEST_F(AccountTest, ContradictedReadingIsUnknown) {
   observe(counted(1, 5'000'250));
   Observation contradicted = counted(2, 5'900'250);
   contradicted.contradicted = true;
@@ -116,7 +116,7 @@ TEST_F(AccountTest, ACounterThatCatchesUpIsBelieved) {
   EXPECT_EQ(account_.state().epoch, 1U);
 }
 
-TEST_F(AccountTest, WithoutACounterPowerIsIntegratedOverTheTimeThatItTook) {
+TEST_F(AccountTest, PowerIsIntegratedWithoutCounter) {
   Account t4(powered(0, 60'000), kSession, kWall);
   t4.observe(powered(1, 70'000), kSession, kWall);
   t4.observe(powered(3, 50'000), kSession, kWall);
@@ -148,7 +148,7 @@ TEST_F(AccountTest, AnEstimateStandsWhenTheCounterIsBack) {
   EXPECT_EQ(amounts().device_mj(), 300'500);
 }
 
-TEST_F(AccountTest, WhatItGrewByWhileTheDaemonWasAwayIsBookedAsThat) {
+TEST_F(AccountTest, GrowthDuringDaemonDowntimeIsBookedSeparately) {
   observe(counted(1, 5'000'250));
   Account again(account_.state());
   again.observe(counted(3600, 5'400'250), kSession, kWall);
@@ -168,7 +168,7 @@ TEST_F(AccountTest, AnotherBootIsAnotherEpochHoweverHighItsCounter) {
   EXPECT_EQ(again.state().session.boot_id, "boot-b");
 }
 
-TEST_F(AccountTest, EnergyOfAGpuWithoutACounterIsUnknownWhileTheDaemonIsAway) {
+TEST_F(AccountTest, DowntimeWithoutCounterIsUnknown) {
   Account t4(powered(0, 60'000), kSession, kWall);
   Account again(t4.state());
   again.observe(powered(2, 60'000), kSession, kWall);
@@ -197,7 +197,7 @@ TEST(ObservationOf, AnImpossiblePowerIsNone) {
   EXPECT_FALSE(observation_of(sample));
 }
 
-TEST(ObservationOf, ASampleWithNeitherSaysNothing) {
+TEST(ObservationOf, SampleWithoutEnergyAndPowerIsEmpty) {
   EXPECT_FALSE(observation_of(Sample{}));
   EXPECT_FALSE(observation_of(
       missing_sample({Probe::energy, Probe::power}, {MissingReason::timed_out, ""}, kStart)));

@@ -55,7 +55,7 @@ class LedgerTest : public ::testing::Test {
   Ledger ledger_{"boot-a"};
 };
 
-TEST_F(LedgerTest, AWindowIsToldWhatItsGpusUsedInIt) {
+TEST_F(LedgerTest, WindowReportsEnergyAndPeakPerGpu) {
   gpus_[2].has_counter = false;
   tick();
   tick(4);
@@ -79,7 +79,7 @@ TEST_F(LedgerTest, AWindowIsToldWhatItsGpusUsedInIt) {
   EXPECT_TRUE(result->gpus[1].estimated);
 }
 
-TEST_F(LedgerTest, WindowsOfOneGpuOverlapAndEachIsToldAll) {
+TEST_F(LedgerTest, OverlappingWindowsEachCountFullEnergy) {
   tick();
   const auto first = begin();
   tick(10);
@@ -90,7 +90,7 @@ TEST_F(LedgerTest, WindowsOfOneGpuOverlapAndEachIsToldAll) {
   EXPECT_EQ(ledger_.end(first, now_).error().code, Errc::not_found);
 }
 
-TEST_F(LedgerTest, AWindowAcrossAResetHasTheKnownPartsAndSaysSo) {
+TEST_F(LedgerTest, CounterResetInWindowLeavesUnknownTime) {
   tick();
   const auto id = begin({.gpus = {"0"}});
   tick(5);
@@ -120,7 +120,7 @@ TEST_F(LedgerTest, AWindowGoesOnInTheNextDaemon) {
   EXPECT_EQ(ledger_.accounts()[1].state.amounts.daemon_down_mj, 6'000'000);
 }
 
-TEST_F(LedgerTest, AWindowAcrossAnotherBootKeepsItsTimeAndIsInterrupted) {
+TEST_F(LedgerTest, WindowAcrossRebootKeepsWallTimeLength) {
   tick();
   const auto id = begin({.gpus = {"1"}});
   tick(5);
@@ -139,7 +139,7 @@ TEST_F(LedgerTest, AWindowAcrossAnotherBootKeepsItsTimeAndIsInterrupted) {
   EXPECT_EQ(result->gpus[0].unknown, seconds(100));
 }
 
-TEST_F(LedgerTest, BooksThatComeLateComeBeforeWhatIsHere) {
+TEST_F(LedgerTest, LateLoadMergesSavedAndCurrentEnergy) {
   tick();
   tick(5);
   const auto old = begin({.gpus = {"0"}});
@@ -158,7 +158,7 @@ TEST_F(LedgerTest, BooksThatComeLateComeBeforeWhatIsHere) {
   EXPECT_EQ(ledger_.result(young, now_)->gpus[0].energy_mj, 400'000);
 }
 
-TEST_F(LedgerTest, WhatIsBookedInThisLifeIsWithoutTheTimeOfEarlierDaemons) {
+TEST_F(LedgerTest, BookedEnergyExcludesEarlierDaemonRuns) {
   tick();
   tick(10);
   EXPECT_EQ(ledger_.booked("GPU-0", false)->energy_mj, 1'000'000);
@@ -172,7 +172,7 @@ TEST_F(LedgerTest, WhatIsBookedInThisLifeIsWithoutTheTimeOfEarlierDaemons) {
   EXPECT_EQ(ledger_.booked("GPU-0", false)->energy_mj, 1'000'000);
 }
 
-TEST_F(LedgerTest, WhatIsBookedInThisLifeStaysWhenTheBooksComeLate) {
+TEST_F(LedgerTest, LateLoadKeepsBookedEnergyOfCurrentRun) {
   tick();
   tick(10);
   Books books{ledger_.accounts(), {}};
@@ -207,7 +207,7 @@ TEST_F(LedgerTest, ASimulatedGpuOfTheSameUuidIsAnotherGpu) {
   EXPECT_EQ(ledger_.accounts()[1].state.amounts.device_mj(), 7);
 }
 
-TEST_F(LedgerTest, AWindowThatNobodyEndsIsOverAtItsTime) {
+TEST_F(LedgerTest, WindowExpiresAtMaxDuration) {
   tick();
   const auto id = begin({.most = seconds(10)});
   tick(9);
@@ -228,7 +228,7 @@ TEST_F(LedgerTest, AWishThatCannotBeGrantedSaysWhy) {
   EXPECT_EQ(refused({.most = std::chrono::hours(24 * 31)}).code, Errc::invalid);
 }
 
-TEST_F(LedgerTest, AGpuWithoutAnyReadingIsNotKnownAndNoZero) {
+TEST_F(LedgerTest, GpuWithoutReadingIsUnknownNotZero) {
   gpus_[2].answers = false;
   tick();
   const auto one = begin({.gpus = {"2"}});
@@ -247,7 +247,7 @@ TEST_F(LedgerTest, AGpuWithoutAnyReadingIsNotKnownAndNoZero) {
   EXPECT_TRUE(ledger_.result(begin({.gpus = {"0"}}), now_)->known()) << "0 J, as it has just begun";
 }
 
-TEST_F(LedgerTest, AGpuThatIsReadLaterIsAPartFromThenOn) {
+TEST_F(LedgerTest, GpuReadLaterYieldsPartialResult) {
   gpus_[2].has_counter = false;
   gpus_[2].power_mw.reset();
   tick();
@@ -264,7 +264,7 @@ TEST_F(LedgerTest, AGpuThatIsReadLaterIsAPartFromThenOn) {
   EXPECT_TRUE(result->partial());
 }
 
-TEST_F(LedgerTest, ReadingsThatGoAwayLeaveAPartAndThenNothing) {
+TEST_F(LedgerTest, LostReadingsMakeWindowPartialOrUnknown) {
   tick();
   const auto before = begin({.gpus = {"0"}});
   tick(4);
@@ -308,7 +308,7 @@ TEST_F(LedgerTest, WindowsAreBoundedForOneAndForAll) {
   EXPECT_EQ(refused({.owner = 0, .privileged = true}).code, Errc::busy);
 }
 
-TEST_F(LedgerTest, OnlyWhatChangedIsKept) {
+TEST_F(LedgerTest, TransactionContainsOnlyChangedWindows) {
   tick();
   const auto id = begin();
   EXPECT_EQ(ledger_.take_changes().now.windows.size(), 1U);

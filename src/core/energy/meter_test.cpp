@@ -40,7 +40,7 @@ class MeterTest : public ::testing::Test {
   Meter meter_{loop_, reads_, archive_, "boot-a"};
 };
 
-TEST_F(MeterTest, AnEdgeIsReadAfreshAndToldOnceItIsKept) {
+TEST_F(MeterTest, BeginReadsFreshAndAnswersAfterCommit) {
   archive_.answer_load(Books{});
   tick();
   std::optional<Result<WindowResult>> told;
@@ -90,7 +90,7 @@ TEST_F(MeterTest, AWindowRunsUntilItIsEnded) {
   EXPECT_EQ(told->error().code, Errc::not_found);
 }
 
-TEST_F(MeterTest, TheBooksAreKeptEveryTenSecondsAndAtTheEnd) {
+TEST_F(MeterTest, StateIsSavedPeriodicallyAndAtStop) {
   archive_.answer_load(Books{});
   tick(11);
   archive_.answer_saves();
@@ -117,7 +117,7 @@ TEST_F(MeterTest, ConcurrentWindowsShareTwoSaves) {
   EXPECT_EQ(archive_.saves.size(), 2U);
 }
 
-TEST_F(MeterTest, WhatCouldNotBeKeptIsKeptWholeTheNextTime) {
+TEST_F(MeterTest, FailedSaveIsFollowedByFullSave) {
   archive_.answer_load(Books{});
   tick();
   begin();
@@ -131,7 +131,7 @@ TEST_F(MeterTest, WhatCouldNotBeKeptIsKeptWholeTheNextTime) {
   EXPECT_EQ(archive_.saves.back().now.windows.size(), 1U);
 }
 
-TEST_F(MeterTest, BooksThatCannotBeReadAreNotWrittenOverAndAskedForAgain) {
+TEST_F(MeterTest, FailedLoadIsRetriedBeforeAnySave) {
   archive_.notes_ = {"state.db: locked"};
   archive_.answer_load(Error{Errc::busy, "locked"});
   tick();
@@ -155,7 +155,7 @@ TEST_F(MeterTest, BooksThatCannotBeReadAreNotWrittenOverAndAskedForAgain) {
       << "from its first reading to the last before it was stored";
 }
 
-TEST_F(MeterTest, AWindowWhoseTimeIsOverIsSaidSo) {
+TEST_F(MeterTest, ExpiredWindowIsLogged) {
   archive_.answer_load(Books{});
   tick();
   std::optional<Result<WindowResult>> told;
@@ -167,7 +167,7 @@ TEST_F(MeterTest, AWindowWhoseTimeIsOverIsSaidSo) {
   EXPECT_NE(log_.lines().back().find("\"short\" of uid 1000 has ended"), std::string::npos);
 }
 
-TEST_F(MeterTest, AnswersThatComeAfterItsEndHarmNobody) {
+TEST_F(MeterTest, ReplyAfterDestructionIsIgnored) {
   archive_.answer_load(Books{});
   tick();
   {

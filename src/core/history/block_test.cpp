@@ -39,7 +39,7 @@ TEST(Column, TheWidestNumbersComeBack) {
   EXPECT_EQ(through_a_column(values), values);
 }
 
-TEST(Column, EqualNumbersAndStraightLinesCostNothing) {
+TEST(Column, ConstantOrLinearSeriesFitsEightBytes) {
   std::vector<std::int64_t> line;
   for (int i = 0; i < 300; ++i) line.push_back(1'000'000 + i * 12'345);
   std::string bytes;
@@ -84,7 +84,7 @@ RC_GTEST_PROP(Block, AnyBucketsComeBack, ()) {
   RC_ASSERT(*back == buckets);
 }
 
-TEST(Block, ARegularSeriesPaysNothingForItsTimes) {
+TEST(Block, RegularConstantSeriesFitsSixteenBytes) {
   const std::string bytes = encode(regular(std::vector<std::int64_t>(kBlockPoints, 7)));
   EXPECT_LE(bytes.size(), 16U);
 }
@@ -95,7 +95,7 @@ TEST(Block, AMissingReadingIsATimeThatIsNotThere) {
   EXPECT_EQ(decode<Point>(encode(points)), points);
 }
 
-TEST(Block, NoisyWattsCostWhatTheirNoiseCosts) {
+TEST(Block, NoisySeriesCostsOnlyNoiseBits) {
   std::mt19937 random(1);
   std::vector<std::int64_t> values;
   for (std::size_t i = 0; i < kBlockPoints; ++i)
@@ -103,7 +103,7 @@ TEST(Block, NoisyWattsCostWhatTheirNoiseCosts) {
   EXPECT_LE(encode(regular(values)).size(), kBlockPoints * 14 / 8 + 32);
 }
 
-TEST(Block, WhatIsCutShortIsNoBlock) {
+TEST(Block, TruncatedOrExtendedBytesAreRefused) {
   const std::string bytes = encode(regular({1, 5, 2, 9, 1'000'000}));
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     EXPECT_FALSE(decode<Point>(bytes.substr(0, length))) << length;
@@ -120,7 +120,7 @@ TEST(Block, MorePointsThanABlockHasAreRefused) {
   EXPECT_FALSE(decode<Point>(bytes + std::string(100, '\0')));
 }
 
-TEST(Block, TimesThatStandStillOrLeaveTheirTypeAreRefused) {
+TEST(Block, StalledOrOverflowingTimestampsAreRefused) {
   const auto with_step = [](std::int64_t first, std::uint64_t step) {
     std::string bytes;
     put_varint(bytes, 3);
@@ -172,8 +172,7 @@ RC_GTEST_PROP(Block, ADamagedByteIsNoCrash, ()) {
   }
 }
 
-RC_GTEST_PROP(Aggregate, MinMeanAndMaxAreExactHoweverTheValuesAreSplit,
-              (const std::vector<std::int32_t>& values)) {
+RC_GTEST_PROP(Aggregate, StatisticsAreExactForAnySplit, (const std::vector<std::int32_t>& values)) {
   RC_PRE(!values.empty());
   const auto cut = *rc::gen::inRange<std::size_t>(0, values.size());
   Aggregate whole;

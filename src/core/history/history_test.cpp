@@ -111,7 +111,7 @@ TEST_F(HistoryTest, SuspendIsAGap) {
   EXPECT_TRUE(in_order(answer));
 }
 
-TEST_F(HistoryTest, AGpuThatComesBackUnderAnotherIndexHasAGap) {
+TEST_F(HistoryTest, GpuReturningUnderNewIndexHasGap) {
   uuids_ = {"GPU-1", "GPU-2"};
   run_for(30s);
   uuids_ = {"GPU-2"};
@@ -124,7 +124,7 @@ TEST_F(HistoryTest, AGpuThatComesBackUnderAnotherIndexHasAGap) {
   EXPECT_EQ(gaps(ask(100s, "GPU-2")), 0U);
 }
 
-TEST_F(HistoryTest, WhatIsNewGoesToTheStoreEveryFiveMinutes) {
+TEST_F(HistoryTest, NewMinutesAreStoredEveryFiveMinutes) {
   run_for(299s);
   EXPECT_EQ(store_->puts, 0);
   run_for(3s);
@@ -145,7 +145,7 @@ TEST_F(HistoryTest, EachPutHasAllOfItsHour) {
   EXPECT_LE(last.size(), 65U) << "hours that are on disk are not put again";
 }
 
-TEST_F(HistoryTest, WhatTheDiskRefusedIsPutAgainWithTheRest) {
+TEST_F(HistoryTest, FailedPutIsRetriedWithNewerMinutes) {
   store_->broken = Error{Errc::unavailable, "full"};
   run_for(2 * 3600s);
   EXPECT_GT(store_->puts, 20);

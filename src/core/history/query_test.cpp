@@ -25,7 +25,7 @@ TEST(Moment, IsBeforeNowOrATimeOfTheCalendar) {
   EXPECT_EQ(moment("1767225600"), kNow);
 }
 
-TEST(Moment, WhatIsNoneSaysWhatItMayBe) {
+TEST(Moment, InvalidTextErrorGivesExample) {
   for (const char* text : {"", "yesterday", "-2h", "2y", "h", "2026-13-01", "2026-02-30",
                            "2026-01-01T25:00:00Z", "2026-01-01T00:00:00+01:00", "nan", "inf", "1e9",
                            "99999999999999999999d", "2026-01-01T00:00:0", "2 h"}) {
@@ -41,7 +41,7 @@ Result<void> times(const Wish& wish) {
   return set_times(question, wish, kNow);
 }
 
-TEST(Times, AnAbsurdRangeOrStepIsRefusedWithWhatWouldFit) {
+TEST(Times, InvalidRangeOrStepIsRefusedWithSuggestion) {
   EXPECT_TRUE(times({"1h", "0s", "1s", {}}));
   EXPECT_TRUE(times({"30d", "0s", "10m", {}}));
   EXPECT_TRUE(times({"100d", "0s", "10m", {}})) << "no more than a month is kept";
@@ -90,7 +90,7 @@ TEST(FindRow, AnUnknownNameNamesTheNearest) {
   EXPECT_NE(row.error().message.find("\"power_draw\""), std::string::npos) << row.error().message;
 }
 
-TEST(FindRow, WhatHasNoHistorySaysSo) {
+TEST(FindRow, MetricWithoutHistoryIsRefused) {
   const auto row = find_row("serial");
   ASSERT_FALSE(row);
   EXPECT_NE(row.error().message.find("no history"), std::string::npos);
@@ -104,7 +104,7 @@ TEST(FindElement, IsCalledAsInJson) {
   EXPECT_FALSE(find_element(row_of(Metric::power_draw), "0"));
 }
 
-TEST(Remembered, IsWhatChangesByItself) {
+TEST(Remembered, StaticOrStateMetricsHaveZeroCadence) {
   EXPECT_EQ(cadence_of(Metric::power_draw), 1000);
   EXPECT_EQ(cadence_of(Metric::pcie_tx), 5000);
   EXPECT_EQ(cadence_of(Metric::ecc_corrected_volatile_at), 60'000) << "a rare counter";

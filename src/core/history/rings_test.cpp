@@ -103,7 +103,7 @@ TEST(Rings, OfTooManyGpusTheLongestGoneAreForgotten) {
 }
 
 // Feeds noise of 63 bits in every number of every row, which no coding makes smaller.
-TEST(Rings, TheLimitOfBytesHoldsWhateverTheDataAre) {
+TEST(Rings, ByteLimitHoldsForIncompressibleData) {
   constexpr std::size_t kLimit = std::size_t{256} * 1024;
   Rings rings(kLimit);
   std::mt19937_64 random(1);
@@ -142,7 +142,7 @@ TEST(Series, AReadingThatIsNotNewerIsNoPoint) {
   EXPECT_EQ(series.readings(0).points(0, INT64_MAX), (std::vector<Point>{{5000, 1}, {6000, 3}}));
 }
 
-RC_GTEST_PROP(Series, WhatIsReadBackIsWhatWasFed, (const std::vector<std::int64_t>& values)) {
+RC_GTEST_PROP(Series, ReadValuesEqualWrittenValues, (const std::vector<std::int64_t>& values)) {
   Series series = one();
   std::vector<Point> fed;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -162,7 +162,7 @@ RC_GTEST_PROP(Series, WhatIsReadBackIsWhatWasFed, (const std::vector<std::int64_
   }
 }
 
-RC_GTEST_PROP(Series, TensAndMinutesAreExactlyWhatTheirReadingsComeTo,
+RC_GTEST_PROP(Series, AggregatesMatchTheirReadingsExactly,
               (const std::vector<std::int16_t>& values)) {
   Series series = one();
   std::int64_t at_ms = 7'123;
@@ -194,7 +194,7 @@ TEST(Series, ALateReadingAndTheNextAreBothKept) {
   EXPECT_EQ(points, (std::vector<Point>{{10'000, 1}, {11'000, 2}, {11'001, 3}}));
 }
 
-TEST(Series, AnHourOfReadingsAndADayOfTensAreKept) {
+TEST(Series, EvictionKeepsHourOfReadingsDayOfBuckets) {
   Series series = one();
   constexpr std::int64_t kHour = 3600;
   constexpr std::int64_t kDay = 24 * kHour;
@@ -215,7 +215,7 @@ TEST(Series, AnHourOfReadingsAndADayOfTensAreKept) {
   EXPECT_GT(series.tens_since_ms(), start);
 }
 
-TEST(Series, TheDaysMinutesBelongToItFromItsFirstReadingOn) {
+TEST(Series, MinutesStartAtMinuteOfFirstReading) {
   Series series = one();
   series.feed(3 * kMinuteMs + 20'000, 1);
   EXPECT_EQ(series.minutes_since_ms(), 3 * kMinuteMs);

@@ -153,7 +153,7 @@ TEST_F(LookupTest, SomeHoursAreTens) {
   EXPECT_NEAR(static_cast<double>(answer.points.size()), 720, 1);
 }
 
-TEST_F(LookupTest, ADaemonThatIsYoungAndHasNothingOnDiskAnswersWithItsReadings) {
+TEST_F(LookupTest, YoungDaemonWithoutStorageAnswersWithReadings) {
   const Answer answer = history::answer(after(300, 7200), store_);
   EXPECT_EQ(answer.resolution, Resolution::reading);
   EXPECT_EQ(answer.points.size(), 300U);
@@ -161,7 +161,7 @@ TEST_F(LookupTest, ADaemonThatIsYoungAndHasNothingOnDiskAnswersWithItsReadings) 
   EXPECT_THAT(answer.notes, Contains(HasSubstr("no data before")));
 }
 
-TEST_F(LookupTest, AfterARestartTheMinutesOfTheRunBeforeGoOn) {
+TEST_F(LookupTest, RestartContinuesWithMinutesOfEarlierRun) {
   std::vector<Bucket> before;
   for (std::int64_t minute = -60; minute < 0; ++minute) {
     before.push_back({kBoot + minute * kMinuteMs, {5, 5, 0, 60}});
@@ -177,7 +177,7 @@ TEST_F(LookupTest, AfterARestartTheMinutesOfTheRunBeforeGoOn) {
       << "the finer ones began with the daemon";
 }
 
-TEST_F(LookupTest, WhatThisRunHasOnDiskAndInMemoryIsCountedOnce) {
+TEST_F(LookupTest, MinutesOnDiskAndInMemoryCountOnce) {
   const Lookup lookup = after(300, 7200);
   std::vector<Bucket> same;
   for (std::int64_t minute = 0; minute < 4; ++minute) {
@@ -199,7 +199,7 @@ TEST_F(LookupTest, AStoreThatFailsIsANoteAndMemoryAnswers) {
   EXPECT_THAT(answer.notes, Contains("history.db began anew"));
 }
 
-TEST_F(LookupTest, AStepOfTheClockIsSaidAndMovesNoPoint) {
+TEST_F(LookupTest, ClockStepIsNotedWithoutRegroupingPoints) {
   Lookup lookup = after(1800, 600);
   const auto before = history::answer(lookup, store_).points;
   lookup.run.wall_offset_ms -= kHourMs;
@@ -243,7 +243,7 @@ TEST(WallClock, AStepMovesTheWholeBootAndIsRemembered) {
   EXPECT_EQ(clock.run().last_ms, 3000);
 }
 
-TEST(WallClock, JitterBetweenTheTwoClocksMovesNothing) {
+TEST(WallClock, JitterIsIgnoredWhileSlewIsFollowed) {
   WallClock clock("boot");
   clock.note(boot(1000), wall(500'000));
   clock.note(boot(2000), wall(501'020));
@@ -253,20 +253,20 @@ TEST(WallClock, JitterBetweenTheTwoClocksMovesNothing) {
   EXPECT_TRUE(clock.run().steps.empty());
 }
 
-TEST(WallClock, AClockThatIsSetAgainAndAgainIsRememberedInBounds) {
+TEST(WallClock, RepeatedStepsAreBounded) {
   WallClock clock("boot");
   for (int i = 0; i < 100; ++i) clock.note(boot(i * 1000LL), wall(i % 2 == 0 ? 0 : 10 * kHour));
   EXPECT_EQ(clock.run().steps.size(), kMaxClockSteps);
 }
 
-TEST(Settle, RunsOfOneBootAreToldByTheNewest) {
+TEST(Settle, RunsOfSameBootUseNewestOffset) {
   std::vector<DaemonRun> runs = {{"a", 100, {}, 0, 10}, {"a", 900, {}, 20, 30}};
   settle(runs);
   EXPECT_EQ(runs[0].wall_offset_ms, 900);
   EXPECT_EQ(runs[1].wall_offset_ms, 900);
 }
 
-TEST(Settle, ABootWhoseClockWasAheadIsMovedBeforeTheNext) {
+TEST(Settle, OverlappingBootIsShiftedBeforeNextBoot) {
   // The first boot ran from 10'000 to 11'000, but the next one began at 5'000.
   std::vector<DaemonRun> runs = {
       {"a", 10'000, {}, 0, 500}, {"a", 10'000, {}, 600, 1000}, {"b", 5'000, {}, 0, 100}};
@@ -276,7 +276,7 @@ TEST(Settle, ABootWhoseClockWasAheadIsMovedBeforeTheNext) {
   EXPECT_EQ(runs[0].wall_offset_ms, runs[1].wall_offset_ms);
 }
 
-TEST(Settle, BootsInOrderStayWhereTheyAre) {
+TEST(Settle, OrderedBootsStayUnchanged) {
   const std::vector<DaemonRun> runs = {{"a", 1000, {}, 0, 500}, {"b", 2000, {}, 0, 100}};
   std::vector<DaemonRun> settled = runs;
   settle(settled);

@@ -28,19 +28,19 @@ struct Crowd : Desk {
   Ticket head = 0;
 };
 
-TEST(Backfill, WhoIsDoneBeforeTheFirstCouldBeginMayPassIt) {
+TEST(Backfill, ClaimEndingBeforeHeadStartOvertakes) {
   Crowd crowd(10 * kMinute);
   EXPECT_TRUE(crowd.held(crowd.claim(1, 10 * kMinute)));
   EXPECT_EQ(crowd.core.find(crowd.head)->passed, 0U) << "it costs the first nothing";
 }
 
-TEST(Backfill, WhoIsDoneLaterThanTheFirstCouldBeginMayNot) {
+TEST(Backfill, ClaimEndingAfterHeadStartWaits) {
   Crowd crowd(10 * kMinute);
   EXPECT_TRUE(crowd.waits(crowd.claim(1, 11 * kMinute)));
   EXPECT_TRUE(crowd.waits(crowd.claim(1))) << "nor who does not say";
 }
 
-TEST(Backfill, TheFirstBeginsWhenItWasSaidAlthoughItWasPassed) {
+TEST(Backfill, OvertakenHeadStartsOnTime) {
   Crowd crowd(10 * kMinute);
   const Ticket passer = crowd.claim(1, 10 * kMinute);
   crowd.now += 10 * kMinute;
@@ -48,7 +48,7 @@ TEST(Backfill, TheFirstBeginsWhenItWasSaidAlthoughItWasPassed) {
   EXPECT_EQ(crowd.release(crowd.holder).granted, Tickets{crowd.head});
 }
 
-TEST(Backfill, WhereNobodyKnowsWhenSixteenMayPassAndNoMore) {
+TEST(Backfill, UnknownHoldTimeAllowsSixteenOvertakes) {
   Crowd crowd(std::nullopt);
   for (unsigned i = 1; i <= Core::kPasses; ++i) {
     const Ticket passer = crowd.claim(1);
@@ -61,7 +61,7 @@ TEST(Backfill, WhereNobodyKnowsWhenSixteenMayPassAndNoMore) {
   EXPECT_EQ(crowd.release(crowd.holder).granted, Tickets{crowd.head});
 }
 
-TEST(Backfill, EveryPassIsTold) {
+TEST(Backfill, OvertakeIsReportedInEffects) {
   Crowd crowd(std::nullopt);
   Effects effects;
   crowd.core.claim(crowd.want(1), crowd.now, effects);
@@ -70,7 +70,7 @@ TEST(Backfill, EveryPassIsTold) {
 
 // A claim of one GPU allows no counted overtakes, so none may overtake it while its start is
 // unknown.
-TEST(Backfill, AClaimOfOneGpuIsNeverPassedWhereNobodyKnowsWhen) {
+TEST(Backfill, SingleGpuClaimIsNotOvertaken) {
   Crowd crowd(10 * kMinute);
   const Ticket single = crowd.claim(crowd.only(slots({1})));
   EXPECT_TRUE(crowd.waits(single)) << "the first is to begin in ten minutes";
@@ -79,14 +79,14 @@ TEST(Backfill, AClaimOfOneGpuIsNeverPassedWhereNobodyKnowsWhen) {
   EXPECT_TRUE(crowd.held(single));
 }
 
-TEST(Backfill, NobodyPassesAnybodyWhereItIsStrict) {
+TEST(Backfill, StrictModeAllowsNoOvertake) {
   Crowd timed(10 * kMinute, {.strict = true});
   EXPECT_TRUE(timed.waits(timed.claim(1, kMinute)));
   Crowd untimed(std::nullopt, {.strict = true});
   EXPECT_TRUE(untimed.waits(untimed.claim(1)));
 }
 
-TEST(Backfill, GpusThatTheFirstCannotUsePassNobody) {
+TEST(Backfill, GpuUselessToHeadIsNoOvertake) {
   Desk desk(3, {.strict = true});
   desk.claim(desk.only(slots({0})));
   const Ticket head = desk.claim(desk.only(slots({0, 1}), 2));
@@ -95,7 +95,7 @@ TEST(Backfill, GpusThatTheFirstCannotUsePassNobody) {
 }
 
 // Passes are few, so none is spent without need.
-TEST(Backfill, WhoMayPassTakesWhatNobodyWaitsForFirst) {
+TEST(Backfill, UnwantedGpuIsPreferredToOvertaking) {
   Desk desk(3);
   desk.claim(desk.only(slots({0})));
   const Ticket head = desk.claim(desk.only(slots({0, 1}), 2));
@@ -104,7 +104,7 @@ TEST(Backfill, WhoMayPassTakesWhatNobodyWaitsForFirst) {
   EXPECT_EQ(desk.core.find(head)->passed, 0U);
 }
 
-TEST(Backfill, WhoHoldsLongerThanHeSaidIsTold) {
+TEST(Backfill, HoldBeyondMaxIsReportedOnce) {
   Crowd crowd(10 * kMinute);
   EXPECT_EQ(crowd.core.next_due(), TimePoint{} + 10 * kMinute);
   EXPECT_TRUE(crowd.pass(9 * kMinute).overdue.empty());
@@ -113,7 +113,7 @@ TEST(Backfill, WhoHoldsLongerThanHeSaidIsTold) {
   EXPECT_TRUE(crowd.held(crowd.holder)) << "and nothing is taken away from him";
 }
 
-TEST(Backfill, ALeaseThatIsOverdueLetsSixteenPassInsteadOfThoseWhoSayWhen) {
+TEST(Backfill, OverdueHolderAllowsCountedOvertakes) {
   Crowd crowd(10 * kMinute);
   const Ticket waits = crowd.claim(1);
   EXPECT_TRUE(crowd.waits(waits));
@@ -121,7 +121,7 @@ TEST(Backfill, ALeaseThatIsOverdueLetsSixteenPassInsteadOfThoseWhoSayWhen) {
   EXPECT_EQ(crowd.core.find(crowd.head)->passed, 1U);
 }
 
-TEST(Backfill, WhoHeldLongerThanHeSaidPassesNobodyForADay) {
+TEST(Backfill, OverdueOwnerCannotOvertakeForADay) {
   Crowd crowd(std::chrono::hours(30));
   Desk& desk = crowd;
   const Ticket late = desk.claim(crowd.terms_of(1, 1, kMinute));
@@ -145,7 +145,7 @@ TEST(Backfill, TheFirstKeepsItsReservationWhileALeaseDrains) {
   EXPECT_TRUE(crowd.held(crowd.claim(1, kMinute)));
 }
 
-TEST(Backfill, WhereALeaseDrainsLongerThanWasSaidSixteenMayPass) {
+TEST(Backfill, OverdueDrainAllowsCountedOvertakes) {
   Crowd crowd(10 * kMinute, {.drains = true});
   crowd.release(crowd.holder);
   const Ticket waits = crowd.claim(1);
@@ -180,7 +180,7 @@ Terms two_of(const Desk& desk, Slot other, std::uint32_t owner) {
 
 // Only 64 classes are protected side by side; GPUs that a further class could use go to no later
 // claim.
-TEST(Backfill, BehindSixtyFourClassesAllIsKeptForWhoeverComesNext) {
+TEST(Backfill, SixtyFifthClassReservesItsGpus) {
   Desk desk(80);
   const Ticket all = desk.claim(desk.only(slots({0})));
   for (Slot slot = 1; slot <= Core::kMostHeads; ++slot) {
@@ -211,7 +211,7 @@ TEST(Backfill, OneUserKeepsBackForEightClassesAtMost) {
   EXPECT_EQ(desk.core.find(ninth)->passed, 0U);
 }
 
-RC_GTEST_PROP(Backfill, WhoMeetsNobodyWaitsForNobodyHoweverManyWait, (unsigned seed)) {
+RC_GTEST_PROP(Backfill, DisjointClaimIsGrantedAtOnce, (unsigned seed)) {
   constexpr unsigned kGpus = 70;
   Desk desk(kGpus);
   std::mt19937 chance(seed);
@@ -228,7 +228,7 @@ RC_GTEST_PROP(Backfill, WhoMeetsNobodyWaitsForNobodyHoweverManyWait, (unsigned s
   }
 }
 
-TEST(Backfill, WhoCannotBeginStopsNobodyWhoDoesNotWait) {
+TEST(Backfill, UnstartableHeadDoesNotBlockTryClaim) {
   Desk desk(2);
   desk.in_service(1, false);
   EXPECT_TRUE(desk.waits(desk.claim(2)));

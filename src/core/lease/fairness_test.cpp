@@ -137,7 +137,7 @@ Waits show(const char* name, const Waits& waits) {
   return waits;
 }
 
-TEST(Fairness, BackfillServesAllSoonerAndNobodyWhoWantsManyLater) {
+TEST(Fairness, BackfillShortensWaitsAlsoForLargeClaims) {
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
     const auto all = a_year(seed);
     const Waits strict = show("strict", Simulation({.strict = true}, true).run(all));

@@ -14,7 +14,7 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST(Leases, WhatIsForcedLeavesItsProcessesOutside) {
+TEST(Leases, ForcedEndTurnsLeftoversIntoUnleasedProcesses) {
   World world(1);
   world.ground.start(1, 0);
   for (std::uint32_t pid : {10U, 11U, 12U}) world.ground.start(pid);
@@ -31,7 +31,7 @@ TEST(Leases, WhatIsForcedLeavesItsProcessesOutside) {
   EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, "squatted");
 }
 
-TEST(Leases, AGpuThatSomebodyUsesOutsideIsNotHandedOut) {
+TEST(Leases, UnleasedProcessWithholdsGpu) {
   World world(1);
   world.ground.start(10);
   world.ground.start(66, 2000);
@@ -50,7 +50,7 @@ TEST(Leases, AGpuThatSomebodyUsesOutsideIsNotHandedOut) {
   EXPECT_EQ(world.state("a"), State::held);
 }
 
-TEST(Leases, AGpuWhoseMemoryIsUsedByNobodyThatCanBeSeenIsNotHandedOut) {
+TEST(Leases, UnattributedMemoryUseWithholdsGpu) {
   World world(1);
   world.ground.start(10);
   world.fleet[0].free_bytes = std::int64_t{20} << 30;
@@ -73,7 +73,7 @@ void read_activity(World& world, bool busy, int readings) {
   }
 }
 
-TEST(Leases, AGpuThatIsBusyForNoKnownReasonIsNotLeased) {
+TEST(Leases, UnattributedActivityWithholdsGpu) {
   World world(1);
   world.ground.start(10);
   read_activity(world, false, 1);
@@ -99,7 +99,7 @@ TEST(Leases, ActivityUnderALeaseIsNotHiddenUse) {
   EXPECT_EQ(world.claim(11, "b")->state, State::held) << "a reading may lag behind its end";
 }
 
-TEST(Leases, AnUnknownGpuIsLeasedOnceItIsKnownAndSeen) {
+TEST(Leases, UnknownGpuIsGrantedOnceKnownAndObserved) {
   World world(1);
   world.ground.start(10);
   world.fleet[0].withheld = std::string(kUnknown);
@@ -111,7 +111,7 @@ TEST(Leases, AnUnknownGpuIsLeasedOnceItIsKnownAndSeen) {
   EXPECT_EQ(world.state("a"), State::held);
 }
 
-TEST(Leases, AProcessThatCameWhileTheListWasUnknownKeepsItsGpu) {
+TEST(Leases, NewlyKnownGpuIsWithheldForUnleasedProcess) {
   World world(1);
   world.ground.start(10);
   world.fleet[0].withheld = std::string(kUnknown);
@@ -225,7 +225,7 @@ TEST(Leases, FreeMemoryThatIsNotKnownIsNotEnough) {
   EXPECT_EQ(world.claim(11, "b")->state, State::held) << "it asks for no memory";
 }
 
-TEST(Leases, ABoardThatReportsNoMemoryNeverMeetsAMemoryCondition) {
+TEST(Leases, MemoryRequestWithoutMemoryReportingIsInvalid) {
   World world(1);
   world.ground.start(10);
   world.fleet[0].total_bytes.reset();
@@ -247,7 +247,7 @@ TEST(Leases, AGpuThatDrawsAScreenIsHandedOut) {
   EXPECT_EQ(world.claim(10, "a")->state, State::held);
 }
 
-TEST(Leases, AGpuThatComesLaterIsLookedAtFirst) {
+TEST(Leases, NewGpuIsObservedBeforeFirstGrant) {
   World world(1);
   world.ground.start(10);
   world.ground.start(66);
@@ -270,7 +270,7 @@ TEST(Leases, AGpuThatComesLaterIsLookedAtFirst) {
   EXPECT_EQ(world.state("a"), State::held);
 }
 
-TEST(Leases, WhoIsOutsideMayBeAdoptedByHisUser) {
+TEST(Leases, UnleasedProcessIsAdoptableBySameUserOnly) {
   World world(2);
   world.ground.start(10, 2000);
   world.ground.start(66);
@@ -291,7 +291,7 @@ TEST(Leases, WhoIsOutsideMayBeAdoptedByHisUser) {
   EXPECT_EQ(world.state(lease->id), State::ended);
 }
 
-TEST(Leases, ADrainWaitsForWhatIsLeftBesideProcesses) {
+TEST(Leases, FailedDrainCheckKeepsLeaseDraining) {
   World world(1);
   world.ground.start(10);
   world.ground.start(11, 2000);
@@ -310,7 +310,7 @@ TEST(Leases, ADrainWaitsForWhatIsLeftBesideProcesses) {
   EXPECT_EQ(world.state("b"), State::held);
 }
 
-TEST(Leases, TheSubordinateUidsOfAUserShareHisQuota) {
+TEST(Leases, SubordinateUidsShareOwnerQuota) {
   Policy policy;
   policy.fairness.most_gpus_of_owner = 1;
   policy.person = [](std::uint32_t uid) { return uid >= 100'000 ? 1000U : uid; };
@@ -360,7 +360,7 @@ TEST_F(Adopting, TakesNoGpuThatIsNotHandedOut) {
   EXPECT_NE(quarantined.error().message.find("alert 7"), std::string::npos);
 }
 
-TEST_F(Adopting, WhoBeganWhileOthersWaitedDoesNotPassThem) {
+TEST_F(Adopting, ProcessStartedAfterWaitingClaimIsRefused) {
   world.ground.start(11, 2000);
   Wish both;
   both.gpus = 2;
@@ -379,7 +379,8 @@ TEST_F(Adopting, WhoBeganWhileOthersWaitedDoesNotPassThem) {
   EXPECT_TRUE(adopt()) << "nobody waits any more";
 }
 
-TEST_F(Adopting, AnOldProcessThatBeginsToUseAGpuWhileOthersWaitPassesNobodyEither) {
+// The process is older than the waiting claim: the start of its GPU use counts.
+TEST_F(Adopting, GpuUseStartedAfterWaitingClaimIsRefused) {
   world.leases->on_processes();
   world.loop.run_posted();
   world.ground.start(kSquatter);  // long before, on no GPU
@@ -402,7 +403,7 @@ TEST_F(Adopting, AnOldProcessThatBeginsToUseAGpuWhileOthersWaitPassesNobodyEithe
       << passed.error().message;
 }
 
-TEST_F(Adopting, WhoWasThereBeforeOthersAskedIsNotBarredByThem) {
+TEST_F(Adopting, GpuUseBeforeWaitingClaimIsAllowed) {
   world.leases->on_processes();
   world.loop.run_posted();
   squat("GPU-1");
@@ -418,7 +419,7 @@ TEST_F(Adopting, WhoWasThereBeforeOthersAskedIsNotBarredByThem) {
   EXPECT_TRUE(adopt());
 }
 
-TEST_F(Adopting, ALookThatMissesAProcessDoesNotMakeItNew) {
+TEST_F(Adopting, ObservationGapPreservesGpuUseStart) {
   ASSERT_EQ(world.claim(10, "a")->state, State::held);
   squat("GPU-1");
   world.leases->on_processes();
@@ -439,7 +440,7 @@ TEST_F(Adopting, ALookThatMissesAProcessDoesNotMakeItNew) {
 
 // The GPU was leased to another user when the process began to use it, so the use does not count as
 // older than the waiting claim.
-TEST_F(Adopting, WhoCameWhileAGpuWasSomebodysHasNotComeBeforeThoseWhoWait) {
+TEST_F(Adopting, UseOfLeasedGpuGivesNoPrecedence) {
   Wish both;
   both.gpus = 2;
   ASSERT_EQ(world.claim(10, "a", both)->state, State::held);
@@ -576,7 +577,7 @@ TEST_F(AdoptingATree, APassedOverClaimBarsTheWholeTree) {
   EXPECT_NE(lease.error().message.find("UID 2000 was waiting"), std::string::npos);
 }
 
-TEST_F(Adopting, AFloodOfThemAsksForOneLookAtATime) {
+TEST_F(Adopting, RequestFloodIsBoundedAndSharesObservations) {
   squat("GPU-1");
   std::size_t answered = 0;
   std::size_t busy = 0;
@@ -594,7 +595,7 @@ TEST_F(Adopting, AFloodOfThemAsksForOneLookAtATime) {
   EXPECT_LE(world.ground.looks - looks_before, 2U);
 }
 
-TEST(Leases, AGpuThatCannotBeReadYetIsLookedAtWhenItCan) {
+TEST(Leases, UnreadableNewGpuIsObservedOnceReadable) {
   World world(2);
   world.ground.start(10);
   world.ground.start(66);

@@ -36,7 +36,7 @@ class SlurmYard : public World {
   }
 };
 
-TEST(Jobs, AJobHasTheGpusThatSlurmGaveItUntilSlurmSaysThatItIsOver) {
+TEST(Jobs, LeaseLastsUntilSlurmReportsEnd) {
   SlurmYard yard;
   const auto held = yard.begin_job("slurm-17", {"GPU-2", "GPU-1"});
   ASSERT_TRUE(held);
@@ -56,7 +56,8 @@ TEST(Jobs, AJobHasTheGpusThatSlurmGaveItUntilSlurmSaysThatItIsOver) {
   EXPECT_EQ(yard.end_job("slurm-17").error().code, Errc::not_found) << "an end without a beginning";
 }
 
-TEST(Jobs, WhoseJobItIsEndsItWithSlurmAlone) {
+// The owner of a job ends it through Slurm, not by releasing its lease.
+TEST(Jobs, ReleaseIsReservedToAdministrators) {
   SlurmYard yard(1);
   const auto held = yard.begin_job("slurm-17", {"GPU-0"});
   ASSERT_TRUE(held);
@@ -65,7 +66,7 @@ TEST(Jobs, WhoseJobItIsEndsItWithSlurmAlone) {
   EXPECT_TRUE(yard.release(kRoot, held->id)) << "an administrator may";
 }
 
-TEST(Jobs, ABeginningThatIsToldTwiceIsOne) {
+TEST(Jobs, RepeatedBeginReturnsSameLease) {
   SlurmYard yard;
   const auto first = yard.begin_job("slurm-17", {"GPU-0"});
   const auto again = yard.begin_job("slurm-17", {"GPU-0"});
@@ -85,7 +86,7 @@ TEST(Jobs, ANumberThatComesAgainIsAnotherJob) {
   EXPECT_EQ(yard.leases->find_job("slurm-17")->id, of_another_user->id);
 }
 
-TEST(Jobs, AJobWhoseEndNobodyToldIsOverWhenSlurmGivesItsGpuAway) {
+TEST(Jobs, MissedEndIsInferredFromNextAllocation) {
   SlurmYard yard;
   const auto forgotten = yard.begin_job("slurm-17", {"GPU-0", "GPU-1"});
   const auto next = yard.begin_job("slurm-18", {"GPU-1"});
@@ -95,7 +96,7 @@ TEST(Jobs, AJobWhoseEndNobodyToldIsOverWhenSlurmGivesItsGpuAway) {
   EXPECT_THAT(yard.leases->find(forgotten->id)->why, HasSubstr("slurm-18"));
 }
 
-TEST(Jobs, WhatAJobLeavesBehindIsNamedAndDoesNotKeepTheNextJobOut) {
+TEST(Jobs, LeftoverIsNamedWithoutBlockingNextJob) {
   SlurmYard yard(1);
   const auto held = yard.begin_job("slurm-17", {"GPU-0"});
   yard.ground.start(66);
@@ -110,7 +111,7 @@ TEST(Jobs, WhatAJobLeavesBehindIsNamedAndDoesNotKeepTheNextJobOut) {
   EXPECT_EQ(yard.state(held->id), State::ended);
 }
 
-TEST(Jobs, WhatCannotBeReadIsNotCalledLeftBehind) {
+TEST(Jobs, UnreadableProcessListReportsNoLeftover) {
   SlurmYard yard(1);
   const auto held = yard.begin_job("slurm-17", {"GPU-0"});
   yard.ground.unreadable = {"GPU-0"};
@@ -141,7 +142,7 @@ TEST(Jobs, FromTheFirstOneOnLeasesOnlyObserve) {
   EXPECT_EQ(adopted.error().code, Errc::conflict);
 }
 
-TEST(Jobs, WhoWaitedIsToldThatSlurmHandsThemOut) {
+TEST(Jobs, ObserveOnlyCancelsWaitingClaimsWithReason) {
   SlurmYard yard(1);
   yard.ground.start(11);
   ASSERT_TRUE(yard.claim(10, "a"));
@@ -154,7 +155,7 @@ TEST(Jobs, WhoWaitedIsToldThatSlurmHandsThemOut) {
   EXPECT_EQ(yard.begin_job("slurm-17", {"GPU-0"}).error().code, Errc::conflict);
 }
 
-TEST(Jobs, AnAdministratorMaySayWhoHandsOut) {
+TEST(Jobs, ConfiguredModeOverridesSlurmDetection) {
   SlurmYard grants(2, Mode::grant);
   ASSERT_TRUE(grants.begin_job("slurm-17", {"GPU-0"}));
   EXPECT_EQ(grants.claim(10, "a")->gpus, std::vector<DeviceId>{"GPU-1"});
@@ -208,7 +209,7 @@ TEST(Jobs, ConfiguredObserveModeCannotBeForgotten) {
   EXPECT_THAT(refused->message, HasSubstr("lease.mode"));
 }
 
-TEST(Jobs, ARestartInTheMiddleOfAJobChangesNothing) {
+TEST(Jobs, LeaseSurvivesRestartButNotReboot) {
   SlurmYard yard(2);
   const auto held = yard.begin_job("slurm-17", {"GPU-0"});
   yard.loop.advance(minutes(1));
@@ -223,7 +224,8 @@ TEST(Jobs, ARestartInTheMiddleOfAJobChangesNothing) {
   EXPECT_EQ(yard.leases->find(held->id)->ending, Ending::node_reboot);
 }
 
-TEST(Jobs, NobodyCanChooseTheIdOfAJobsLease) {
+// A client may ask for a job's lease by this id, but not choose it for its own claim.
+TEST(Jobs, LeaseIdIsReservedAndMalformedNumberRejected) {
   EXPECT_FALSE(check_id("slurm-17-019ab12cd34"));
   EXPECT_TRUE(check_name("slurm-17-019ab12cd34")) << "but may ask for it";
   for (const char* number : {"", "x", "17-1", "-1", "123456789012345678901"}) {

@@ -10,7 +10,7 @@ namespace {
 using std::chrono::hours;
 using std::chrono::seconds;
 
-TEST(LeasesKept, AreOnTheDiskBeforeAnybodyHearsOfThem) {
+TEST(LeasesKept, UncommittedClaimIsNeitherAnsweredNorVisible) {
   World world(1);
   world.ground.start(10);
   world.disk.stuck = true;
@@ -20,7 +20,7 @@ TEST(LeasesKept, AreOnTheDiskBeforeAnybodyHearsOfThem) {
   EXPECT_EQ(world.leases->find("a"), nullptr);
 }
 
-TEST(LeasesKept, OutliveTheDaemonWithTheirFence) {
+TEST(LeasesKept, RestartKeepsLeaseAndFence) {
   World world(2);
   world.ground.start(10);
   world.ground.start(11);
@@ -80,7 +80,7 @@ TEST(LeasesKept, CordonOfAllGpusAppliesToNewGpus) {
   EXPECT_EQ(world.leases->gpus().withheld("GPU-1")->first, "cordoned");
 }
 
-TEST(LeasesKept, CordonOfAllGpusAppliesOnceTheyAreListed) {
+TEST(LeasesKept, CordonOfAllGpusAppliesToLateInventory) {
   World world(1);
   world.kill();
   world.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
@@ -92,7 +92,7 @@ TEST(LeasesKept, CordonOfAllGpusAppliesOnceTheyAreListed) {
   EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
 }
 
-TEST(LeasesKept, QueriesAreUnavailableUntilTheyAreRead) {
+TEST(LeasesKept, RequestsAreUnavailableBeforeLoad) {
   World world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
@@ -108,7 +108,7 @@ TEST(LeasesKept, QueriesAreUnavailableUntilTheyAreRead) {
   EXPECT_TRUE(world.leases->may_use("a", 1, "GPU-0"));
 }
 
-TEST(LeasesKept, WhoHoldsLongerThanHeSaidKeepsItUntilThatIsForbidden) {
+TEST(LeasesKept, OverdueLeaseExpiresOnceEndOverdueIsEnabled) {
   World world(1);
   world.ground.start(10);
   Wish wish;
@@ -125,7 +125,7 @@ TEST(LeasesKept, WhoHoldsLongerThanHeSaidKeepsItUntilThatIsForbidden) {
   EXPECT_EQ(world.leases->find("a")->ending, Ending::expired);
 }
 
-TEST(LeasesKept, WhoHoldsLongerThanHeSaidIsEndedWhereThatIsForbidden) {
+TEST(LeasesKept, EndOverdueExpiresLeaseAfterHoldTime) {
   World world(1, {.fairness = {}, .end_overdue = true});
   world.ground.start(10);
   Wish wish;
@@ -137,7 +137,7 @@ TEST(LeasesKept, WhoHoldsLongerThanHeSaidIsEndedWhereThatIsForbidden) {
   EXPECT_EQ(world.leases->find("a")->ending, Ending::expired);
 }
 
-TEST(LeasesKept, AHolderThatDiedWhileNoDaemonRanIsFoundOut) {
+TEST(LeasesKept, HolderExitDuringDowntimeEndsLease) {
   World world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
@@ -161,7 +161,7 @@ TEST(LeasesKept, AnotherProcessWithTheSameNumberIsNotTheHolder) {
   EXPECT_EQ(world.state("a"), State::ended);
 }
 
-TEST(LeasesKept, WhatIsOverIsForgottenAfterADayOnTheDiskToo) {
+TEST(LeasesKept, EndedLeaseIsPrunedFromDiskAfterRetention) {
   World world(2);
   world.ground.start(10);
   world.ground.start(11);
@@ -184,7 +184,7 @@ TEST(LeasesKept, ARebootEndsThemAll) {
   EXPECT_EQ(world.leases->find("a")->ending, Ending::node_reboot);
 }
 
-TEST(LeasesKept, WhoeverWaitsKeepsHisPlaceOverARestart) {
+TEST(LeasesKept, RestartKeepsQueueOrder) {
   World world(1);
   for (std::uint32_t pid : {10U, 11U, 12U}) world.ground.start(pid);
   ASSERT_TRUE(world.claim(10, "a"));
@@ -199,7 +199,7 @@ TEST(LeasesKept, WhoeverWaitsKeepsHisPlaceOverARestart) {
   EXPECT_EQ(world.state("c"), State::waiting);
 }
 
-TEST(LeasesKept, AFullDiskGrantsNothingAndTakesNothing) {
+TEST(LeasesKept, FullDiskRefusesClaimButKeepsHeldLease) {
   World world(2);
   world.ground.start(10);
   world.ground.start(11);
@@ -220,7 +220,7 @@ TEST(LeasesKept, AFullDiskGrantsNothingAndTakesNothing) {
   EXPECT_EQ(granted->state, State::held);
 }
 
-TEST(LeasesKept, AHolderOfWhomNothingCanBeFoundOutIsNotTakenForDead) {
+TEST(LeasesKept, UnidentifiedHolderCountsAsAliveAndBlocksGrants) {
   World world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
@@ -236,7 +236,7 @@ TEST(LeasesKept, AHolderOfWhomNothingCanBeFoundOutIsNotTakenForDead) {
   EXPECT_EQ(world.state("a"), State::held);
 }
 
-TEST(LeasesKept, AnExitThatCouldNotBeKeptIsFoundOutAgain) {
+TEST(LeasesKept, HolderExitIsRedetectedAfterFailedCommit) {
   World world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
@@ -249,7 +249,7 @@ TEST(LeasesKept, AnExitThatCouldNotBeKeptIsFoundOutAgain) {
   EXPECT_EQ(world.state("a"), State::ended);
 }
 
-TEST(LeasesKept, ACordonedGpuIsHandedOutToNobodyAlsoAfterARestart) {
+TEST(LeasesKept, CordonSurvivesRestart) {
   World world(1);
   world.ground.start(1, 0);
   world.ground.start(10);

@@ -27,7 +27,7 @@ Wish at_once() {
   return wish;
 }
 
-TEST(Leases, GoToWhoAskedFirstAndThenToTheNext) {
+TEST(Leases, ReleasedGpuGoesToNextWaitingClaim) {
   RecordProperty("contract", "D2");
   World world(1);
   world.ground.start(10);
@@ -47,7 +47,7 @@ TEST(Leases, GoToWhoAskedFirstAndThenToTheNext) {
   EXPECT_GT(world.leases->find("b")->fence, first->fence);
 }
 
-TEST(Leases, WhoWantsNotToWaitHearsThatNoneIsFree) {
+TEST(Leases, ZeroWaitClaimEndsAsNoneFree) {
   RecordProperty("contract", "D3");
   World world(1);
   world.ground.start(10);
@@ -79,7 +79,7 @@ TEST(Leases, AnIdIsOneBodysAndOneUsers) {
   EXPECT_EQ(world.claim(11, "a").error().code, Errc::conflict);
 }
 
-TEST(Leases, WhatCanNeverBeIsRefusedAtOnce) {
+TEST(Leases, UnsatisfiableClaimIsInvalid) {
   World world(2);
   world.ground.start(10);
   Wish wish;
@@ -92,7 +92,7 @@ TEST(Leases, WhatCanNeverBeIsRefusedAtOnce) {
   EXPECT_EQ(world.claim(10, "b", wish).error().code, Errc::invalid);
 }
 
-TEST(Leases, EndWithTheProcessTheyAreBoundTo) {
+TEST(Leases, HolderExitEndsLease) {
   World world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
@@ -102,7 +102,7 @@ TEST(Leases, EndWithTheProcessTheyAreBoundTo) {
   EXPECT_EQ(world.leases->find("a")->ending, Ending::exited);
 }
 
-TEST(Leases, AGpuIsNobodysBeforeTheProcessesOnItAreSeenGone) {
+TEST(Leases, LeftoverProcessKeepsLeaseDraining) {
   World world(1);
   world.ground.start(10);
   world.ground.start(11);
@@ -123,7 +123,7 @@ TEST(Leases, AGpuIsNobodysBeforeTheProcessesOnItAreSeenGone) {
   EXPECT_EQ(world.state("a"), State::ended);
 }
 
-TEST(Leases, AGpuThatSaysNothingOfItsProcessesStaysWithItsLease) {
+TEST(Leases, UnreadableProcessListKeepsLeaseDraining) {
   World world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
@@ -136,7 +136,7 @@ TEST(Leases, AGpuThatSaysNothingOfItsProcessesStaysWithItsLease) {
   EXPECT_EQ(world.state("a"), State::ended);
 }
 
-TEST(Leases, MemoryThatNobodyHasKeepsAGpuDraining) {
+TEST(Leases, LeftoverMemoryKeepsLeaseDraining) {
   World world(1);
   world.ground.start(10);
   world.leases->on_processes();
@@ -151,7 +151,7 @@ TEST(Leases, MemoryThatNobodyHasKeepsAGpuDraining) {
   EXPECT_EQ(world.state("a"), State::ended);
 }
 
-TEST(Leases, WhatDrainsForEverAnAdministratorMayEnd) {
+TEST(Leases, ForcedEndOfDrainRequiresAdministrator) {
   World world(1);
   world.ground.start(1, 0);
   world.ground.start(10);
@@ -184,7 +184,7 @@ TEST(Leases, ADetachedOneEndsUnlessItIsRenewed) {
 
 // Renewals have a rate limit of their own, which exempts those that change nothing and those of a
 // lease that would end soon.
-TEST(Leases, AFloodOfClaimsKeepsNobodyFromRenewing) {
+TEST(Leases, ExhaustedClaimRateStillAllowsDueRenewal) {
   Policy policy;
   policy.shares.claims_a_minute = 2;
   World world(1, policy);
@@ -207,7 +207,7 @@ TEST(Leases, AFloodOfClaimsKeepsNobodyFromRenewing) {
 
 // One user may have a quarter of the queue, but only a few slots of its last eighth; some slots
 // beyond the limit are for administrators alone.
-TEST(Leases, OfTheLastPlacesToWaitNobodyHasMoreThanAFewAndSomeAreRoots) {
+TEST(Leases, NearlyFullQueueLimitsUsersAndAdmitsAdministrators) {
   Policy policy;
   policy.most_waiting = 40;
   World world(1, policy);
@@ -247,7 +247,7 @@ TEST(Leases, AStaleFenceIsRefused) {
   EXPECT_FALSE(world.leases->may_use("a", lease->fence - 1, "GPU-0"));
 }
 
-TEST(Leases, WhoeverWaitsAndIsAwayForLongLosesHisPlace) {
+TEST(Leases, AbsentClientEndsWaitingClaimAsUnreachable) {
   RecordProperty("contract", "D6");
   World world(1);
   world.ground.start(10);
@@ -278,7 +278,7 @@ TEST(Leases, ACancelledOneIsGoneBeforeTheNextGrant) {
   EXPECT_EQ(world.state("c"), State::held);
 }
 
-TEST(Leases, AGrantThatNobodyHearsOfIsTakenBack) {
+TEST(Leases, UnacknowledgedGrantIsRevoked) {
   World world(1);
   world.ground.start(10);
   world.ground.start(11);
@@ -292,7 +292,7 @@ TEST(Leases, AGrantThatNobodyHearsOfIsTakenBack) {
   EXPECT_EQ(world.leases->find("b")->ending, Ending::unreachable);
 }
 
-TEST(Leases, AGrantThatSomebodyAskedForAgainStays) {
+TEST(Leases, RepeatedClaimAcknowledgesGrant) {
   World world(1);
   world.ground.start(10);
   world.ground.start(11);
@@ -306,7 +306,7 @@ TEST(Leases, AGrantThatSomebodyAskedForAgainStays) {
   EXPECT_EQ(world.state("b"), State::held);
 }
 
-TEST(Leases, OnlyAChildOfItsProcessIsCountedToALease) {
+TEST(Leases, AddMemberAcceptsOnlyHolderChildren) {
   World world(1);
   world.ground.start(10);
   world.ground.start(12);
@@ -326,7 +326,8 @@ TEST(Leases, OnlyAChildOfItsProcessIsCountedToALease) {
   EXPECT_EQ(counted->processes.size(), 2U);
 }
 
-TEST(Leases, AStreamThatEndsTakesTheLeaseOfALivingProcessWithIt) {
+// The lease ends although the process of its holder still runs.
+TEST(Leases, ClosedStreamEndsLeaseAfterGracePeriod) {
   World world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
@@ -338,7 +339,7 @@ TEST(Leases, AStreamThatEndsTakesTheLeaseOfALivingProcessWithIt) {
   EXPECT_EQ(world.state("a"), State::ended);
 }
 
-TEST(Leases, SomebodyElsesLeaseIsNotToBeTouched) {
+TEST(Leases, ReleaseByAnotherUserIsDenied) {
   World world(1);
   world.ground.start(10);
   world.ground.start(11, 2000);
@@ -364,7 +365,7 @@ class DrainingLease : public ::testing::Test {
   World world_{1};
 };
 
-TEST_F(DrainingLease, SignalReachesWhatStillRuns) {
+TEST_F(DrainingLease, SignalReachesRemainingProcess) {
   release();
   const auto sent = world_.signal(10, "a", 15);
   ASSERT_TRUE(sent);
@@ -392,7 +393,7 @@ TEST_F(DrainingLease, SignalOfItsUserSparesOtherUsers) {
   EXPECT_EQ(world_.signal(11, "a", 9)->left.size(), 0U) << "an administrator's";
 }
 
-TEST_F(DrainingLease, SignalWithoutALookIsAnsweredAndSentLater) {
+TEST_F(DrainingLease, SignalWithoutObservationIsAnsweredUnchecked) {
   release();
   world_.ground.blind = true;
   world_.loop.advance(Leases::kDrainLook);  // this look is not answered
@@ -422,7 +423,7 @@ TEST_F(DrainingLease, SignalsOfOthersAreRefused) {
   EXPECT_TRUE(world_.ground.signals.empty());
 }
 
-TEST_F(DrainingLease, OneLookServesTwoSignals) {
+TEST_F(DrainingLease, DuplicatePendingSignalIsSentOnce) {
   release();
   int answers = 0;
   for (const int number : {15, 15, 9}) {
@@ -461,7 +462,8 @@ TEST(Leases, DrainingLeaseOfAContainerEndsWithIt) {
   EXPECT_EQ(world.state("a"), State::ended);
 }
 
-TEST(Leases, WhatIsGrantedWhileTheDiskIsSlowIsToldByTheAnswer) {
+// The claim and its grant are one transaction, so the reply also acknowledges the grant.
+TEST(Leases, GrantDuringSlowCommitIsReturnedInReply) {
   World world(2);
   world.ground.start(10);
   const auto first = world.claim(10, "a");
@@ -484,7 +486,7 @@ TEST(Leases, WhatIsGrantedWhileTheDiskIsSlowIsToldByTheAnswer) {
   EXPECT_EQ(world.state("b"), State::held);
 }
 
-TEST(Leases, WhoIsGoneBeforeTheAnswerHeardNothing) {
+TEST(Leases, ReplyToExitedClientDoesNotAcknowledgeGrant) {
   World world(1);
   world.ground.start(10);
   Caller caller = world.ground.caller(10);
@@ -497,7 +499,7 @@ TEST(Leases, WhoIsGoneBeforeTheAnswerHeardNothing) {
   EXPECT_EQ(world.state("a"), State::ended);
 }
 
-TEST(Leases, ATimeThatWasGrantedAtOnceIsNotTakenForUnheard) {
+TEST(Leases, ImmediateGrantCountsAsAcknowledged) {
   World world(2);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a", detached(hours(8))));

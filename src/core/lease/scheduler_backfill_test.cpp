@@ -9,7 +9,7 @@
 namespace gpuyard::lease {
 namespace {
 
-TEST(Outlook, PlacesAreCountedAmongThoseWhoWantTheSameGpus) {
+TEST(Outlook, PositionCountsClaimsSharingEligibleGpus) {
   Desk desk(3);
   desk.claim(3);
   const Ticket first = desk.claim(desk.only(slots({0, 1})));
@@ -22,7 +22,7 @@ TEST(Outlook, PlacesAreCountedAmongThoseWhoWantTheSameGpus) {
   EXPECT_EQ(desk.outlook(last).position, 4U);
 }
 
-TEST(Outlook, NoMoreAreToldThanWereAskedFor) {
+TEST(Outlook, ResultIsLimitedToRequestedCount) {
   Desk desk(1);
   for (int i = 0; i < 4; ++i) desk.claim(1);
   EXPECT_EQ(desk.core.outlooks(desk.now, 2).size(), 2U);
@@ -34,7 +34,7 @@ TEST(Outlook, OthersHaveTheGpus) {
   EXPECT_EQ(desk.outlook(desk.claim(1)).why, Hindrance::busy);
 }
 
-TEST(Outlook, AFreeGpuIsKeptForSomebodyWhoCameBefore) {
+TEST(Outlook, GpuReservedForHeadGivesReasonBehindEarlier) {
   Desk desk(2, {.strict = true});
   desk.claim(1);
   const Ticket head = desk.claim(2);
@@ -57,7 +57,7 @@ TEST(Outlook, TooFewAreInService) {
   EXPECT_EQ(desk.outlook(desk.claim(2)).why, Hindrance::out_of_service);
 }
 
-TEST(Outlook, SomebodyUsesThemOutsideAnyLease) {
+TEST(Outlook, UnleasedProcessGivesSquattedReasonWithoutExpectedStart) {
   Desk desk(2);
   desk.squatted(0, true);
   const Ticket waits = desk.claim(2);
@@ -75,13 +75,13 @@ TEST(Outlook, TooLittleMemoryIsFree) {
   EXPECT_EQ(desk.outlook(waits).expected, std::nullopt);
 }
 
-TEST(Outlook, NobodyGetsAnythingNow) {
+TEST(Outlook, ClosedSchedulerGivesReasonNotOpen) {
   Desk desk(1);
   desk.core.close();
   EXPECT_EQ(desk.outlook(desk.claim(1)).why, Hindrance::not_open);
 }
 
-TEST(Outlook, ItIsExpectedWhenThoseBeforeAreDoneAsTheySaid) {
+TEST(Outlook, ExpectedStartFollowsDeclaredHoldTimes) {
   Desk desk(2);
   desk.claim(1, 10 * kMinute);
   desk.claim(1, 30 * kMinute);
@@ -93,7 +93,7 @@ TEST(Outlook, ItIsExpectedWhenThoseBeforeAreDoneAsTheySaid) {
   EXPECT_EQ(desk.outlook(three).expected, std::nullopt) << "the one before does not say";
 }
 
-TEST(Outlook, NothingIsExpectedOfThoseWhoDoNotSayOrAreOverdue) {
+TEST(Outlook, OverdueOrUndeclaredHoldTimeLeavesStartUnknown) {
   Desk desk(1);
   const Ticket holder = desk.claim(1, kMinute);
   const Ticket waits = desk.claim(1);
@@ -104,7 +104,7 @@ TEST(Outlook, NothingIsExpectedOfThoseWhoDoNotSayOrAreOverdue) {
   EXPECT_EQ(desk.outlook(desk.claim(1)).expected, std::nullopt);
 }
 
-TEST(Outlook, WhatDrainsIsExpectedWhenItWasSaidUntilThatIsOver) {
+TEST(Outlook, DrainKeepsExpectedStartUntilHoldTimeEnds) {
   Desk desk(1, {.drains = true});
   desk.release(desk.claim(1, kMinute));
   const Ticket waits = desk.claim(1);
@@ -113,7 +113,7 @@ TEST(Outlook, WhatDrainsIsExpectedWhenItWasSaidUntilThatIsOver) {
   EXPECT_EQ(desk.outlook(waits).expected, std::nullopt);
 }
 
-TEST(Outlook, AClaimThatCannotBeginTakesNothingFromThoseBehindIt) {
+TEST(Outlook, UnstartableClaimDoesNotDelayExpectedStart) {
   Desk desk(2);
   desk.in_service(1, false);
   desk.claim(1, kMinute);
@@ -157,7 +157,7 @@ TEST(Place, TheCoolestComeFirst) {
   EXPECT_EQ(place(gpus, all(gpus), 2), slots({1, 2}));
 }
 
-TEST(Place, OneWhoseTemperatureIsNotKnownComesLast) {
+TEST(Place, UnknownTemperatureComesLast) {
   const auto gpus = node({{}, {{}, {}, 90}});
   EXPECT_EQ(place(gpus, all(gpus), 1), slots({1}));
 }
@@ -195,7 +195,7 @@ TEST(Place, WithoutLinksOneNumaNodeIsPreferred) {
   EXPECT_EQ(place(gpus, all(gpus), 2), slots({1, 2}));
 }
 
-TEST(Place, OneOfWhichNothingIsKnownIsAPartOfItsOwn) {
+TEST(Place, GpusWithUnknownTopologyFormSeparateGroups) {
   const auto gpus = node({{{}}, {{}}, {0}, {0}});
   EXPECT_EQ(place(gpus, all(gpus), 2), slots({2, 3}));
 }
@@ -205,7 +205,7 @@ TEST(Place, AllThatIsUsableIsTakenWhenAllIsWanted) {
   EXPECT_EQ(place(gpus, all(gpus), 3), all(gpus));
 }
 
-TEST(Place, AlwaysGivesAsManyAsWereWantedOfThoseThatAreUsable) {
+TEST(Place, EveryUsableSetYieldsRequestedCount) {
   const auto gpus = node({{0, 0, 1}, {0, 1, 2}, {1, 1, {}}, {}, {1, {}, 4}, {{}, 0, 4}, {2, 2, 9}});
   for (unsigned bits = 1; bits < 1U << gpus.size(); ++bits) {
     const GpuSet usable(bits);

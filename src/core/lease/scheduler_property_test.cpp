@@ -297,11 +297,11 @@ TEST(CoreProperty, StrictKeepsItsRules) {
   hold({.strict = true});
 }
 
-TEST(CoreProperty, WhatDrainsKeepsItsRules) {
+TEST(CoreProperty, DrainingKeepsInvariants) {
   hold({.drains = true});
 }
 
-TEST(CoreProperty, UsersWithALimitKeepTheirRules) {
+TEST(CoreProperty, UserQuotaWithDrainingKeepsInvariants) {
   hold({.most_gpus_of_owner = 4, .drains = true});
 }
 

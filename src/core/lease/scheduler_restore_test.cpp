@@ -20,7 +20,7 @@ Core made_again(const Core& before) {
   return again;
 }
 
-TEST(CoreRestored, IsWhatItWas) {
+TEST(CoreRestored, StateEqualsOriginal) {
   Desk desk(3, {.most_gpus_of_owner = 2, .drains = true});
   desk.claim(desk.of_user(1, 2));
   desk.release(desk.claim(desk.of_user(2, 1)));
@@ -31,7 +31,7 @@ TEST(CoreRestored, IsWhatItWas) {
   EXPECT_EQ(again, desk.core);
 }
 
-TEST(CoreRestored, GrantsNothingBeforeItIsOpened) {
+TEST(CoreRestored, GrantsAreDeferredUntilOpen) {
   Desk desk(1);
   const Ticket holder = desk.claim(1);
   const Ticket waits = desk.claim(1);
@@ -64,7 +64,7 @@ TEST(CoreRestored, ThePassesOfTheFirstAreNotForgotten) {
   EXPECT_TRUE(desk.waits(desk.claim(1)));
 }
 
-TEST(CoreRestored, TellsWhatBecameOverdueMeanwhile) {
+TEST(CoreRestored, LeaseOverdueDuringDowntimeIsReportedOnOpen) {
   Desk desk(1);
   const Ticket holder = desk.claim(1, kMinute);
   Core again = made_again(desk.core);

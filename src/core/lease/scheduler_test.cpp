@@ -10,7 +10,7 @@ namespace {
 
 using Tickets = std::vector<Ticket>;
 
-TEST(Core, ServesThoseWhoWaitInTheOrderInWhichTheyCame) {
+TEST(Core, WaitingClaimsAreGrantedInArrivalOrder) {
   RecordProperty("contract", "D2 D4");
   for (const bool strict : {false, true}) {
     Desk desk(1, {.strict = strict});
@@ -23,7 +23,7 @@ TEST(Core, ServesThoseWhoWaitInTheOrderInWhichTheyCame) {
   }
 }
 
-TEST(Core, GpusThatBecomeFreeAtOnceGoToTheFirstOnesInOrder) {
+TEST(Core, GpusFreedTogetherAreGrantedInQueueOrder) {
   Desk desk(3);
   const Ticket all = desk.claim(3);
   const Ticket one = desk.claim(1);
@@ -34,7 +34,7 @@ TEST(Core, GpusThatBecomeFreeAtOnceGoToTheFirstOnesInOrder) {
   EXPECT_TRUE(desk.waits(four));
 }
 
-TEST(Core, TryClaimTakesWhatIsFree) {
+TEST(Core, TryClaimTakesFreeGpuOrFailsImmediately) {
   RecordProperty("contract", "D3");
   Desk desk(2);
   EXPECT_TRUE(desk.try_claim(1));
@@ -43,7 +43,7 @@ TEST(Core, TryClaimTakesWhatIsFree) {
   EXPECT_TRUE(desk.core.waiting().empty());
 }
 
-TEST(Core, TryClaimNeverOvertakesAClaimThatWaitsForTheSameGpus) {
+TEST(Core, TryClaimDoesNotOvertakeWaitingClaim) {
   RecordProperty("contract", "D4 D6");
   Desk desk(4);
   desk.claim(3);
@@ -61,7 +61,7 @@ TEST(Core, TryClaimNeverPassesByTheTimeItSays) {
   EXPECT_TRUE(desk.held(desk.claim(1, std::chrono::minutes(1)))) << "who waits may";
 }
 
-TEST(Core, TryClaimTakesGpusThatNobodyWhoWaitsCouldUse) {
+TEST(Core, TryClaimTakesGpuIneligibleForWaitingClaims) {
   Desk desk(2);
   desk.claim(desk.only(slots({0})));
   desk.claim(desk.only(slots({0})));
@@ -87,7 +87,7 @@ TEST(Core, ACancelledClaimIsPassedOverByEveryLaterGrant) {
   EXPECT_EQ(desk.release(holder).granted, Tickets{next});
 }
 
-TEST(Core, CancellingTheFirstServesThoseItKeptWaiting) {
+TEST(Core, CancellingHeadGrantsBlockedClaim) {
   Desk desk(2, {.strict = true});
   desk.claim(1);
   const Ticket first = desk.claim(2);
@@ -96,7 +96,7 @@ TEST(Core, CancellingTheFirstServesThoseItKeptWaiting) {
   EXPECT_EQ(desk.cancel(first).granted, Tickets{second});
 }
 
-TEST(Core, CancellingWhatDoesNotWaitChangesNothing) {
+TEST(Core, InvalidTransitionLeavesStateUnchanged) {
   Desk desk(1);
   const Ticket holder = desk.claim(1);
   const Core before = desk.core;
@@ -119,7 +119,7 @@ TEST(Core, AClaimGetsAllItsGpusOrNone) {
   EXPECT_EQ(desk.gpus(four).count(), 4U);
 }
 
-TEST(Core, AGpuIsHandedOutAgainOnlyWhenItsHolderWasSeenGone) {
+TEST(Core, DrainingGpuIsGrantedOnlyAfterDrainFinishes) {
   Desk desk(1, {.drains = true});
   const Ticket holder = desk.claim(1);
   const Ticket next = desk.claim(1);
@@ -130,7 +130,7 @@ TEST(Core, AGpuIsHandedOutAgainOnlyWhenItsHolderWasSeenGone) {
   EXPECT_EQ(desk.core.holder(0), next);
 }
 
-TEST(Core, WhatIsHeldIsNotFreedBeforeItIsReleased) {
+TEST(Core, FinishDrainBeforeReleaseIsIgnored) {
   Desk desk(1, {.drains = true});
   const Ticket holder = desk.claim(1);
   desk.freed(holder);
@@ -150,7 +150,7 @@ TEST(Core, FencesRiseWithEveryGrantAndAreNeverUsedTwice) {
   EXPECT_EQ(desk.core.last_fence(), fence + 2);
 }
 
-TEST(Core, WhoWaitsForOneModelDoesNotBlockAnother) {
+TEST(Core, HeadDoesNotBlockClaimForAnotherModel) {
   Desk desk(4);
   const GpuSet h200 = slots({0, 1});
   const GpuSet l4 = slots({2, 3});
@@ -161,7 +161,7 @@ TEST(Core, WhoWaitsForOneModelDoesNotBlockAnother) {
   EXPECT_TRUE(desk.held(other));
 }
 
-TEST(Core, SomebodyWhoCouldUseAllGpusGetsNoneThatIsKeptForTheFirstOfAClass) {
+TEST(Core, UnrestrictedClaimAvoidsGpuReservedForHead) {
   Desk desk(3, {.strict = true});
   desk.claim(desk.only(slots({0})));
   desk.claim(desk.only(slots({0, 1}), 2));  // waits with 1
@@ -211,7 +211,7 @@ TEST(Core, MemoryThatIsNotKnownIsNotEnough) {
 }
 
 // The free memory was read while the holder had the GPU.
-TEST(Core, WhatWasFreeBesideAHolderIsForgottenWhenHeLetsGo) {
+TEST(Core, ReleaseResetsFreeMemoryReading) {
   Desk desk(1);
   const Ticket holder = desk.claim(1);
   desk.free_bytes(0, 3);
@@ -223,7 +223,7 @@ TEST(Core, WhatWasFreeBesideAHolderIsForgottenWhenHeLetsGo) {
 }
 
 // Otherwise all of the GPUs could stand idle for days.
-TEST(Core, AClaimThatCouldNotBeginWhoeverLetGoKeepsNothingBack) {
+TEST(Core, UnstartableClaimReservesNoGpus) {
   for (const bool strict : {false, true}) {
     Desk desk(4, {.strict = strict});
     desk.in_service(3, false);
@@ -237,7 +237,7 @@ TEST(Core, AClaimThatCouldNotBeginWhoeverLetGoKeepsNothingBack) {
   }
 }
 
-TEST(Core, AWaitingClaimKeepsBackNothingOnceItsGpusWereTakenAway) {
+TEST(Core, ClaimWithRemovedGpuReservesNoGpus) {
   Desk desk(2, {.strict = true});
   const Ticket holder = desk.claim(desk.only(slots({1})));
   const Ticket wants_both = desk.claim(2);
@@ -254,7 +254,7 @@ TEST(Core, AWaitingClaimKeepsBackNothingOnceItsGpusWereTakenAway) {
   EXPECT_EQ(desk.release(one).granted, Tickets{after});
 }
 
-TEST(Core, ASlotIsUsedAgainButNotByThoseWhoAskedBefore) {
+TEST(Core, ReusedSlotIsIneligibleForEarlierClaim) {
   Desk desk(2);
   const Ticket holder = desk.claim(desk.only(slots({0})));
   const Ticket waits = desk.claim(desk.only(slots({0, 1}), 2));
@@ -269,7 +269,7 @@ TEST(Core, ASlotIsUsedAgainButNotByThoseWhoAskedBefore) {
   EXPECT_EQ(desk.set(0, cool).granted, Tickets{waits}) << "at the next event";
 }
 
-TEST(Core, ASlotThatWasEmptyWhenSomebodyAskedIsNotHis) {
+TEST(Core, ClaimOnEmptySlotIgnoresGpuAddedLater) {
   Desk desk(1);
   desk.claim(1);
   const Ticket waits = desk.claim(desk.only(slots({0, 1})));
@@ -301,7 +301,7 @@ TEST(Core, AUserHasNoMoreGpusThanOneMayHave) {
   EXPECT_FALSE(desk.core.try_claim(desk.of_user(1, 1), desk.now));
 }
 
-TEST(Core, WhoHasAsManyAsOneMayHaveKeepsNothingBackFromOthers) {
+TEST(Core, ClaimOverQuotaDoesNotBlockOtherUsers) {
   Desk desk(4, {.strict = true, .most_gpus_of_owner = 2});
   const Ticket two = desk.claim(desk.of_user(1, 2));
   const Ticket capped = desk.claim(desk.of_user(1, 2));
@@ -320,7 +320,7 @@ TEST(Core, AGpuThatDrainsCountsForItsUser) {
 }
 
 // The later claim of a user brings the earlier one over the quota, which then keeps back nothing.
-TEST(Core, AClaimThatBecomesTooMuchForItsUserGivesWayInTheSameMoment) {
+TEST(Core, ClaimPushedOverQuotaUnblocksLaterClaimImmediately) {
   Desk desk(4, {.most_gpus_of_owner = 4});
   Terms timed = desk.of_user(9, 2);
   timed.longest = 10 * kMinute;
@@ -336,7 +336,7 @@ TEST(Core, AClaimThatBecomesTooMuchForItsUserGivesWayInTheSameMoment) {
   EXPECT_TRUE(desk.waits(four));
 }
 
-TEST(Core, WhatCanNeverBeGrantedIsRefusedWithTheReason) {
+TEST(Core, UnsatisfiableRequestIsRefusedWithReason) {
   RecordProperty("contract", "D1");
   Desk desk(2, {.most_gpus_of_owner = 1});
   EXPECT_FALSE(desk.core.possible(desk.want(0)));
@@ -349,7 +349,7 @@ TEST(Core, WhatCanNeverBeGrantedIsRefusedWithTheReason) {
             "1 GPU requested, but this machine has 0");
 }
 
-TEST(Core, AProcessThatIsAdoptedHasItsGpusWhoeverWaits) {
+TEST(Core, AdoptionGrantsUsedButNotLeasedGpu) {
   Desk desk(2);
   desk.squatted(1, true);
   const auto adopted = desk.core.adopt(1, slots({1}), desk.now);

@@ -37,7 +37,7 @@ TEST(Cgroup, ALoginIsAScopeInItsUsersSlice) {
   EXPECT_EQ(placement.slice, "user-1000.slice");
 }
 
-TEST(Cgroup, AUsersOwnServiceIsTheUnitAndTheUserIsTheSlice) {
+TEST(Cgroup, UserServiceIsUnitInUserSlice) {
   const auto placement = unified(
       "/user.slice/user-1000.slice/user@1000.service/app.slice/app-jupyter.slice/jupyter.service");
   EXPECT_EQ(placement.unit, "jupyter.service");
@@ -70,7 +70,7 @@ TEST(Cgroup, DockerOnCgroupsV1IsInEveryHierarchy) {
   EXPECT_EQ(placement.unit, "containerd.service");  // of the unified hierarchy in hybrid mode
 }
 
-TEST(Cgroup, ContainerdPodmanAndCrioHavePrefixesOfTheirOwn) {
+TEST(Cgroup, ContainerdPodmanAndCrioAreRecognizedByPrefix) {
   expect_container(unified("/system.slice/nerdctl-" + kId + ".scope"), kId, "containerd");
   expect_container(unified("/machine.slice/libpod-" + kId + ".scope/container"), kId, "podman");
   expect_container(unified("/libpod_parent/libpod-" + kId), kId, "podman");
@@ -113,7 +113,7 @@ TEST(Cgroup, APodOfTheCgroupfsDriver) {
 
 // A runtime that makes plain directories was given the name of a slice, so SLICE:cri-containerd:ID
 // is one directory.
-TEST(Cgroup, APodWhoseRuntimeWasToldTheNameOfASlice) {
+TEST(Cgroup, SliceNameAsDirectoryIdentifiesPod) {
   const auto placement =
       placement_of("11:memory:/system.slice/containerd.service/kubepods-burstable-pod" +
                    kUidOfSlice + ".slice:cri-containerd:" + kId + "\n");
@@ -165,7 +165,7 @@ TEST(Cgroup, LxcNamesTheContainerAndNotItsMonitor) {
   EXPECT_EQ(unified("/lxc.monitor.web-1").container, std::nullopt);
 }
 
-TEST(Cgroup, NspawnIsAMachineAndAVirtualMachineIsNoContainer) {
+TEST(Cgroup, NspawnMachineIsContainerUnlikeVirtualMachine) {
   expect_container(unified("/machine.slice/systemd-nspawn@build.service/payload/init.scope"),
                    "build", "systemd-nspawn");
   expect_container(unified("/machine.slice/machine-my\\x2dbox.scope/payload"), "my-box",
@@ -174,14 +174,14 @@ TEST(Cgroup, NspawnIsAMachineAndAVirtualMachineIsNoContainer) {
             std::nullopt);
 }
 
-TEST(Cgroup, WhatAUserNamesIsNoJobAndNoPod) {
+TEST(Cgroup, UserManagerGroupIsNeitherJobNorPod) {
   const std::string manager = "/user.slice/user-1000.slice/user@1000.service";
   EXPECT_EQ(unified(manager + "/slurmstepd.scope/job_1/step_0").slurm_job, std::nullopt);
   EXPECT_EQ(unified(manager + "/slurm/uid_0/job_1").slurm_job, std::nullopt);
   EXPECT_EQ(unified(manager + "/kubepods/pod" + kUid).pod, std::nullopt);
 }
 
-TEST(Cgroup, GroupMadeByAUserIsNotAJobPodOrUnit) {
+TEST(Cgroup, JobPodOrUnitRequiresRootMadeGroup) {
   const std::string service = "/system.slice/delegated.service";
   const std::string job = service + "/slurmstepd.scope/job_1/step_0";
   const std::string pod = service + "/kubepods/pod" + kUid + "/" + kId;
@@ -237,7 +237,7 @@ TEST(Cgroup, MakerOfOtherGroupsIsUnknown) {
   }
 }
 
-TEST(Cgroup, WhatAContainerNamesIsNotBelieved) {
+TEST(Cgroup, NamesInsideContainerAreIgnored) {
   const auto placement = unified("/docker/" + kId + "/slurmstepd.scope/job_1/step_0/kubepods/pod" +
                                  kUid + "/docker/" + std::string(64, 'a'));
   expect_container(placement, kId, "docker");
@@ -245,7 +245,7 @@ TEST(Cgroup, WhatAContainerNamesIsNotBelieved) {
   EXPECT_EQ(placement.pod, std::nullopt);
 }
 
-TEST(Cgroup, AlmostTheRightNameIsNothing) {
+TEST(Cgroup, MalformedNameIsIgnored) {
   const std::vector<std::string> paths = {
       "/docker/" + kId.substr(1), "/docker/" + kId + "0", "/system.slice/docker-.scope",
       "/kubepods/podnonsense",    "/job_5/step_0",        "/slurm/uid_1/job_",

@@ -98,7 +98,7 @@ TEST_F(Whose, AnEnvironmentNamesTheLease) {
 }
 
 // A `su` that waits for a password has the environment of the user who started it.
-TEST_F(Whose, AProgramOfTwoUsersSaysNothingByItsEnvironment) {
+TEST_F(Whose, SetuidProcessEnvironmentIsIgnored) {
   proc_.put({.pid = 10,
              .start_ticks = kAWhileAgo,
              .real_uid = kBen,
@@ -119,7 +119,7 @@ TEST_F(Whose, MuchOfAnEnvironmentIsReadAndNotAll) {
   EXPECT_THAT(whose(11), IsEmpty());
 }
 
-TEST_F(Whose, TheMemoryOfOneThatHangsInTheKernelIsNotAskedFor) {
+TEST_F(Whose, UninterruptibleProcessEnvironmentIsNotRead) {
   put(10, 1);
   proc_.put({.pid = 10, .state = 'D', .environment = "GPUYARD_LEASE=lease-a"});
   EXPECT_THAT(whose(10), IsEmpty());
@@ -147,7 +147,7 @@ TEST_F(Whose, AProgramThatIsBeingLoadedIsWaitedFor) {
   EXPECT_THAT(alive(), ElementsAre(10));
 }
 
-TEST_F(Whose, AProgramThatIsBeingLoadedForEverIsAskedAgainNextTime) {
+TEST_F(Whose, LoadingTimeoutIsRetriedOnNextRead) {
   ProcTree::Process process = loading();
   proc_.put(process);
   EXPECT_THAT(alive(), IsEmpty());
@@ -156,7 +156,7 @@ TEST_F(Whose, AProgramThatIsBeingLoadedForEverIsAskedAgainNextTime) {
   EXPECT_THAT(alive(), ElementsAre(10));
 }
 
-TEST_F(Whose, WhoNamesNoLeaseIsNotAskedAgain) {
+TEST_F(Whose, ProcessWithoutLeaseIsRereadOnlyOnGpu) {
   put(10, 1);
   EXPECT_THAT(alive(), IsEmpty());
   put(10, 1, "GPUYARD_LEASE=lease-a");
@@ -265,7 +265,7 @@ TEST_F(InAContainer, NestedPidNamespaceDoesNotMarkTheContainer) {
   EXPECT_THAT(whose(60), IsEmpty());
 }
 
-TEST_F(Whose, SubordinateUidsBelongToTheirUser) {
+TEST_F(Whose, SubordinateUidsBelongToOwner) {
   reader_ = EvidenceReader(proc_.root(), proc_.root(), [](std::uint32_t uid) {
     return uid >= 100'000 && uid < 165'536 ? kAnna : uid;
   });
@@ -276,14 +276,14 @@ TEST_F(Whose, SubordinateUidsBelongToTheirUser) {
   EXPECT_THAT(alive(), ElementsAre(10));
 }
 
-TEST_F(Whose, NobodyIsJudgedInAnotherPidNamespaceOrOfARecording) {
+TEST_F(Whose, RecordedOrInvisiblePidIsUndecided) {
   lessees_[0].known = {known(10)};
   put(10, 1);
   EXPECT_THAT(whose(10, Numbers::of_a_recording), ElementsAre(-1));
   EXPECT_THAT(whose(99), ElementsAre(-1)) << "not visible";
 }
 
-TEST_F(Whose, AProcessThatIsYoungerThanTheListIsNotTheOneInIt) {
+TEST_F(Whose, ProcessYoungerThanListIsConflict) {
   lessees_[0].known = {known(10)};
   put(10, 1);
   const auto listed = started(kAWhileAgo + 10) - std::chrono::milliseconds(10);
@@ -308,7 +308,8 @@ TEST_F(Whose, AnotherProcNamesOthersByTheSameNumber) {
   EXPECT_THAT(whose(10), ElementsAre(0)) << "it is the same /proc, elsewhere";
 }
 
-TEST_F(Whose, AProcThatHidesOthersTakesNobodyForGone) {
+// The kernel, not this /proc, says whether a known process still exists.
+TEST_F(Whose, IncompleteProcTableKeepsOnlyExistingProcessAlive) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
   ::waitpid(child, nullptr, 0);
@@ -320,7 +321,7 @@ TEST_F(Whose, AProcThatHidesOthersTakesNobodyForGone) {
   EXPECT_THAT(alive(), ElementsAre(here.pid));
 }
 
-TEST_F(Whose, AProcThatCannotBeReadTakesNobodyForGone) {
+TEST_F(Whose, UnreadableProcKeepsKnownProcessAlive) {
   lessees_[0].known = {known(10)};
   reader_ = EvidenceReader("/nowhere/proc", "/nowhere/proc");
   EXPECT_THAT(alive(), ElementsAre(10));

@@ -37,7 +37,7 @@ class Child {
   pid_t pid_;
 };
 
-TEST(Identify, SaysWhoAProcessIs) {
+TEST(Identify, RunningChildYieldsPidUidParentAndCommand) {
   const Child child;
   const auto who = identify(child.pid());
   ASSERT_TRUE(who) << who.error().message;
@@ -59,7 +59,7 @@ TEST(Identify, ItsHandleSaysWhenItIsGone) {
   EXPECT_EQ(::poll(&poll, 1, 10'000), 1);
 }
 
-TEST(Identify, NobodyIsThere) {
+TEST(Identify, ExitedOrInvalidPidIsNotFound) {
   Child child;
   const std::uint32_t pid = child.pid();
   child.end();
@@ -69,7 +69,7 @@ TEST(Identify, NobodyIsThere) {
   EXPECT_EQ(identify(4'194'305).error().code, Errc::not_found) << "no process has such a number";
 }
 
-TEST(Identify, OneThatHasEndedIsNobodyThoughItsParentDidNotAsk) {
+TEST(Identify, ZombieIsNotFound) {
   const Child child;
   child.kill();
   siginfo_t info{};

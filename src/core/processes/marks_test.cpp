@@ -185,7 +185,7 @@ TEST_F(MarksTest, FuzzedQuestionsAreAnsweredWithNumbersOfTheListAlone) {
   EXPECT_GT(ended, 100);
 }
 
-TEST_F(MarksTest, ViewsOfHiddenProcessesAreThoseOfProc) {
+TEST_F(MarksTest, HiddenProcessViewMatchesProc) {
   proc_.put({.pid = 10, .start_ticks = 1000, .uid = kBen, .numbers = "10\t1"});
   proc_.put({.pid = 11, .start_ticks = 1100, .state = 'D', .parent = 10});
   MarkClient client(helper());

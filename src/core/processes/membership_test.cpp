@@ -34,7 +34,7 @@ Lessee annas(std::vector<ProcessKey> known) {
   return {.lease = "a", .uid = kAnna, .known = std::move(known)};
 }
 
-TEST(Membership, WhatItStartedIsItsOwnHoweverFarDown) {
+TEST(Membership, DescendantsOfAnyDepthBelongToLease) {
   const auto evidence =
       evidence_of({row(1, 0, 0), row(10, 1, 5), row(11, 10, 6), row(12, 11, 6), row(20, 1, 6)});
   const std::vector<Lessee> lessees{annas({{10, at_s(5)}})};
@@ -86,7 +86,7 @@ TEST(Membership, OneThatHasEndedIsNotAlive) {
   EXPECT_THAT(Membership(lessees, evidence).alive(0), IsEmpty());
 }
 
-TEST(Membership, OneOfWhichNothingIsSeenIsNotGone) {
+TEST(Membership, UnreadableProcessCountsAsAlive) {
   auto evidence = evidence_of({row(1, 0, 0), row(11, 10, 6)});
   evidence.table->unreadable = {10};
   const std::vector<Lessee> lessees{annas({{10, at_s(5)}})};
@@ -94,7 +94,7 @@ TEST(Membership, OneOfWhichNothingIsSeenIsNotGone) {
               UnorderedElementsAre(ProcessKey{10, at_s(5)}, ProcessKey{11, at_s(6)}));
 }
 
-TEST(Membership, WithoutATableNothingIsGoneAndNobodyAStranger) {
+TEST(Membership, MissingTableKeepsKnownAliveAndUnknownUndecided) {
   Evidence evidence;
   const std::vector<Lessee> lessees{annas({{10, at_s(5)}})};
   const Membership membership(lessees, evidence);
@@ -190,7 +190,7 @@ TEST(Membership, AnyOtherProcessOfAContainerSpeaksForItself) {
   EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kAnna, .container = container("c1")})), false);
 }
 
-TEST(Membership, AWholeUserIsItsOwnOnItsGpusButNotElsewhere) {
+TEST(Membership, WholeUserLeaseCoversGpuProcessesOnly) {
   const auto evidence = evidence_of({row(1, 0, 0), row(30, 1, 6)});
   const std::vector<Lessee> lessees{{.lease = "a", .uid = kAnna, .whole_user = true}};
   const Membership membership(lessees, evidence);
@@ -199,7 +199,7 @@ TEST(Membership, AWholeUserIsItsOwnOnItsGpusButNotElsewhere) {
   EXPECT_THAT(membership.alive(0), IsEmpty());
 }
 
-TEST(Membership, OneWhomNobodyCanSeeIsNeitherMemberNorStranger) {
+TEST(Membership, InvisibleProcessIsUndecided) {
   const auto evidence = evidence_of({row(1, 0, 0)});
   const std::vector<Lessee> lessees{{.lease = "a", .uid = kAnna, .whole_user = true}};
   EXPECT_EQ(Membership(lessees, evidence).has(0, Error{Errc::not_found, "no such process"}),
@@ -216,7 +216,7 @@ TEST(Membership, NumbersOfAnotherNamespaceAreNotComparedWithOurs) {
   EXPECT_EQ(membership.has(0, user(11, 10, 6, {.uid = kAnna, .marked = "a"})), true);
 }
 
-TEST(Membership, AProcessThatStartedAfterTheTableWasReadHasItsParent) {
+TEST(Membership, ProcessNewerThanTableBelongsThroughParent) {
   const auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5)});
   const std::vector<Lessee> lessees{annas({{10, at_s(5)}})};
   EXPECT_EQ(Membership(lessees, evidence).has(0, user(40, 10, 9)), true);

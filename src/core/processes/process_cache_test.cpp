@@ -59,7 +59,7 @@ TEST(Owners, AProcessThatLeavesTheListsIsForgotten) {
   EXPECT_THAT(owners.questions(), IsEmpty());
 }
 
-TEST(Owners, ANumberGivenAnewHasNewFacts) {
+TEST(Owners, ReusedPidGetsNewFacts) {
   Owners owners;
   owners.listed({{7, at(100)}});
   owners.found(of(facts(7, at(50), "old")));
@@ -70,7 +70,7 @@ TEST(Owners, ANumberGivenAnewHasNewFacts) {
   EXPECT_EQ((*owners.find(7))->started, at(103));
 }
 
-TEST(Owners, WhoStartedAfterTheListWasMadeIsNotInIt) {
+TEST(Owners, ProcessStartedAfterListIsConflict) {
   Owners owners;
   owners.listed({{7, at(100)}});
   owners.found(of(facts(7, at(101), "stranger")));
@@ -78,7 +78,7 @@ TEST(Owners, WhoStartedAfterTheListWasMadeIsNotInIt) {
   EXPECT_EQ(owners.find(7).error().code, Errc::conflict);
 }
 
-TEST(Owners, AnEndedProcessIsWhoItWasUntilANewerListComes) {
+TEST(Owners, EndedProcessKeepsFactsUntilNextList) {
   Owners owners;
   owners.listed({{7, at(100)}});
   owners.found(of(facts(7, at(50), "old")));
@@ -88,7 +88,7 @@ TEST(Owners, AnEndedProcessIsWhoItWasUntilANewerListComes) {
   EXPECT_EQ((*owners.find(7))->command, "old");
 }
 
-TEST(Owners, TheInvisibleAreUnknownWithAReasonAndAskedForAgain) {
+TEST(Owners, InvisibleProcessKeepsErrorAndIsRequeried) {
   Owners owners;
   owners.listed({{7, at(100)}});
   owners.found(of(7, {Errc::not_found, "no such number here"}));
@@ -96,7 +96,7 @@ TEST(Owners, TheInvisibleAreUnknownWithAReasonAndAskedForAgain) {
   EXPECT_FALSE(owners.questions().front().known);
 }
 
-TEST(Owners, EverythingIsAskedAnewAfterAWhile) {
+TEST(Owners, FactsExpireAfterAMinute) {
   Owners owners;
   owners.listed({{7, at(100)}});
   owners.found(of(facts(7, at(50))));
@@ -115,7 +115,7 @@ TEST(Owners, ArgumentsThatCouldNotBeReadAreAskedForAgain) {
   EXPECT_FALSE(owners.questions().front().known);
 }
 
-TEST(Owners, ANameStaysWhenEverythingIsAskedAnew) {
+TEST(Owners, RefreshKeepsNameOfSameUser) {
   Owners owners;
   owners.listed({{7, at(100)}});
   owners.found(of(facts(7, at(50))));
@@ -145,7 +145,7 @@ TEST(Owners, HaveALimit) {
   EXPECT_EQ(owners.questions().size(), Owners::kMost);
 }
 
-TEST(Owners, WhatIsFoundOutTooLateIsDropped) {
+TEST(Owners, LateResultIsDropped) {
   Owners owners;
   owners.listed({{7, at(100)}});
   owners.listed({{8, at(105)}});
@@ -182,7 +182,7 @@ class Watch : public ::testing::Test {
   OwnerWatch watch_{worker_, proc_.root(), OwnerWatch::Listed::now};
 };
 
-TEST_F(Watch, FindsOutWhoIsListed) {
+TEST_F(Watch, ListedProcessIsResolvedByWorker) {
   proc_.put({.pid = 7, .real_uid = 0, .uid = 0});
   watch_.on_snapshot(listing({7, 8}));
   EXPECT_EQ(watch_.book().find(7).error().message, "not looked up yet");
@@ -202,7 +202,7 @@ TEST_F(Watch, AsksOnlyWhenThereIsANewList) {
   EXPECT_EQ(worker_.waiting(), 1U);
 }
 
-TEST_F(Watch, ANumberGivenAnewIsNoticed) {
+TEST_F(Watch, ReusedPidIsDetected) {
   proc_.put({.pid = 7, .start_ticks = 100, .command = "first"});
   watch_.on_snapshot(listing({7}));
   worker_.run_all();
@@ -234,7 +234,7 @@ TEST_F(Watch, AStuckWorkerIsNotAskedTwice) {
   EXPECT_EQ(command_of(8), "python3");
 }
 
-TEST_F(Watch, AWorkerThatIsFullIsAskedWithTheNextSnapshot) {
+TEST_F(Watch, FullWorkerIsRetriedOnNextSnapshot) {
   proc_.put({.pid = 7});
   worker_.full = true;
   watch_.on_snapshot(listing({7}));
@@ -244,13 +244,13 @@ TEST_F(Watch, AWorkerThatIsFullIsAskedWithTheNextSnapshot) {
   EXPECT_EQ(command_of(7), "python3");
 }
 
-TEST_F(Watch, AProcessOfSeveralGpusIsLookedUpOnce) {
+TEST_F(Watch, ProcessOnSeveralGpusIsListedOnce) {
   auto snapshot = listing({7});
   snapshot.devices.push_back(listing({7}, kTaken + std::chrono::seconds(1)).devices.front());
   EXPECT_EQ(listed_in(snapshot), (Owners::Listed{{7, kTaken + std::chrono::seconds(1)}}));
 }
 
-TEST_F(Watch, ThousandsOfProcessesAreLookedUp) {
+TEST_F(Watch, ThousandsOfProcessesAreQueried) {
   Snapshot snapshot;
   snapshot.driver.info.simulated = true;
   for (std::uint32_t gpu = 0; gpu < 4; ++gpu) {
@@ -267,7 +267,7 @@ TEST_F(Watch, ThousandsOfProcessesAreLookedUp) {
   EXPECT_EQ(watch_.book().find(1).error().code, Errc::not_found);
 }
 
-TEST_F(Watch, WhoseNumberItWasInARecordingIsNotGuessed) {
+TEST_F(Watch, PidFromRecordingIsUnsupported) {
   proc_.put({.pid = 7});
   OwnerWatch replaying(worker_, proc_.root(), OwnerWatch::Listed::in_a_recording);
   replaying.on_snapshot(listing({7}));

@@ -22,7 +22,7 @@ class Reader : public ::testing::Test {
   ProcessReader reader_{proc_.root()};
 };
 
-TEST_F(Reader, TellsWhoAProcessIs) {
+TEST_F(Reader, ProcessFilesYieldFactsWithoutUserName) {
   proc_.put({.pid = 7, .start_ticks = 12345, .real_uid = 1000, .uid = 1001});
   const auto facts = reader_.read(7);
   ASSERT_TRUE(facts) << facts.error().message;
@@ -36,7 +36,7 @@ TEST_F(Reader, TellsWhoAProcessIs) {
   EXPECT_FALSE(facts->user) << "that may wait for a directory service";
 }
 
-TEST_F(Reader, TellsOfThisVeryProcess) {
+TEST_F(Reader, OwnProcessIsReadFromRealProc) {
   const auto facts = ProcessReader().read(static_cast<std::uint32_t>(::getpid()));
   ASSERT_TRUE(facts) << facts.error().message;
   EXPECT_EQ(facts->command, "core_test");
@@ -48,12 +48,12 @@ TEST_F(Reader, TellsOfThisVeryProcess) {
   EXPECT_TRUE(facts->placement);
 }
 
-TEST_F(Reader, ACommandMayLookLikeTheRestOfTheLine) {
+TEST_F(Reader, CommandWithStatDelimitersIsReadWhole) {
   proc_.put({.pid = 7, .start_ticks = 5, .command = "a) S 1 (b"});
   EXPECT_EQ(reader_.read(7)->command, "a) S 1 (b");
 }
 
-TEST_F(Reader, NobodyIsThereAndTheReasonSaysSo) {
+TEST_F(Reader, MissingProcessErrorMentionsPidNamespace) {
   const auto facts = reader_.read(7);
   ASSERT_FALSE(facts);
   EXPECT_EQ(facts.error().code, Errc::not_found);
@@ -67,7 +67,7 @@ TEST_F(Reader, AProcThatIsNotMountedIsNamed) {
   EXPECT_NE(facts.error().message.find("/nowhere/proc"), std::string::npos);
 }
 
-TEST_F(Reader, AProcessThatVanishesMeanwhileIsNobody) {
+TEST_F(Reader, ProcessVanishingDuringReadIsNotFound) {
   proc_.put({.pid = 7});
   std::filesystem::remove(proc_.at(7) + "/status");
   EXPECT_EQ(reader_.read(7).error().code, Errc::not_found);
@@ -119,7 +119,7 @@ TEST_F(Reader, AThreadOfTheKernelHasNoArguments) {
   EXPECT_EQ(facts->command, "kworker/0:1-events");
 }
 
-TEST_F(Reader, TheArgumentsOfOneThatHangsInTheKernelAreNotAskedFor) {
+TEST_F(Reader, ArgumentsOfUninterruptibleProcessAreNotRead) {
   proc_.put({.pid = 7, .state = 'D'});
   const auto facts = reader_.read(7);
   ASSERT_TRUE(facts);
@@ -144,7 +144,7 @@ TEST_F(Reader, AMissingControlGroupLeavesTheRest) {
 }
 
 // Reads as a user from whom the process is hidden; nothing is hidden from root.
-TEST_F(Reader, WhatIsHiddenIsDenied) {
+TEST_F(Reader, ReadingHiddenProcessIsDenied) {
   proc_.put({.pid = 7});
   ASSERT_EQ(::chmod(proc_.root().c_str(), 0755), 0);
   ASSERT_EQ(::chmod((proc_.at(7) + "/stat").c_str(), 0), 0);
@@ -209,7 +209,8 @@ TEST(PidNamespace, OnlyTheFirstOneCountsAsTheDriverDoes) {
   EXPECT_FALSE(is_first_pid_namespace(""));
 }
 
-TEST(PidNamespace, WhoeverNamesAProcKnowsWhatTheyDo) {
+// A user who names another /proc is trusted to know which PIDs it shows.
+TEST(PidNamespace, ExplicitProcPathIsAccepted) {
   EXPECT_TRUE(check_pid_namespace("/host/proc"));
 }
 
@@ -236,7 +237,7 @@ class Table : public ::testing::Test {
   ProcTree proc_;
 };
 
-TEST_F(Table, HasEverybodyByNumber) {
+TEST_F(Table, RowsAreSortedAndFoundByPid) {
   proc_.put({.pid = 70, .start_ticks = 5, .command = "a) S (b", .parent = 9});
   proc_.put({.pid = 9, .start_ticks = 3});
   proc_.write(proc_.root() + "/uptime", "1 1\n");
@@ -252,7 +253,7 @@ TEST_F(Table, HasEverybodyByNumber) {
   EXPECT_EQ(table.find(10), nullptr);
 }
 
-TEST_F(Table, OneWhoseThreadsStillRunHasNotEnded) {
+TEST_F(Table, ZombieWithLiveThreadsCountsAsRunning) {
   proc_.put({.pid = 7, .state = 'Z'});
   proc_.put({.pid = 8, .state = 'Z', .threads = 2});
   proc_.put({.pid = 9, .state = 'D'});
@@ -263,7 +264,7 @@ TEST_F(Table, OneWhoseThreadsStillRunHasNotEnded) {
   EXPECT_TRUE(table.find(9)->in_kernel);
 }
 
-TEST_F(Table, OneThatGoesMeanwhileIsLeftOut) {
+TEST_F(Table, ProcessVanishingDuringReadIsOmitted) {
   proc_.put({.pid = 7});
   std::filesystem::remove(proc_.at(7) + "/stat");
   const auto table = read();
@@ -271,7 +272,7 @@ TEST_F(Table, OneThatGoesMeanwhileIsLeftOut) {
   EXPECT_THAT(table.unreadable, IsEmpty());
 }
 
-TEST_F(Table, WhatCannotBeReadIsStillThere) {
+TEST_F(Table, MalformedStatIsListedAsUnreadable) {
   proc_.put({.pid = 7});
   proc_.write(proc_.at(7) + "/stat", "nonsense");
   const auto table = read();

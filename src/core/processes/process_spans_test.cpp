@@ -111,7 +111,7 @@ TEST_F(StaysTest, AStartIsWrittenAtOnceAndThePeakLater) {
   EXPECT_EQ(archive_->puts, 2) << "once at its start, once after five minutes";
 }
 
-TEST_F(StaysTest, AProcessThatIsLookedUpLateIsKeptUnderItsStart) {
+TEST_F(StaysTest, LateFactsAreSavedUnderProcessStart) {
   list({process(7)});
   EXPECT_EQ(archive_->puts, 0);
   know(7, seconds(990));
@@ -120,7 +120,7 @@ TEST_F(StaysTest, AProcessThatIsLookedUpLateIsKeptUnderItsStart) {
   EXPECT_EQ(archive_->kept.at(0).first_seen, kBegin + seconds(1005));
 }
 
-TEST_F(StaysTest, ProcessesThatEndBeforeAnybodyLooksAreKeptEach) {
+TEST_F(StaysTest, ShortUnidentifiedProcessesAreSavedSeparately) {
   list({process(7)});
   list({});
   list({process(7)});
@@ -130,7 +130,7 @@ TEST_F(StaysTest, ProcessesThatEndBeforeAnybodyLooksAreKeptEach) {
   EXPECT_FALSE(archive_->kept[0].started);
 }
 
-TEST_F(StaysTest, ANumberThatIsGivenAnewIsAnotherStay) {
+TEST_F(StaysTest, ReusedPidStartsNewSpan) {
   know(7, seconds(990));
   list({process(7, 8)});
   know(7, seconds(1006), "bash");
@@ -142,7 +142,7 @@ TEST_F(StaysTest, ANumberThatIsGivenAnewIsAnotherStay) {
   EXPECT_TRUE(stays[1].over);
 }
 
-TEST_F(StaysTest, WhatCannotBeWrittenWaits) {
+TEST_F(StaysTest, FailedSaveIsRetried) {
   know(7, seconds(990));
   archive_->broken = Error{Errc::unavailable, "disk full"};
   list({process(7)});
@@ -154,7 +154,7 @@ TEST_F(StaysTest, WhatCannotBeWrittenWaits) {
   EXPECT_TRUE(archive_->kept[0].over);
 }
 
-TEST_F(StaysTest, WithoutRoomOnTheWorkerNothingIsLost) {
+TEST_F(StaysTest, FullWorkerLosesNoSpan) {
   know(7, seconds(990));
   worker_.full = true;
   list({process(7)});
@@ -163,7 +163,7 @@ TEST_F(StaysTest, WithoutRoomOnTheWorkerNothingIsLost) {
   EXPECT_THAT(archive_->kept, SizeIs(1));
 }
 
-TEST_F(StaysTest, AnswersWithWhatTouchesTheTimeTheNewestFirst) {
+TEST_F(StaysTest, QueryReturnsOverlappingSpansNewestFirst) {
   know(7, seconds(990));
   know(8, seconds(1010));
   list({process(7)});
@@ -177,13 +177,13 @@ TEST_F(StaysTest, AnswersWithWhatTouchesTheTimeTheNewestFirst) {
   EXPECT_THAT(ask(kBegin, kBegin + seconds(2000), 1), SizeIs(2)) << "one more than asked for";
 }
 
-TEST_F(StaysTest, WhatAKilledDaemonLeftIsOver) {
+TEST_F(StaysTest, SpanFromKilledDaemonIsOver) {
   archive_->kept.push_back(
       {.gpu = "GPU-1", .pid = 3, .started_boot_ms = 5, .first_seen = kBegin, .last_seen = kBegin});
   EXPECT_TRUE(all().at(0).over);
 }
 
-TEST_F(StaysTest, PutsAwayThoseThatAreThere) {
+TEST_F(StaysTest, FlushSavesOpenSpans) {
   know(7, seconds(990));
   list({process(7, 1)});
   list({process(7, 6)});

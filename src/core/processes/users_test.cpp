@@ -11,7 +11,7 @@ TEST(UserNames, RootHasANameEverywhere) {
   EXPECT_EQ(*look_up_user(0), "root");
 }
 
-TEST(UserNames, ANumberWithoutAnEntryIsNobody) {
+TEST(UserNames, UidWithoutEntryIsNotFound) {
   const auto name = look_up_user(4'123'456'789);
   ASSERT_FALSE(name);
   EXPECT_EQ(name.error().code, Errc::not_found);
@@ -76,13 +76,13 @@ TEST(SubordinateUids, ARangeIsItsOwners) {
   EXPECT_EQ(uids.person(1000), 1000U);
 }
 
-TEST(SubordinateUids, ARangeOfRootsOrOfNobodysIsAPersonOfItsOwn) {
+TEST(SubordinateUids, RootOrUnknownUserRangeIsSeparateOwner) {
   const auto uids = parse("root:100000:1000\nnobody-knows:200000:1000");
   EXPECT_EQ(uids.person(100'999), 100'000U);
   EXPECT_EQ(uids.person(200'999), 200'000U);
 }
 
-TEST(SubordinateUids, WhatIsNoRangeIsLeftOut) {
+TEST(SubordinateUids, MalformedRangeIsIgnored) {
   const auto uids = parse(
       "\n# a comment\nalice\nalice:\nalice:1\nalice:x:5\nalice:7:x\nalice:7:0\nalice:0:9\n:7:7\n"
       "alice:-7:7\nalice:99999999999:7\nalice:300000:5:1\nalice:400000:4294967295\n");

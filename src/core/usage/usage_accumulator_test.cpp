@@ -73,7 +73,7 @@ class UseCountTest : public ::testing::Test {
   const Holding a_{"a", 1000, {"GPU-0"}, at(10.5)};
 };
 
-TEST_F(UseCountTest, ALeaseIsToldWhatItsGpuUsedFromItsGrantOn) {
+TEST_F(UseCountTest, UsageIsCountedFromGrantOn) {
   ticks(1, 10);
   count_.begin(a_);
   ticks(11, 20);
@@ -87,7 +87,7 @@ TEST_F(UseCountTest, ALeaseIsToldWhatItsGpuUsedFromItsGrantOn) {
   EXPECT_EQ(use.idle, seconds(0));
 }
 
-TEST_F(UseCountTest, WhatIsUsedUnderNoLeaseIsNobodys) {
+TEST_F(UseCountTest, UnleasedUsageGoesToEmptyLeaseRow) {
   ticks(1, 10);
   count_.begin(a_);
   ticks(11, 20);
@@ -102,7 +102,7 @@ TEST_F(UseCountTest, WhatIsUsedUnderNoLeaseIsNobodys) {
   EXPECT_FALSE(use(30).idle);
 }
 
-TEST_F(UseCountTest, TimeUnderNoLeaseIsToldWhereNoEnergyIs) {
+TEST_F(UseCountTest, UnleasedTimeCountsWithoutEnergyReadings) {
   UseCount count;
   count.open({}, false);
   for (int second = 0; second <= 30; ++second) {
@@ -117,7 +117,7 @@ TEST_F(UseCountTest, TimeUnderNoLeaseIsToldWhereNoEnergyIs) {
   EXPECT_EQ(sum(rows, "").energy_mj, 0);
 }
 
-TEST_F(UseCountTest, TimeUnderNoLeaseIsToldAfterTheEnergyIsGone) {
+TEST_F(UseCountTest, UnleasedTimeCountsAfterEnergyReadingsStop) {
   ticks(1, 10);
   for (int second = 11; second <= 40; ++second) {
     UseReading old = reading(second);
@@ -130,7 +130,7 @@ TEST_F(UseCountTest, TimeUnderNoLeaseIsToldAfterTheEnergyIsGone) {
   EXPECT_EQ(sum(rows, "").held, seconds(41)) << "no second counts twice";
 }
 
-TEST_F(UseCountTest, ALeaseThatBeginsBetweenTwoReadingsSharesThemByTime) {
+TEST_F(UseCountTest, EnergyBetweenReadingsIsSplitByTime) {
   tick(1);
   count_.begin({"a", 1000, {"GPU-0"}, at(1.25)});
   count_.end("a", at(1.5));
@@ -149,7 +149,7 @@ TEST_F(UseCountTest, SharesOfALongTimeAreEstimates) {
   EXPECT_TRUE(use(11).estimated);
 }
 
-TEST_F(UseCountTest, EnergyThatNobodyMeasuredIsNotZero) {
+TEST_F(UseCountTest, UnmeasuredEnergyIsUnknownNotZero) {
   count_.begin({"a", 1000, {"GPU-7"}, at(1)});
   ticks(1, 20);
   EXPECT_FALSE(use(20).energy_mj);
@@ -163,7 +163,7 @@ TEST_F(UseCountTest, EnergyThatNobodyMeasuredIsNotZero) {
   EXPECT_EQ(use(30).held, seconds(20));
 }
 
-TEST_F(UseCountTest, ALostGpuHoldsUpNoLeaseAndWhatItTellsLaterIsNobodys) {
+TEST_F(UseCountTest, LostGpuSettlesLeaseLateEnergyIsUnleased) {
   ticks(1, 10);
   count_.begin({"a", 1000, {"GPU-0"}, at(10)});
   ticks(11, 20);
@@ -179,7 +179,7 @@ TEST_F(UseCountTest, ALostGpuHoldsUpNoLeaseAndWhatItTellsLaterIsNobodys) {
   EXPECT_EQ(sum(rows, "").energy_mj, 9'000'000);
 }
 
-TEST_F(UseCountTest, AGpuThatComesBackUnderTheLeaseTellsWhatItUsedMeanwhile) {
+TEST_F(UseCountTest, GpuReturningDuringLeaseFillsUnknownTime) {
   count_.begin({"a", 1000, {"GPU-0"}, at(0)});
   ticks(1, 10);
   pass(40);
@@ -227,7 +227,7 @@ TEST_F(UseCountTest, IdleIsExactlyZeroByTheClockOnEveryGpu) {
   EXPECT_EQ(use(20).peak_bytes, 2'000'000'000) << "of both";
 }
 
-TEST_F(UseCountTest, WhatALeaseOfNextToNothingUsedIsToShareARow) {
+TEST_F(UseCountTest, NegligibleLeaseIsMarkedForCompaction) {
   ticks(1, 10);
   count_.begin({"tiny", 1000, {"GPU-0", "GPU-1"}, at(10.5)});
   count_.end("tiny", at(10.505));
@@ -244,7 +244,7 @@ TEST_F(UseCountTest, WhatALeaseOfNextToNothingUsedIsToShareARow) {
   EXPECT_EQ(rows.at({day, "short", "GPU-0"}).folds_as, std::nullopt) << "it used 30 J";
 }
 
-TEST_F(UseCountTest, ALeaseOfTenSecondsHasARowOfItsOwnHoweverLittleItUsed) {
+TEST_F(UseCountTest, TenSecondLeaseKeepsOwnRow) {
   count_.begin({"a", 1000, {"GPU-1"}, at(1)});
   ticks(1, 12);
   count_.end("a", at(11));
@@ -255,7 +255,7 @@ TEST_F(UseCountTest, ALeaseOfTenSecondsHasARowOfItsOwnHoweverLittleItUsed) {
   EXPECT_EQ(rows.at({day, "a", "GPU-1"}).folds_as, std::nullopt);
 }
 
-TEST_F(UseCountTest, DaysAreThoseOfUtc) {
+TEST_F(UseCountTest, UsageIsSplitAtUtcMidnight) {
   const double midnight = 12 * 3600;
   tick(midnight - 1);
   count_.begin({"a", 1000, {"GPU-0"}, at(midnight - 1)});
@@ -282,7 +282,7 @@ TEST_F(UseCountTest, ALeaseThatLastedNoTimeWasThere) {
   EXPECT_EQ(rows.count({std::chrono::floor<std::chrono::days>(kNoon), "a", "GPU-0"}), 1U);
 }
 
-TEST_F(UseCountTest, AStoppedCounterMakesItsTimeUnknownAndPowerMakesItEstimated) {
+TEST_F(UseCountTest, CounterStopIsUnknownAndPowerIsEstimated) {
   count_.begin({"a", 1000, {"GPU-0"}, at(0)});
   tick(1);
   count_.observe({at(2), wall(at(2)), {{"GPU-0", Counted{at(2), 100'000, 0, seconds(1)}, {}, {}}}});
@@ -294,7 +294,7 @@ TEST_F(UseCountTest, AStoppedCounterMakesItsTimeUnknownAndPowerMakesItEstimated)
   EXPECT_TRUE(use(3).estimated);
 }
 
-TEST(UseCount, ALeaseThatWasFoundGoesOnFromWhatWasKeptOfIt) {
+TEST(UseCount, RestoredLeaseContinuesFromSavedRows) {
   Rows rows;
   const Day day = std::chrono::floor<std::chrono::days>(kNoon);
   UseRow row{day, "a", "GPU-0", 1000, false, {}};
@@ -332,7 +332,7 @@ TEST(UseCount, ALeaseThatWasFoundGoesOnFromWhatWasKeptOfIt) {
   EXPECT_EQ(rows.at({day, "a", "GPU-0"}).tally.held, seconds(103));
 }
 
-TEST(UseCount, AnIdThatIsClaimedAgainGoesOnFromRowsOfItsOwn) {
+TEST(UseCount, ReusedIdContinuesFromRowsOfSameFence) {
   const Day day = std::chrono::floor<std::chrono::days>(kNoon);
   const auto row = [&](const std::string& lease, std::uint64_t fence, std::int64_t millijoules) {
     UseRow out{day, lease, "GPU-0", 1000, false, {}, fence};
@@ -350,7 +350,7 @@ TEST(UseCount, AnIdThatIsClaimedAgainGoesOnFromRowsOfItsOwn) {
   EXPECT_EQ(count.of("over", at(0))->energy_mj, 2) << "the last of this id";
 }
 
-TEST(UseCount, ALeaseThatEndsBeforeItsRowsAreReadWaitsForThem) {
+TEST(UseCount, LeaseEndedBeforeLoadWaitsForRows) {
   const Day day = std::chrono::floor<std::chrono::days>(kNoon);
   UseRow row{day, "a", "GPU-0", 1000, false, {}};
   row.tally.energy_mj = 5;

@@ -55,7 +55,7 @@ class UseBookTest : public ::testing::Test {
   std::optional<UseBook> book_{std::in_place, loop_, reads_, archive_};
 };
 
-TEST_F(UseBookTest, TheEdgesOfALeaseAreReadAfreshAndItsEndIsKeptAtOnce) {
+TEST_F(UseBookTest, LeaseBoundariesReadFreshAndEndSavesImmediately) {
   book_->open({});
   tick(3);
   loop_.advance(milliseconds(700));
@@ -69,7 +69,7 @@ TEST_F(UseBookTest, TheEdgesOfALeaseAreReadAfreshAndItsEndIsKeptAtOnce) {
   EXPECT_EQ(book_->of("a")->energy_mj, 225'000);
 }
 
-TEST_F(UseBookTest, WhatIsOpenIsKeptEveryMinuteAndWhenTheDaemonStops) {
+TEST_F(UseBookTest, OpenUsageIsSavedPeriodicallyAndAtStop) {
   book_->open({});
   begin("a");
   tick(59);
@@ -84,7 +84,7 @@ TEST_F(UseBookTest, WhatIsOpenIsKeptEveryMinuteAndWhenTheDaemonStops) {
   EXPECT_TRUE(archive_.growing.contains("a")) << "nothing of it is folded";
 }
 
-TEST_F(UseBookTest, ACrashLosesAtMostAMinuteAndALeaseGoesOnFromThere) {
+TEST_F(UseBookTest, CrashLosesAtMostLastMinute) {
   const TimePoint granted = loop_.now();
   book_->open({});
   begin("a");
@@ -124,7 +124,7 @@ TEST_F(UseBookTest, UseOfEarlierDaemonIsUnknownUntilItIsRead) {
   EXPECT_GE(book_->of("a")->energy_mj, 5'900'000);
 }
 
-TEST_F(UseBookTest, BooksThatCannotBeReadAreNotWrittenOverAndAskedForAgain) {
+TEST_F(UseBookTest, FailedLoadIsRetriedBeforeAnySave) {
   archive_.trouble = Error{Errc::busy, "locked"};
   book_->open({});
   begin("a");
@@ -138,7 +138,7 @@ TEST_F(UseBookTest, BooksThatCannotBeReadAreNotWrittenOverAndAskedForAgain) {
   EXPECT_EQ(archive_.energy_of("a"), 300'000);
 }
 
-TEST_F(UseBookTest, WhatCouldNotBeKeptIsKeptTheNextTime) {
+TEST_F(UseBookTest, FailedSaveIsRetriedOnce) {
   book_->open({});
   tick();
   archive_.trouble = Error{Errc::unavailable, "disk full"};
@@ -155,7 +155,7 @@ TEST_F(UseBookTest, WhatCouldNotBeKeptIsKeptTheNextTime) {
   EXPECT_TRUE(archive_.growing.contains("a")) << "it was not kept before";
 }
 
-TEST_F(UseBookTest, WhatIsToShareARowDoesSoOnceItIsKept) {
+TEST_F(UseBookTest, NegligibleLeaseIsCompactedAfterSave) {
   book_->open({});
   tick(3);
   begin("tiny");
@@ -172,7 +172,7 @@ TEST_F(UseBookTest, WhatIsToShareARowDoesSoOnceItIsKept) {
   EXPECT_EQ(archive_.saves, saves + 1);
 }
 
-TEST_F(UseBookTest, AQuestionBringsWhatIsNotKeptYetAndWritesNothing) {
+TEST_F(UseBookTest, QueryIncludesUnsavedUsageWithoutSaving) {
   book_->open({});
   begin("a");
   tick(10);
@@ -196,7 +196,7 @@ TEST_F(UseBookTest, AFullQueueIsSaid) {
   EXPECT_EQ(code, Errc::unavailable);
 }
 
-TEST_F(UseBookTest, AnswersThatComeAfterItsEndHarmNobody) {
+TEST_F(UseBookTest, ReplyAfterDestructionIsIgnored) {
   book_->open({});
   book_->begin({"a", 1000, {"GPU-0"}, loop_.now()});
   book_.reset();

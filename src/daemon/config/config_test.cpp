@@ -37,7 +37,7 @@ TEST(Config, TheDefaultsListenOnThisMachineOnly) {
   EXPECT_EQ(config.log.level, log::Level::info);
 }
 
-TEST(ConfigFile, SetsWhatItNamesAndLeavesTheRest) {
+TEST(ConfigFile, NamedKeysAreSetAndRestKeepDefaults) {
   const Config config = applied(R"(
     [server]
     listen = ["0.0.0.0:1", "[::1]:2"]
@@ -132,7 +132,7 @@ TEST(ConfigFile, AnUnknownSectionIsNamedToo) {
   EXPECT_EQ(problem_of("server = 1\n"), "x.toml:1: server: expected a section [server]; got 1");
 }
 
-TEST(ConfigFile, AValueOfTheWrongTypeIsNamedWithItsLine) {
+TEST(ConfigFile, WrongTypeIsReportedWithLine) {
   EXPECT_EQ(problem_of("[server]\nlisten = \"a\""),
             "x.toml:2: server.listen: expected a list of strings; got \"a\"");
   EXPECT_EQ(problem_of("[server]\nlisten = [1, true]"),
@@ -141,12 +141,12 @@ TEST(ConfigFile, AValueOfTheWrongTypeIsNamedWithItsLine) {
             "x.toml:3: server.socket: expected a string; got 1");
 }
 
-TEST(ConfigFile, ALevelThatIsNoneNamesThoseThatAre) {
+TEST(ConfigFile, UnknownLogLevelListsValidLevels) {
   EXPECT_EQ(problem_of("log.level = \"loud\""),
             "x.toml:1: log.level: expected debug, info, warning or error; got \"loud\"");
 }
 
-TEST(ConfigFile, WhatIsNotTomlIsInvalidAtItsLine) {
+TEST(ConfigFile, InvalidTomlIsReportedWithLine) {
   Config config;
   const auto done = apply_toml(config, "[server]\nlisten = [", "x.toml");
   ASSERT_FALSE(done);
@@ -154,7 +154,7 @@ TEST(ConfigFile, WhatIsNotTomlIsInvalidAtItsLine) {
   EXPECT_TRUE(done.error().message.starts_with("x.toml:2: ")) << done.error().message;
 }
 
-TEST(ConfigFile, ATableHeaderWithoutAKeyIsInvalidNotACrash) {
+TEST(ConfigFile, TableHeaderWithoutKeyIsInvalid) {
   for (const char* text : {"[=server]", "[.server]", "[[,server]]", "[", "[\n"}) {
     EXPECT_TRUE(problem_of(text).starts_with("x.toml:1: ")) << problem_of(text);
   }
@@ -173,7 +173,7 @@ TEST(ConfigFile, IsAppliedAsAWholeOrNotAtAll) {
   EXPECT_EQ(values_of(config), values_of(Config{}));
 }
 
-TEST(ConfigFile, BrokenTextIsAnErrorOrAConfigurationThatReadsBackTheSame) {
+TEST(ConfigFile, MutatedTextIsRefusedOrRoundTrips) {
   constexpr std::string_view kPieces = "[]\"'=#\n.,{}ab\\u0\x80 ";
   const std::string good = values_of(applied("server.listen = [\"a\", \"b\"]"));
   std::mt19937 random(1);
@@ -191,7 +191,7 @@ TEST(ConfigFile, BrokenTextIsAnErrorOrAConfigurationThatReadsBackTheSame) {
   EXPECT_GT(accepted, 30);
 }
 
-TEST(Keys, EveryKeyHasAHelpTextAndANameOfItsOwn) {
+TEST(Keys, AllHaveHelpTextAndUniqueName) {
   std::set<std::string> names;
   for (const Key& key : keys()) {
     EXPECT_FALSE(key.help.empty()) << key.name;
@@ -200,7 +200,7 @@ TEST(Keys, EveryKeyHasAHelpTextAndANameOfItsOwn) {
   }
 }
 
-TEST(Keys, EveryKeyGivesBackWhatWasSet) {
+TEST(Keys, EverySetValueReadsBack) {
   for (const Key& key : keys()) {
     Config config;
     const std::string text = key.name == "level"       ? "error"
@@ -223,7 +223,7 @@ TEST(Keys, EveryKeyGivesBackWhatWasSet) {
   }
 }
 
-TEST(ConfigFile, LeasesHaveTheirBounds) {
+TEST(ConfigFile, LeaseValuesOutsideBoundsAreRefused) {
   EXPECT_EQ(applied("lease.fair = \"strict\"").lease.fair, Config::Lease::Fair::strict);
   EXPECT_EQ(problem_of("lease.fair = \"fifo\""),
             "x.toml:1: lease.fair: expected backfill or strict; got \"fifo\"");
@@ -270,14 +270,14 @@ TEST(ConfigFile, TemperaturesOfNoGpuOrOfOneTwiceAreRefused) {
             "x.toml:1: health.temperatures_of: \"3 = 1/2\" names a GPU twice");
 }
 
-TEST(Config, GpusAreOnlyWatchedUntilSomebodySaysOtherwise) {
+TEST(Config, ControlIsDisabledByDefault) {
   const Config config;
   EXPECT_FALSE(config.control.enabled);
   EXPECT_EQ(config.control.group, "gpuyard");
   EXPECT_EQ(config.control.on_stop, Config::Control::OnStop::keep);
 }
 
-TEST(ConfigFile, ControlIsSwitchedOnByTrueAndByNothingElse) {
+TEST(ConfigFile, ControlEnabledAcceptsOnlyBooleans) {
   EXPECT_TRUE(applied("control.enabled = true").control.enabled);
   EXPECT_FALSE(applied("control.enabled = false").control.enabled);
   for (const char* value : {"1", "\"true\"", "[true]"}) {
@@ -312,7 +312,7 @@ TEST(ConfigFile, AResetCommandThatCannotRunIsRefused) {
   }
 }
 
-TEST(Render, WhatIsPrintedReadsBackTheSame) {
+TEST(Render, SpecialCharactersAndEmptyListRoundTrip) {
   Config config;
   config.server.listen = {};
   config.server.allowed_hosts = {"a \"quoted\" host", "back\\slash", "new\nline\x7F", "\u65E5"};
@@ -321,13 +321,13 @@ TEST(Render, WhatIsPrintedReadsBackTheSame) {
   EXPECT_EQ(values_of(applied(values_of(config))), values_of(config));
 }
 
-TEST(Render, TheTemplateChangesNothingUntilALineIsUncommented) {
+TEST(Render, CommentedTemplateKeepsDefaults) {
   const std::string text = render(Config{}, Style::commented_template);
   EXPECT_EQ(values_of(applied(text)), values_of(Config{}));
   EXPECT_NE(text.find("\n# level = \"info\"\n"), std::string::npos) << text;
 }
 
-TEST(Render, TellsWhetherAReloadAppliesAKey) {
+TEST(Render, ReloadableKeyIsMarkedLive) {
   EXPECT_NE(values_of(Config{}).find("# Log level: debug, info, warning or error. "
                                      "(live)\nlevel = \"info\""),
             std::string::npos);

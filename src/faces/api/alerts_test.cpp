@@ -24,7 +24,7 @@ class AlertRoutes : public LeaseRoutes {
   http::Peer admin() { return process(77, 0); }
 };
 
-TEST_F(AlertRoutes, ShowWhatFiresAndWhatIsAboutTo) {
+TEST_F(AlertRoutes, FiringAndPendingAlertsAreListed) {
   world_.loop.advance(seconds(1));
   board_.tick(andon::at_temperature(85));
   auto alerts = json::from_json<protocol::Alerts>(get("/api/gpu/alerts")->text());
@@ -41,7 +41,7 @@ TEST_F(AlertRoutes, ShowWhatFiresAndWhatIsAboutTo) {
   EXPECT_EQ(alerts->alerts[0].gpu->uuid, "GPU-0");
 }
 
-TEST_F(AlertRoutes, AnAcknowledgementSaysByWhom) {
+TEST_F(AlertRoutes, AcknowledgementRecordsCallerAndNote) {
   make_hot();
   const auto call = post("/api/gpu/alerts/1/acknowledge", R"({"note":"on it"})");
   const auto answer = json::from_json<protocol::AlertAnswer>(call->text());
@@ -50,7 +50,7 @@ TEST_F(AlertRoutes, AnAcknowledgementSaysByWhom) {
   EXPECT_EQ(answer->alert.acknowledged->note, "on it");
 }
 
-TEST_F(AlertRoutes, RefuseWhatIsNotThere) {
+TEST_F(AlertRoutes, UnknownAlertOrLongNoteIsRefused) {
   EXPECT_EQ(post("/api/gpu/alerts/7/acknowledge", "")->status(), 404);
   EXPECT_EQ(post("/api/gpu/alerts/x/acknowledge", "")->status(), 400);
   const auto long_note =
@@ -74,7 +74,7 @@ TEST_F(AlertRoutes, ASilenceIsMadeListedAndEnded) {
             0U);
 }
 
-TEST_F(AlertRoutes, ASilenceNeedsATimeAndWhatThereIs) {
+TEST_F(AlertRoutes, InvalidSilenceDurationRuleOrGpuIsRefused) {
   EXPECT_THAT(post("/api/gpu/silences", R"({"for_s":0})")->message(), HasSubstr("/for_s"));
   EXPECT_THAT(post("/api/gpu/silences", R"({"for_s":2592001})")->message(), HasSubstr("/for_s"));
   EXPECT_THAT(post("/api/gpu/silences", R"({"for_s":1,"rule":"cold"})")->message(),
@@ -115,7 +115,7 @@ TEST_F(AlertRoutes, QueriesOfTheDiskTakeTurns) {
   EXPECT_EQ(*busy, 200 - static_cast<int>(shares::kQuestions + shares::kQuestionsOfOne));
 }
 
-TEST_F(AlertRoutes, OneAlertIsFoundByItsNumberWhileItFiresAndThenOnTheDisk) {
+TEST_F(AlertRoutes, AlertNumberIsFoundInMemoryOrStorage) {
   make_hot();
   const auto firing = json::from_json<protocol::AlertAnswer>(get("/api/gpu/alerts/1")->text());
   ASSERT_TRUE(firing) << firing.error().message;
@@ -160,7 +160,7 @@ TEST_F(AlertRoutes, OnlyControlMayAct) {
   }
 }
 
-TEST_F(AlertRoutes, EachChangeIsToldToWhoFollowsAsLongAsHeDoes) {
+TEST_F(AlertRoutes, SubscriberIsNotifiedUntilUnsubscribed) {
   board_.on_change([&](const andon::Alert& alert) { alert_news_.on_change(alert); });
   std::vector<std::string> heard;
   Subscription following =

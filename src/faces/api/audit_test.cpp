@@ -146,7 +146,7 @@ TEST_F(AuditRoutes, HaveALineForEachChangeThatNeedsControl) {
   }
 }
 
-TEST_F(AuditRoutes, HaveALineForAChangeThatItsHandlerDoesNotName) {
+TEST_F(AuditRoutes, ChangingRoutesAreAuditedByDefault) {
   constexpr protocol::Route<protocol::NoParams, protocol::NoParams> kNew{
       {"POST", "/api/gpu/new", "GPU", Scope::control, protocol::Gpus::none, "Changes a thing."}};
   EXPECT_TRUE(kNew.is_audited());
@@ -160,7 +160,7 @@ TEST_F(AuditRoutes, HaveALineForAChangeThatItsHandlerDoesNotName) {
   }
 }
 
-TEST_F(AuditRoutes, HaveNoLineIfNothingChanges) {
+TEST_F(AuditRoutes, RepeatedChangeIsNotAudited) {
   const std::string cordon = R"({"reason":"fan"})";
   call("PUT", "/api/gpu/manage/0/cordon", cordon, member());
   EXPECT_THAT(actions(), ElementsAre("cordon: fan of GPU-0"));

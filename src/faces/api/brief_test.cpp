@@ -28,7 +28,7 @@ class Brief : public LeaseRoutes {
   }
 };
 
-TEST_F(Brief, SaysOfEachGpuWhoHasItOrWhyNobodyMay) {
+TEST_F(Brief, EachGpuHasUserOrWithheldReason) {
   held(R"({"id":"train-1-of-many-leases"})", process(10));
   ask(http::Method::put, "/api/gpu/manage/2/cordon", R"({"reason":"fan"})", local_user(0));
   const auto now = brief();
@@ -42,7 +42,7 @@ TEST_F(Brief, SaysOfEachGpuWhoHasItOrWhyNobodyMay) {
   EXPECT_FALSE(now.instance.empty());
 }
 
-TEST_F(Brief, CountsWhoWaits) {
+TEST_F(Brief, WaitingClaimsAreCounted) {
   held(R"({"id":"train-1-of-many-leases","gpus":3})", process(10));
   claim(R"({"id":"train-2-of-many-leases"})", process(11));
   pass(seconds(1));
@@ -86,7 +86,7 @@ class Free : public LeaseRoutes {
   }
 };
 
-TEST_F(Free, NamesWhatAClaimWouldGetAndTakesNothing) {
+TEST_F(Free, QueryNamesChosenGpusWithoutGranting) {
   const auto answer = free("?gpus=2", process(10));
   EXPECT_TRUE(answer.enough);
   EXPECT_EQ(answer.gpus.size(), 3U);
@@ -95,7 +95,7 @@ TEST_F(Free, NamesWhatAClaimWouldGetAndTakesNothing) {
   EXPECT_TRUE(free("?gpus=3", process(10)).enough);
 }
 
-TEST_F(Free, SaysWhyThereIsNothing) {
+TEST_F(Free, UnsatisfiableQueryHasReason) {
   held(R"({"id":"train-1-of-many-leases","gpus":2})", process(10));
   const auto few = free("?gpus=2", process(11));
   EXPECT_FALSE(few.enough);
@@ -106,7 +106,7 @@ TEST_F(Free, SaysWhyThereIsNothing) {
   EXPECT_THAT(free("?model=T4", process(11)).why, HasSubstr("no GPU of this machine matches"));
 }
 
-TEST_F(Free, KeepsWhatAnEarlierClaimWaitsFor) {
+TEST_F(Free, GpusReservedForEarlierClaimAreNotOffered) {
   held(R"({"id":"train-1-of-many-leases","gpus":2})", process(10));
   claim(R"({"id":"train-2-of-many-leases","gpus":3})", process(11));
   const auto answer = free("", process(12));
@@ -166,7 +166,7 @@ class RandomYard : public Free {
   std::mt19937 random_{20'261'125};  // the same cases in every run
 };
 
-TEST_F(RandomYard, IsToldAsAClaimThenFindsIt) {
+TEST_F(RandomYard, QueryMatchesFollowingClaim) {
   RecordProperty("contract", "F3");
   constexpr int kRounds = 1000;
   int granted = 0;

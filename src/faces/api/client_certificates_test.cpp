@@ -96,7 +96,8 @@ TEST_F(AnonymousCallers, GetPagesWithoutTheNameOfTheMachine) {
   }
 }
 
-TEST_F(AnonymousCallers, AreThoseWithoutReadAccess) {
+// A local user with read access is not anonymous and sees what anonymous callers do not.
+TEST_F(AnonymousCallers, ReadAccessRevealsServerDetails) {
   const std::string ready = get("/ready", local_user(kAlice))->text();
   EXPECT_THAT(ready, HasSubstr("/etc/secret/place/tls.pem"));
   EXPECT_THAT(ready, HasSubstr("tls.listen 192.0.2.9:9411 is closed: is taken"));

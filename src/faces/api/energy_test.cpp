@@ -53,7 +53,7 @@ class EnergyRoutes : public Routes {
   static constexpr const char* kWindows = "/api/gpu/energy/windows";
 };
 
-TEST_F(EnergyRoutes, TheReportHasEveryGpuAndTheirSum) {
+TEST_F(EnergyRoutes, ReportTotalsAllGpus) {
   pass(3);
   const auto report = body(send(http::Method::get, "/api/gpu/energy"));
   EXPECT_EQ(report.at("joules").to_number<double>(), 600);
@@ -62,13 +62,13 @@ TEST_F(EnergyRoutes, TheReportHasEveryGpuAndTheirSum) {
   EXPECT_TRUE(report.at("notes").as_array().empty());
 }
 
-TEST_F(EnergyRoutes, WhatIsWrongWithTheBooksIsSaid) {
+TEST_F(EnergyRoutes, StorageErrorAppearsInNotes) {
   energy_archive_.notes_ = {"state.db cannot be kept now: disk full; retrying"};
   const auto report = body(send(http::Method::get, "/api/gpu/energy"));
   EXPECT_THAT(report.at_pointer("/notes/0").as_string().c_str(), HasSubstr("disk full"));
 }
 
-TEST_F(EnergyRoutes, AWindowIsBegunLookedAtListedAndEnded) {
+TEST_F(EnergyRoutes, WindowCanBeStartedReadListedAndEnded) {
   const std::string id = begin(R"({"gpus":[1],"name":"train","most_seconds":60})");
   const std::string path = std::string(kWindows) + "/" + id;
   pass(10);
@@ -94,7 +94,7 @@ TEST_F(EnergyRoutes, WithoutABodyAWindowIsOfAllGpus) {
   EXPECT_TRUE(window.at("name").is_null());
 }
 
-TEST_F(EnergyRoutes, AWrongBodyIsRefusedWithThePathToWhatIsWrong) {
+TEST_F(EnergyRoutes, InvalidBodyIsRefusedWithJsonPath) {
   const auto refuse = [&](const std::string& text, const std::string& why) {
     const auto answer = send(http::Method::post, kWindows, text);
     EXPECT_EQ(answer.status, 400) << text;
@@ -120,7 +120,7 @@ TEST_F(EnergyRoutes, OnlyItsOwnerAndAnAdministratorEndAWindow) {
   EXPECT_EQ(send(http::Method::del, path, "", local_user(0)).status, 200);
 }
 
-TEST_F(EnergyRoutes, OverTcpTheyAreOnlyRead) {
+TEST_F(EnergyRoutes, PlainTcpIsReadOnly) {
   const std::string path = std::string(kWindows) + "/" + begin();
   EXPECT_EQ(send(http::Method::get, path, "", {}).status, 200);
   for (const auto& [method, where] :

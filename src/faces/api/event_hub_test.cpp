@@ -63,7 +63,7 @@ class Hub : public testing::Test {
   int published_ = 0;
 };
 
-TEST_F(Hub, GreetsANewListenerWithAllThereIsToKnowAndWhereItGoesOn) {
+TEST_F(Hub, NewListenerGetsResyncWithSnapshot) {
   publish(3);
   const auto feed = hub_.listen(all(SampleDetail::none));
   const auto taken = take(*feed);
@@ -74,7 +74,7 @@ TEST_F(Hub, GreetsANewListenerWithAllThereIsToKnowAndWhereItGoesOn) {
   EXPECT_THAT(take(*feed), IsEmpty());
 }
 
-TEST_F(Hub, TellsEachEventOnceAndInOrder) {
+TEST_F(Hub, EachEventIsSentOnceInOrder) {
   const auto feed = hub_.listen(all(SampleDetail::none));
   take(*feed);
   publish(2);
@@ -90,7 +90,7 @@ TEST_F(Hub, GoesOnAfterTheEventThatAListenerHasSeen) {
   EXPECT_THAT(take(*hub_.listen(events_since("e-0"))), ElementsAre(nth(1), nth(2), nth(3), nth(4)));
 }
 
-TEST_F(Hub, TakesTheIdFromTheQueryUnlessTheFieldHasOne) {
+TEST_F(Hub, LastEventIdOverridesSinceParameter) {
   publish(4);
   EventsRequest request;
   request.samples = SampleDetail::none;
@@ -100,7 +100,7 @@ TEST_F(Hub, TakesTheIdFromTheQueryUnlessTheFieldHasOne) {
   EXPECT_THAT(take(*hub_.listen(request)), IsEmpty());
 }
 
-TEST_F(Hub, BeginsWithTheOldestItKnowsForWhoAsks) {
+TEST_F(Hub, SinceOldestStartsAtOldestKeptEvent) {
   publish(EventHub::kKept + 2);
   EventsRequest request = all(SampleDetail::none);
   request.since = "oldest";
@@ -109,7 +109,7 @@ TEST_F(Hub, BeginsWithTheOldestItKnowsForWhoAsks) {
   EXPECT_EQ(taken[0], nth(3));
 }
 
-TEST_F(Hub, KeepsWhatStopsWorkBeyondAFloodOfNotes) {
+TEST_F(Hub, FloodOfNotesKeepsStopEvents) {
   publish(1);
   hub_.publish("device", "79", "GPU-1", Severity::stop);
   hub_.publish("device", "95", "GPU-0", Severity::stop);
@@ -131,7 +131,7 @@ TEST_F(Hub, KeepsWhatStopsWorkBeyondAFloodOfNotes) {
   EXPECT_EQ(taken[1], nth(6)) << "an event about no GPU is for everybody";
 }
 
-TEST_F(Hub, KeepsTheNewestOfWhatStopsWork) {
+TEST_F(Hub, ExcessStopEventsEvictOldest) {
   for (std::size_t i = 0; i < EventHub::kKeptStops + 5; ++i) {
     hub_.publish("device", "79", "GPU-1", Severity::stop);
   }
@@ -144,14 +144,14 @@ TEST_F(Hub, KeepsTheNewestOfWhatStopsWork) {
   EXPECT_THAT(taken[0], StartsWith("id: e-6\n"));
 }
 
-TEST_F(Hub, IsOverForWhoDoesNotFollow) {
+TEST_F(Hub, StreamWithoutFollowEndsAtOnce) {
   EventsRequest request = all(SampleDetail::none);
   EXPECT_FALSE(hub_.listen(request)->over());
   request.follow = false;
   EXPECT_TRUE(hub_.listen(request)->over());
 }
 
-TEST_F(Hub, ResyncsWhoNamesAnotherDaemonsEventOrNone) {
+TEST_F(Hub, ForeignOrInvalidEventIdResyncs) {
   publish(2);
   for (const char* id : {"f-1", "e-3", "nonsense", "e-", "-1"}) {
     const auto feed = hub_.listen(events_since(id));
@@ -162,7 +162,7 @@ TEST_F(Hub, ResyncsWhoNamesAnotherDaemonsEventOrNone) {
   }
 }
 
-TEST_F(Hub, ResyncsWhoMissedMoreThanItKeeps) {
+TEST_F(Hub, EvictedEventIdResyncs) {
   publish(EventHub::kKept + 1);
   EXPECT_EQ(take(*hub_.listen(events_since("e-1"))).size(), EventHub::kKept);
   EXPECT_THAT(take(*hub_.listen(events_since("e-0"))),
@@ -207,7 +207,7 @@ TEST_F(Hub, ShowsASlowListenerTheNewestAndCountsTheOthers) {
   EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("{\"skipped\":0,")));
 }
 
-TEST_F(Hub, LeavesNoEventOutForASlowListenerAndTellsThemFirst) {
+TEST_F(Hub, SlowListenerGetsAllEventsBeforeSamples) {
   const auto feed = hub_.listen(all(SampleDetail::summary));
   take(*feed);
   hub_.show(snapshot(2));
@@ -216,7 +216,7 @@ TEST_F(Hub, LeavesNoEventOutForASlowListenerAndTellsThemFirst) {
   EXPECT_THAT(take(*feed), ElementsAre(nth(1), nth(2), HasSubstr("{\"skipped\":1,")));
 }
 
-TEST_F(Hub, ShowsWhatWasAskedFor) {
+TEST_F(Hub, SampleDetailSelectsPayload) {
   const auto summary = hub_.listen({});
   const auto full = hub_.listen(all(SampleDetail::full));
   const auto none = hub_.listen(all(SampleDetail::none));
@@ -227,7 +227,7 @@ TEST_F(Hub, ShowsWhatWasAskedFor) {
   EXPECT_THAT(take(*full), ElementsAre(HasSubstr("\"readings\":{")));
 }
 
-TEST_F(Hub, RendersOnceForAllWhoWantTheSame) {
+TEST_F(Hub, EqualRequestsShareRenderedBytes) {
   const auto one = hub_.listen({});
   const auto two = hub_.listen({});
   take(*one);
@@ -238,7 +238,7 @@ TEST_F(Hub, RendersOnceForAllWhoWantTheSame) {
   EXPECT_EQ(one->next().framed().data(), two->next().framed().data());
 }
 
-TEST_F(Hub, ShowsOnlyTheGpusThatWereNamedHoweverTheyAre) {
+TEST_F(Hub, GpuFilterAcceptsIndexUuidOrPciAddress) {
   for (const char* name : {"1", "GPU-1", "0000:02:00.0"}) {
     EventsRequest request;
     request.gpus = name;
@@ -251,7 +251,7 @@ TEST_F(Hub, ShowsOnlyTheGpusThatWereNamedHoweverTheyAre) {
   }
 }
 
-TEST_F(Hub, TellsOfTheNamedGpusAndOfNone) {
+TEST_F(Hub, GpuFilterPassesNamedAndGlobalEvents) {
   EventsRequest request = all(SampleDetail::none);
   request.gpus = "1";
   const auto feed = hub_.listen(request);
@@ -276,7 +276,7 @@ TEST_F(Hub, KnowsANamedGpuOnceItIsThere) {
   EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("data: one"), HasSubstr("data: gone")));
 }
 
-TEST_F(Hub, WakesWhoWantsToKnow) {
+TEST_F(Hub, ListenersWakeOnlyForRequestedContent) {
   const auto events = hub_.listen(all(SampleDetail::none));
   const auto samples = hub_.listen({});
   int woken_events = 0;
@@ -318,7 +318,7 @@ TEST_F(Hub, ItsDataFitsItsRecords) {
   EXPECT_TRUE(json::from_json<protocol::FullSample>(data(take(*full).at(0))));
 }
 
-TEST_F(Hub, AReportIsForWhoeverWantsSnapshotsAndOfSeveralTheNewest) {
+TEST_F(Hub, NewestStateReachesSnapshotListenersOnly) {
   hub_.report("load", "0");  // before anybody listens
   const auto feed = hub_.listen(all(SampleDetail::summary));
   const auto events_only = hub_.listen(events_since("e-0"));
@@ -365,7 +365,7 @@ class Columns : public Hub {
   }
 };
 
-TEST_F(Columns, NamesAreToldOnceAndNumbersEachSecond) {
+TEST_F(Columns, StaticDataIsSentOnceThenValues) {
   hub_.show(busy(2));
   const auto feed = hub_.listen(all(SampleDetail::columns));
   const auto first = take(*feed);
@@ -391,7 +391,7 @@ TEST_F(Columns, AReadingThatIsMissingOrOldIsNull) {
   EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("[null,667]")));
 }
 
-TEST_F(Columns, OtherGpusOrLimitsAreToldByAResync) {
+TEST_F(Columns, ChangedGpusOrLimitsCauseResync) {
   hub_.show(busy(2));
   const auto feed = hub_.listen(all(SampleDetail::columns));
   take(*feed);
@@ -445,7 +445,7 @@ TEST_F(Columns, AreRenderedOnceForAllListeners) {
   EXPECT_EQ(one->next().text().data(), other->next().text().data());
 }
 
-TEST_F(Columns, AnotherCauseIsAnEventButNoMoreThanEveryFiveSeconds) {
+TEST_F(Columns, BottleneckChangesPublishEveryFiveSecondsAtMost) {
   BottleneckNews news(hub_);
   const auto feed = hub_.listen(all(SampleDetail::none));
   take(*feed);

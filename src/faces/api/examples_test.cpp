@@ -122,7 +122,7 @@ TEST_F(Description, EveryAnswerHasAnExampleThatItsOwnTypeDecodes) {
   }
 }
 
-TEST_F(Description, EveryParameterIsAYesANumberATextOrAWord) {
+TEST_F(Description, EveryParameterHasScalarType) {
   for (const BoundRoute& route : table()) {
     for (const json::Field& field : route.parameters->fields) {
       const bool optional = field.shape->kind == json::Kind::optional;
@@ -228,7 +228,7 @@ TEST_F(Description, EveryTagIsExplained) {
   for (const BoundRoute& route : table()) EXPECT_TRUE(explained.contains(route.info.tag));
 }
 
-TEST_F(Description, TheSchemaCheckSeesWhatIsWrong) {
+TEST_F(Description, SchemaCheckDetectsInvalidDocuments) {
   SchemaCheck schemas(document_);
   const bj::value schema = bj::object{{"$ref", "#/components/schemas/GPUDevicesResponse"}};
   EXPECT_THAT(schemas.problems(bj::parse(R"({"devices":[],"count":0})"), schema), IsEmpty());

@@ -72,13 +72,13 @@ class HistoryRoute : public Routes {
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(2, std::int64_t{80} << 30U);
 };
 
-TEST_F(HistoryRoute, TellsWhatAReadingCannotExceed) {
+TEST_F(HistoryRoute, KnownUpperBoundIsReported) {
   EXPECT_EQ(answer(get("1", {{"metric", "fan_speed"}})).bound, 100);
   EXPECT_EQ(answer(get("1", {{"metric", "power"}})).bound, std::nullopt)
       << "its limit is not known";
 }
 
-TEST_F(HistoryRoute, TellsEachReadingInTheUnitOfItsKey) {
+TEST_F(HistoryRoute, ReadingsUseUnitOfMetricKey) {
   const auto response = get("1", {{"metric", "power"}});
   ASSERT_EQ(response.status, 200) << *response.body;
   const auto told = answer(response);
@@ -124,7 +124,7 @@ TEST_F(HistoryRoute, CsvIsAskedForByNameOrByAccept) {
             "application/json");
 }
 
-TEST_F(HistoryRoute, WhatCannotBeAnsweredSaysWhy) {
+TEST_F(HistoryRoute, InvalidQueryIsRefusedWithReason) {
   EXPECT_EQ(get("0", {}).status, 400);
   const auto unknown = get("0", {{"metric", "powr_draw"}});
   EXPECT_EQ(unknown.status, 400);
@@ -137,7 +137,7 @@ TEST_F(HistoryRoute, WhatCannotBeAnsweredSaysWhy) {
   EXPECT_EQ(get("GPU-nobody", {{"metric", "power"}}).status, 404);
 }
 
-TEST_F(HistoryRoute, AGpuThatIsGoneIsAskedForByItsUuid) {
+TEST_F(HistoryRoute, AbsentGpuIsFoundByUuid) {
   const std::string uuid = fleet_.fleet().devices[1].uuid;
   telemetry_.on_no_driver(init_failed("Driver Not Loaded"));
   loop_.run_posted();
@@ -147,7 +147,7 @@ TEST_F(HistoryRoute, AGpuThatIsGoneIsAskedForByItsUuid) {
   EXPECT_FALSE(told.index);
 }
 
-TEST_F(HistoryRoute, WhoAsksForMuchWaitsBehindHimselfAndAtLastIsRefused) {
+TEST_F(HistoryRoute, ExcessQueriesQueueFairlyThenGet503) {
   std::vector<std::string> answered;
   std::size_t busy = 0;
   const auto ask = [&](const std::string& party) {
@@ -235,7 +235,7 @@ TEST_F(HistoryRoute, APastMomentIsASnapshot) {
   EXPECT_EQ(device.missing.at("bottleneck"), "unknown: not assessed at this time");
 }
 
-TEST_F(HistoryRoute, OfAMomentBeforeAllNothingIsKept) {
+TEST_F(HistoryRoute, SnapshotBeforeRetentionHasNoData) {
   const auto told = record<protocol::Snapshot>(get_path("/api/gpu/snapshot", {{"at", "2h"}}));
   EXPECT_EQ(told.past->resolution, protocol::PastResolution::nothing);
   EXPECT_EQ(told.devices.at(0).condition, DeviceCondition::unresponsive);
@@ -315,7 +315,7 @@ class PastBottlenecks : public HistoryRoute {
   }
 };
 
-TEST_F(PastBottlenecks, AreSpellsWithTheShareOfEachCauseInTheKnownTime) {
+TEST_F(PastBottlenecks, SpansAndSharesOfKnownTimeAreReturned) {
   const auto all = told({{"since", "10m"}});
   EXPECT_TRUE(all.complete);
   EXPECT_NEAR(all.seconds, 600, 0.01);
@@ -352,14 +352,14 @@ TEST_F(PastBottlenecks, AreCutToTheRangeAndTheLimit) {
   EXPECT_EQ(get_path("/api/gpu/bottlenecks", {{"since", "nonsense"}}).status, 400);
 }
 
-TEST_F(PastBottlenecks, TimeInWhichTheCauseWasNotKnownIsNoTimeOfACause) {
+TEST_F(PastBottlenecks, UnknownCauseAddsNoCoveredTime) {
   see(BottleneckCause::not_known);
   const auto last = told({{"since", "30s"}, {"gpus", "0"}});
   EXPECT_EQ(last.gpus[0].known_seconds, 0);
   EXPECT_EQ(last.gpus[0].spells.size(), 1U);
 }
 
-TEST_F(PastBottlenecks, AGpuThatIsGoneIsStillTold) {
+TEST_F(PastBottlenecks, AbsentGpuIsStillListed) {
   Snapshot snapshot = *telemetry_.latest();
   snapshot.wall = loop_.wall();
   snapshot.devices.resize(1);
@@ -386,7 +386,7 @@ TEST_F(PastBottlenecks, AMomentHasTheOneThatWasThen) {
   EXPECT_FALSE(at("20s").devices.at(1).bottleneck);
 }
 
-TEST_F(HistoryRoute, TheFrontIsATableAndForABrowserAPage) {
+TEST_F(HistoryRoute, RootServesTextTableOrHtmlPage) {
   context_.device_table = [](const protocol::Snapshot& seen) {
     return std::to_string(seen.devices.size()) + " GPUs <b>\n";
   };

@@ -44,7 +44,7 @@ class LeaseStreams : public LeaseRoutes {
   }
 };
 
-TEST_F(LeaseStreams, ALeaseIsToldAtOnceAndAtEachChange) {
+TEST_F(LeaseStreams, LeaseIsSentAtOnceAndOnChange) {
   held(R"({"id":"first-of-many-leases"})", process(10));
   const auto feed = stream(R"({"id":"second-of-many-leases","stream":true})", process(11, kBob));
   int woken = 0;
@@ -74,7 +74,7 @@ TEST_F(LeaseStreams, ALeaseIsToldAtOnceAndAtEachChange) {
   EXPECT_TRUE(feed->over());
 }
 
-TEST_F(LeaseStreams, APlaceIsToldAgainOnlyWhenItIsAnother) {
+TEST_F(LeaseStreams, OnlyChangedPositionIsSentAgain) {
   held(R"({"id":"first-of-many-leases","max_time_s":600})", process(10));
   const auto ahead = claim(R"({"id":"ahead-of-many-leases"})", process(11, kBob));
   const auto feed = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
@@ -87,7 +87,7 @@ TEST_F(LeaseStreams, APlaceIsToldAgainOnlyWhenItIsAnother) {
   EXPECT_EQ(moved->place->position, 1);
 }
 
-TEST_F(LeaseStreams, APlaceThatChangesAllTheTimeIsToldOnceASecond) {
+TEST_F(LeaseStreams, FrequentPositionChangesAreSentOncePerSecond) {
   held(R"({"id":"first-of-many-leases"})", process(10));
   const auto feed = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
   next(*feed);
@@ -100,7 +100,7 @@ TEST_F(LeaseStreams, APlaceThatChangesAllTheTimeIsToldOnceASecond) {
   EXPECT_EQ(events, 4U);
 }
 
-TEST_F(LeaseStreams, OneLookServesAllStreams) {
+TEST_F(LeaseStreams, OneQueueSnapshotServesAllStreams) {
   held(R"({"id":"first-of-many-leases"})", process(10));
   std::vector<std::shared_ptr<http::Feed>> feeds;
   for (std::uint32_t pid = 100; pid < 150; ++pid) {
@@ -117,7 +117,7 @@ TEST_F(LeaseStreams, OneLookServesAllStreams) {
   EXPECT_EQ(placed, 50U);
 }
 
-TEST_F(LeaseStreams, WhoWaitsOnAStreamKeepsHisPlaceAsLongAsItIsThere) {
+TEST_F(LeaseStreams, OnlyClosedStreamEndsWaitingClaim) {
   held(R"({"id":"first-of-many-leases"})", process(10));
   auto feed = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
   pass(10 * lease::Leases::kReconnect);
@@ -137,7 +137,7 @@ TEST_F(LeaseStreams, ALeaseEndsSoonAfterItsStream) {
   EXPECT_EQ(world_.state("me-of-many-leases"), State::ended);
 }
 
-TEST_F(LeaseStreams, WhoLeavesBeforeTheFirstAnswerIsForgottenSoon) {
+TEST_F(LeaseStreams, DisconnectBeforeFirstReplyEndsClaim) {
   const auto call = ask(http::Method::post, kLeases, R"({"id":"me-of-many-leases","stream":true})",
                         process(12, kBob));
   call->answer.reset();  // the session had no client to send it to
@@ -145,7 +145,7 @@ TEST_F(LeaseStreams, WhoLeavesBeforeTheFirstAnswerIsForgottenSoon) {
   EXPECT_EQ(world_.state("me-of-many-leases"), State::ended);
 }
 
-TEST_F(LeaseStreams, AStreamOfWhatCannotBeHadSaysSoAndIsOver) {
+TEST_F(LeaseStreams, NoneFreeWithoutWaitEndsStream) {
   held(R"({"id":"first-of-many-leases"})", process(10));
   const auto feed = stream(R"({"wait_s":0,"stream":true})", process(12, kBob));
   EXPECT_EQ(next(*feed)->ending, lease::Ending::none_free);
@@ -157,7 +157,7 @@ TEST_F(LeaseStreams, ANoteIsInItsOwnersStream) {
   EXPECT_EQ(next(*feed)->note, "train.py");
 }
 
-TEST_F(LeaseStreams, MayOutliveTheLeasesAndWhatTheyStandOn) {
+TEST_F(LeaseStreams, OpenStreamMayOutliveLeaseManager) {
   held(R"({"id":"first-of-many-leases"})", process(10));
   auto feed = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
   next(*feed);
@@ -165,7 +165,7 @@ TEST_F(LeaseStreams, MayOutliveTheLeasesAndWhatTheyStandOn) {
   feed.reset();
 }
 
-TEST_F(LeaseStreams, WhatGoesWrongIsAnAnswerAndNoStream) {
+TEST_F(LeaseStreams, InvalidClaimGetsErrorWithoutStream) {
   const auto refused = claim(R"({"gpus":9,"stream":true})", process(12, kBob));
   EXPECT_EQ(refused->status(), 400);
   EXPECT_EQ(refused->answer->feed, nullptr);
@@ -207,7 +207,7 @@ class News : public LeaseRoutes {
   std::shared_ptr<http::Feed> feed_ = hub_.listen({});
 };
 
-TEST_F(News, EachChangeOfALeaseIsTold) {
+TEST_F(News, LeaseChangesAreEventsWithoutPrivateFields) {
   held(R"({"id":"train-1-of-many-leases","note":"secret"})", process(10));
   auto told = take(*feed_);
   ASSERT_EQ(told.size(), 1U);  // asked and granted, which went to the disk together
@@ -224,7 +224,7 @@ TEST_F(News, EachChangeOfALeaseIsTold) {
   EXPECT_EQ(data_of<protocol::Lease>(told.back()).state, lease::State::ended);
 }
 
-TEST_F(News, ALeaseEventIsToldAgainToWhoComesBack) {
+TEST_F(News, ReconnectReplaysLeaseEvents) {
   held(R"({"id":"train-1-of-many-leases"})", process(10));
   protocol::EventsRequest request;
   request.last_event_id = "00ff-0";

@@ -41,7 +41,7 @@ TEST_F(LeaseRoutes, AClaimIsAnsweredWithItsGpusAndItsFence) {
   EXPECT_TRUE(lease.granted && lease.until && !lease.ended);
 }
 
-TEST_F(LeaseRoutes, ALeaseThatIsNotOnTheDiskYetCanBeChanged) {
+TEST_F(LeaseRoutes, UncommittedLeaseAcceptsChanges) {
   world_.disk.slow = true;
   const std::string lease = std::string(kLeases) + "/train-1-of-many-leases";
   const auto claim =
@@ -57,7 +57,7 @@ TEST_F(LeaseRoutes, ALeaseThatIsNotOnTheDiskYetCanBeChanged) {
   EXPECT_TRUE(renewed->answered() && added->answered());
 }
 
-TEST_F(LeaseRoutes, OverTcpNobodyClaimsAndEverybodySees) {
+TEST_F(LeaseRoutes, PlainTcpCannotClaimButCanRead) {
   held(R"({"id":"train-1-of-many-leases"})", process(10));
   for (const auto& [method, path] :
        {std::pair(http::Method::post, std::string(kLeases)),
@@ -75,7 +75,7 @@ TEST_F(LeaseRoutes, OverTcpNobodyClaimsAndEverybodySees) {
   }
 }
 
-TEST_F(LeaseRoutes, WhatRunsThereIsItsOwnersBusiness) {
+TEST_F(LeaseRoutes, NoteIsVisibleToOwnerAndRootOnly) {
   held(R"({"id":"train-1-of-many-leases","note":"train.py --secret"})", process(10));
   const std::string path = "/api/gpu/leases/train-1-of-many-leases";
   EXPECT_EQ(get(path, process(11, kAlice))->lease().note, "train.py --secret");
@@ -103,7 +103,7 @@ TEST_F(OneGpu, AClaimThatWaitsIsAnsweredWhenItIsGranted) {
   EXPECT_EQ(second->lease().state, State::held);
 }
 
-TEST_F(OneGpu, AClaimThatWaitsLongIsAnsweredWithItsPlaceAndMayAskAgain) {
+TEST_F(OneGpu, LongWaitReturnsPositionAndAllowsRetry) {
   held(R"({"id":"first-of-many-leases","max_time_s":600})", process(10));
   const auto second =
       claim(R"({"id":"second-of-many-leases","answer_within_s":2})", process(11, kBob));
@@ -129,7 +129,7 @@ TEST_F(OneGpu, AClaimThatWaitsLongIsAnsweredWithItsPlaceAndMayAskAgain) {
   EXPECT_EQ(claim(R"({"id":"second-of-many-leases"})", process(10))->status(), 409);  // not his
 }
 
-TEST_F(LeaseRoutes, AClaimIsMadeAgainForTheGpusThatItNamedAtFirst) {
+TEST_F(LeaseRoutes, RepeatedClaimKeepsOriginallyNamedGpus) {
   const auto first = held(R"({"id":"train-1-of-many-leases","among":[0]})", process(10));
   Fleet fleet;
   fleet.devices.push_back(world_.fleet[1].info);
@@ -142,7 +142,7 @@ TEST_F(LeaseRoutes, AClaimIsMadeAgainForTheGpusThatItNamedAtFirst) {
   EXPECT_EQ(again->lease().gpus.at(0).uuid, first.gpus.at(0).uuid);
 }
 
-TEST_F(OneGpu, AnAnswerThatComesLateIsGivenOnceAfterAMinute) {
+TEST_F(OneGpu, WaitingClaimRepliesAtAnswerDeadline) {
   held(R"({"id":"first-of-many-leases"})", process(10));
   const auto second =
       claim(R"({"id":"second-of-many-leases","answer_within_s":60})", process(11, kBob));
@@ -152,7 +152,7 @@ TEST_F(OneGpu, AnAnswerThatComesLateIsGivenOnceAfterAMinute) {
   EXPECT_EQ(second->lease().state, State::waiting);
 }
 
-TEST_F(OneGpu, WhoWaitsAndLeavesLosesHisPlaceAfterAWhile) {
+TEST_F(OneGpu, DisconnectedClaimEndsAfterReconnectTimeout) {
   held(R"({"id":"first-of-many-leases"})", process(10));
   const auto second = claim(R"({"id":"second-of-many-leases"})", process(11, kBob));
   pass(seconds(10));
@@ -166,7 +166,7 @@ TEST_F(OneGpu, WhoWaitsAndLeavesLosesHisPlaceAfterAWhile) {
             lease::Ending::unreachable);
 }
 
-TEST_F(OneGpu, WhoAsksNotToWaitHearsThatNoneIsFree) {
+TEST_F(OneGpu, ZeroWaitEndsWithNoneFree) {
   held("{}", process(10));
   const auto none = claim(R"({"wait_s":0})", process(11, kBob));
   EXPECT_EQ(none->status(), 200);
@@ -197,7 +197,7 @@ TEST_F(LeaseRoutes, AWrongBodyIsRefusedByName) {
   EXPECT_THAT(world_.leases->leases(), IsEmpty());
 }
 
-TEST_F(LeaseRoutes, WhatCannotBeGrantedAtAllIsSaidAtOnce) {
+TEST_F(LeaseRoutes, UnsatisfiableClaimIsRefusedAtOnce) {
   const auto refused = claim(R"({"gpus":3})", process(10));
   EXPECT_EQ(refused->status(), 400);
 }
@@ -215,7 +215,7 @@ TEST_F(LeaseRoutes, AnIdMayShareABeginningWithAnother) {
   EXPECT_EQ(get("/api/gpu/leases/train-pipeline-0")->lease().id, "train-pipeline-0");
 }
 
-TEST_F(LeaseRoutes, AUsersOwnLeaseIsFoundBeforeThoseOfOtherUsers) {
+TEST_F(LeaseRoutes, OwnLeasePrefixPrecedesOtherUsersLeases) {
   held(R"({"id":"train-pipeline-0001"})", process(10));
   held(R"({"id":"train-pipeline-0"})", process(11, kBob));
   for (const char* const name : {"train", "train-pipeline-0"}) {
@@ -302,7 +302,7 @@ TEST_F(UnsignalledLease, ReleaseListsItsProcesses) {
       << "for clients that do not know the list";
 }
 
-TEST_F(UnsignalledLease, ReleaseWithoutASignalListsNothing) {
+TEST_F(UnsignalledLease, ReleaseWithoutSignalListsNoProcesses) {
   const auto answer = answer_in(del(kPath, process(10)));
   EXPECT_FALSE(answer.unsignalled);
   EXPECT_EQ(answer.lease.state, State::draining);
@@ -337,7 +337,7 @@ TEST_F(UnsignalledLease, TokenHolderGetsNoProcessNumbers) {
   EXPECT_NE(answer.unsignalled->why, "");
 }
 
-TEST_F(UnsignalledLease, LookThatHangsIsAnsweredInTime) {
+TEST_F(UnsignalledLease, HangingObservationIsAnsweredInTime) {
   world_.ground.blind = true;
   const auto answer = answer_in(ask_release(process(10)));
   ASSERT_TRUE(answer.unsignalled);
@@ -398,14 +398,14 @@ TEST_F(LeaseRoutes, AProcessThatUsesAGpuAlreadyGetsALease) {
   EXPECT_EQ(adopted->lease().gpus.at(0).index, 1U);
 }
 
-TEST_F(LeaseRoutes, ADiskThatFailsIsSaidAndNothingIsGranted) {
+TEST_F(LeaseRoutes, DiskFailureRefusesClaim) {
   world_.disk.fails = Error{Errc::unavailable, "disk full"};
   const auto refused = claim("{}", process(10));
   EXPECT_EQ(refused->status(), 503);
   EXPECT_THAT(refused->message(), HasSubstr("disk full"));
 }
 
-TEST_F(LeaseRoutes, AnyBodyIsAnsweredOnceAndLeavesTheDaemonAsItWas) {
+TEST_F(LeaseRoutes, MutatedBodyIsAnsweredWithoutLeakedLeases) {
   const std::string whole =
       R"({"id":"x-of-many-leases","gpus":2,"min_free_bytes":1,"model":"h","among":[0,"GPU-1"],"max_time_s":6.5,)"
       R"("wait_s":0,"binding":"detached","ttl_s":60,"note":"n","answer_within_s":0})";
@@ -482,7 +482,7 @@ TEST_F(UsageRoute, IsByUserOfTheLastWeekUnlessAskedOtherwise) {
   EXPECT_EQ(use_archive_.asked, (UseQuestion{UseBy::day, days_ago(400), false}));
 }
 
-TEST_F(UsageRoute, WhatMakesNoSenseIsRefusedByName) {
+TEST_F(UsageRoute, InvalidParameterIsRefusedByName) {
   const std::vector<std::pair<std::string, std::string>> wrong{
       {"by", "colour"},   {"since_s", "-1"}, {"since_s", "34560001"},
       {"since_s", "nan"}, {"format", "xml"}, {"until", "1"}};
@@ -494,7 +494,7 @@ TEST_F(UsageRoute, WhatMakesNoSenseIsRefusedByName) {
   EXPECT_FALSE(use_archive_.asked);
 }
 
-TEST_F(UsageRoute, UsersHaveTheirNamesOnceTheyAreKnown) {
+TEST_F(UsageRoute, UserGroupingResolvesNames) {
   std::function<void()> learned;
   bool known = false;
   context_.user_name = [&](std::uint32_t) {
@@ -511,7 +511,7 @@ TEST_F(UsageRoute, UsersHaveTheirNamesOnceTheyAreKnown) {
   EXPECT_THAT(*get({{"by", "gpu"}}).body, HasSubstr(R"("key":"1000")"));
 }
 
-TEST_F(UsageRoute, IsCsvForWhoWantsIt) {
+TEST_F(UsageRoute, FormatOrAcceptSelectsCsv) {
   for (const auto& answer : {get({{"format", "csv"}}), get({}, "text/csv")}) {
     EXPECT_EQ(answer.content_type, "text/csv; charset=utf-8");
     EXPECT_EQ(*answer.body, std::string(protocol::kUsageCsvHeader) +
@@ -519,7 +519,7 @@ TEST_F(UsageRoute, IsCsvForWhoWantsIt) {
   }
 }
 
-TEST_F(UsageRoute, SaysWhatBecameOfTheBooks) {
+TEST_F(UsageRoute, StorageNotesAreReported) {
   use_archive_.said = {"usage.db was corrupt; it was replaced with a new one"};
   EXPECT_THAT(*get().body,
               HasSubstr(R"("notes":["usage.db was corrupt; it was replaced with a new one"])"));

@@ -20,7 +20,7 @@ constexpr std::array kFiles = {Asset{"docs.html", "text/html", "\"1\"", "packed"
 const Assets kThere{kFiles, ""};
 const Assets kMissing{{}, "npm is not installed"};
 
-TEST(Docs, AFileComesPackedWithItsTagAndAStrictPolicy) {
+TEST(Docs, FileHasGzipEtagAndStrictPolicy) {
   const http::Response response = docs_response(kThere, kDocsPage);
   EXPECT_EQ(response.status, 200);
   EXPECT_EQ(response.content_type, "text/html");
@@ -39,7 +39,7 @@ TEST(Docs, AFileThatIsNotThereIs404) {
   EXPECT_EQ(docs_response(kThere, "").status, 404);
 }
 
-TEST(Docs, ABuildWithoutTheFilesSaysWhyAndWhereTheDescriptionIs) {
+TEST(Docs, MissingFilesReturn503WithReason) {
   for (const std::string_view name : {kDocsPage, std::string_view("swagger-ui.css")}) {
     const http::Response response = docs_response(kMissing, name);
     EXPECT_EQ(response.status, 503);

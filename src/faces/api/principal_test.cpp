@@ -21,19 +21,19 @@ Principal over_unix(uid_t uid) {
   return principal_of(local_user(uid), kDaemon);
 }
 
-TEST(Principal, OverTcpIsNobodyAndMayRead) {
+TEST(Principal, PlainTcpIsAnonymousWithReadScope) {
   EXPECT_EQ(over_tcp().uid, std::nullopt);
   EXPECT_EQ(over_tcp().scope, Scope::read);
   EXPECT_EQ(over_tcp().name(), "anonymous over TCP");
 }
 
-TEST(Principal, OverTcpIsNobodyEvenIfAUidWereGiven) {
+TEST(Principal, PlainTcpIgnoresUid) {
   http::Peer peer;
   peer.uid = 0;
   EXPECT_EQ(principal_of(peer, kDaemon).scope, Scope::read);
 }
 
-TEST(Principal, OverTheUnixSocketIsWhomTheKernelNames) {
+TEST(Principal, UnixSocketUsesKernelUid) {
   EXPECT_EQ(over_unix(1000).uid, 1000U);
   EXPECT_EQ(over_unix(1000).name(), "uid 1000");
 }
@@ -47,7 +47,7 @@ TEST(Principal, OtherUsersMayReadAndLease) {
   EXPECT_EQ(over_unix(1000).scope, Scope::lease);
 }
 
-TEST(Principal, OnTheSocketForLeasesNobodyMayMoreThanLease) {
+TEST(Principal, LeaseSocketLimitsScopeToLease) {
   Authority authority(kDaemon, "gpuyard", 500);
   authority.lease_socket = "/run/gpuyard/lease.sock";
   http::Peer peer = local_user(0);
@@ -67,7 +67,7 @@ TEST(Principal, OnTheSocketForLeasesNobodyMayMoreThanLease) {
   }
 }
 
-TEST(Principal, OnTheSocketForLeasesNobodySeesArguments) {
+TEST(Principal, LeaseSocketHidesArguments) {
   Authority authority(kDaemon);
   authority.lease_socket = "/run/gpuyard/lease.sock";
   http::Peer peer = local_user(0);
@@ -78,7 +78,7 @@ TEST(Principal, OnTheSocketForLeasesNobodySeesArguments) {
   EXPECT_TRUE(may_see_arguments(principal_of(peer, authority), of_root));
 }
 
-TEST(Principal, ADaemonWithoutASocketForLeasesMistakesNoneForIt) {
+TEST(Principal, NoLeaseSocketKeepsAdminScope) {
   EXPECT_EQ(over_unix(0).scope, Scope::admin);
 }
 
@@ -93,7 +93,7 @@ TEST(Principal, MembersOfTheGroupMayControl) {
   EXPECT_EQ(principal_of(peer, authority).scope, Scope::read);
 }
 
-TEST(Authority, ARefusalNamesTheGroupAndTheCommandThatGrantsIt) {
+TEST(Authority, RefusalNamesGroupAndCommand) {
   RecordProperty("contract", "E15");
   const auto refusal = [](const Authority& authority) {
     return authorise(over_unix(1000), kControl, authority).error().text();
@@ -135,7 +135,7 @@ TEST(Authority, ARefusalOfAUserPointsToAnAdministrator) {
             "user alice is not in the group \"gpuyard\"");
 }
 
-TEST(Authority, WhatChangesSomethingIsClosedToTcpAndOpenToRoot) {
+TEST(Authority, ChangingRoutesExcludeTcpAndAdmitRoot) {
   for (const BoundRoute& route : table()) {
     const bool open = authorise(over_tcp(), route.info, kDaemon).ok();
     EXPECT_TRUE(!open || route.info.method == "GET") << route.info.pattern;
@@ -159,7 +159,7 @@ TEST(Arguments, AreForTheProcesssOwnUserAndAdministrators) {
   EXPECT_TRUE(may_see_arguments(over_unix(kDaemon), alices));
 }
 
-TEST(Arguments, AreForNobodyOverTcp) {
+TEST(Arguments, CallerWithoutUidSeesNone) {
   EXPECT_FALSE(may_see_arguments(over_tcp(), of_user(1000, 1000)));
   EXPECT_FALSE(may_see_arguments({std::nullopt, Scope::admin}, of_user(1000, 1000)));
 }

@@ -62,13 +62,13 @@ class Processes : public Routes {
   OneList reader_{loop_};
 };
 
-TEST_F(Processes, TellTheirArgumentsToTheirOwnUserAndToAdministrators) {
+TEST_F(Processes, ArgumentsAreVisibleToOwnerAndAdmin) {
   for (const uid_t uid : {kAlice, uid_t{0}, kDaemon}) {
     EXPECT_TRUE(tells(get("/api/gpu/devices/0/processes", uid), "--token=secret")) << uid;
   }
 }
 
-TEST_F(Processes, TellOthersWhoTheyAreWithoutTheirArguments) {
+TEST_F(Processes, OtherUsersSeeCommandWithoutArguments) {
   for (const std::optional<uid_t> uid : {std::optional<uid_t>(kAlice + 1), {}}) {
     const auto body = get("/api/gpu/devices/0/processes", uid);
     EXPECT_FALSE(tells(body, "secret"));
@@ -85,7 +85,7 @@ TEST_F(Processes, NeverTellArgumentsWhereTheAnswerIsShared) {
   EXPECT_FALSE(tells(get("/metrics", uid_t{0}), "python3"));
 }
 
-TEST_F(Processes, AreInTheSharedSnapshotAsSoonAsTheyAreKnown) {
+TEST_F(Processes, SnapshotIncludesResolvedMetadata) {
   process_.known = false;
   EXPECT_TRUE(tells(get("/api/gpu/snapshot", {}), "not looked up yet"));
   process_.known = true;

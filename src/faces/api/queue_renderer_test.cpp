@@ -27,7 +27,7 @@ class Queues : public LeaseRoutes {
   }
 };
 
-TEST_F(Queues, TheLoadReportIsExactlyWhatWasPromised) {
+TEST_F(Queues, LoadReportMatchesContract) {
   RecordProperty("contract", "D10");
   EXPECT_EQ(get("/api/gpu/load")->text(),
             R"({"gpu_pool":[{"index":0,"name":"NVIDIA H100","vendor":"NVIDIA","leased":false},)"
@@ -43,7 +43,7 @@ TEST_F(Queues, TheLoadReportIsExactlyWhatWasPromised) {
   EXPECT_EQ(load->capacity, 2);
 }
 
-TEST_F(Queues, ListsWhoHoldsInTheOrderOfTheGrants) {
+TEST_F(Queues, HeldLeasesAreListedInGrantOrder) {
   held(R"({"id":"zebra-of-many-leases"})", process(10));
   held(R"({"id":"apple-of-many-leases"})", process(11, kBob));
   const auto all = json::from_json<protocol::Leases>(get(kLeases)->text());
@@ -55,7 +55,7 @@ TEST_F(Queues, ListsWhoHoldsInTheOrderOfTheGrants) {
   EXPECT_EQ(all->leases[1].uid, kBob);
 }
 
-TEST_F(Queues, ListsWhoWaitsInOrderWithWhyAndWhatToDo) {
+TEST_F(Queues, WaitingClaimsAreListedInOrderWithReason) {
   held(R"({"id":"a-of-many-leases","gpus":2})", process(10));
   const auto first = claim(R"({"id":"z-first-of-many-leases","gpus":2})", process(11, kBob));
   const auto second = claim(R"({"id":"b-second-of-many-leases"})", process(12, kBob));
@@ -69,7 +69,7 @@ TEST_F(Queues, ListsWhoWaitsInOrderWithWhyAndWhatToDo) {
             "2 of 2 matching GPUs are needed; leased: GPU 0, GPU 1 (alice)");
 }
 
-TEST_F(Queues, WhoMayControlTakesGpusOut) {
+TEST_F(Queues, CordonNeedsControlScopeAndWithholdsGpu) {
   EXPECT_EQ(cordon("1", process(10))->status(), 403);
   auto controller = process(10);
   controller.groups = {600};
@@ -116,7 +116,7 @@ TEST_F(Queues, ASquatterIsNamedWithTheCommandThatResolvesIt) {
   EXPECT_THAT(text_of_first(process(10)), HasSubstr("`sudo -u '#1001' gpuyard lease adopt"));
 }
 
-TEST_F(Queues, AProcessNobodyCanSeeIsNamedByItsNumber) {
+TEST_F(Queues, InvisibleProcessIsNamedByPid) {
   process(20, kBob);
   world_.ground.running.at(20).gpus = {"GPU-1"};
   world_.ground.running.at(20).visible = false;
@@ -136,7 +136,7 @@ TEST_F(Queues, TooLittleMemoryIsSaid) {
   EXPECT_THAT(text_of_first(), HasSubstr("78.0 GiB"));
 }
 
-TEST_F(Queues, FreeGpusThatAreKeptForAnEarlierClaimAreExplained) {
+TEST_F(Queues, ReservedFreeGpusHaveWaitReason) {
   held(R"({"id":"a-of-many-leases"})", process(10));
   const auto both = claim(R"({"gpus":2,"id":"both-of-many-leases"})", process(11, kBob));
   for (std::uint32_t pid = 100; pid < 100 + lease::Core::kPasses; ++pid) {
@@ -166,7 +166,7 @@ class LongQueue : public Queues {
   }
 };
 
-TEST_F(LongQueue, EverybodySeesOfItWhatHeMaySee) {
+TEST_F(LongQueue, NotesAreShownToOwnerAndRootOnly) {
   constexpr std::uint32_t kStranger = 1002;
   const std::vector<std::pair<http::Peer, std::uint32_t>> viewers = {
       {process(20, kStranger), 0},       {over_tcp(), 0},
@@ -187,7 +187,7 @@ TEST_F(LongQueue, EverybodySeesOfItWhatHeMaySee) {
   }
 }
 
-TEST_F(LongQueue, IsToldAgainForAMomentAndNoLonger) {
+TEST_F(LongQueue, ResponseIsCachedBriefly) {
   const std::string first = get("/api/gpu/queue")->text();
   del("/api/gpu/leases/" + queue().waiting.back().id, process(20, 0));
   EXPECT_EQ(get("/api/gpu/queue")->text(), first);

@@ -125,7 +125,7 @@ TEST_F(RouterTest, DevicesAreAlwaysFresh) {
   EXPECT_EQ(reader_.asked, before + 2);  // the driver was asked once for each GPU
 }
 
-TEST_F(RouterTest, AGpuThatDoesNotAnswerInTimeShowsNoOldValues) {
+TEST_F(RouterTest, UnresponsiveGpuShowsNoStaleValues) {
   RecordProperty("contract", "E2 E6");
   start_driver();
   reader_.silent = {fleet_.fleet().devices[1].id};
@@ -136,7 +136,7 @@ TEST_F(RouterTest, AGpuThatDoesNotAnswerInTimeShowsNoOldValues) {
   EXPECT_EQ(devices.at(1).at("error_message"), "the driver did not respond within 250 ms");
 }
 
-TEST_F(RouterTest, WithoutADriverDevicesAreAnEmptyListAndStill200) {
+TEST_F(RouterTest, NoDriverReturnsEmptyDeviceList) {
   RecordProperty("contract", "E6 E7 E10");
   fail_driver();
   const auto response = get("/api/gpu/devices");
@@ -148,7 +148,7 @@ TEST_F(RouterTest, BeforeTheDriverAnsweredDevicesAreAnEmptyListToo) {
   EXPECT_EQ(*get("/api/gpu/devices").body, R"({"devices":[],"count":0})");
 }
 
-TEST_F(RouterTest, TheDriverTellsItsVersions) {
+TEST_F(RouterTest, DriverVersionsAreReported) {
   RecordProperty("contract", "E4 E7 E10");
   start_driver();
   const auto response = get("/api/gpu/driver");
@@ -165,7 +165,7 @@ TEST_F(RouterTest, WithoutADriverItsVersionsAre503WithTheDetail) {
   EXPECT_EQ(*response.body, R"({"detail":"NVML Shared Library Not Found"})");
 }
 
-TEST_F(RouterTest, TheLogSaysWhatTheDriverIsDoing) {
+TEST_F(RouterTest, DriverStatesAreLogged) {
   RecordProperty("contract", "E9");
   fail_driver();
   get("/api/gpu/devices");
@@ -205,7 +205,7 @@ TEST_F(RouterTest, TheSnapshotHoldsEveryGpu) {
   EXPECT_TRUE(snapshot.at("devices").at(1).at("readings").at("power_draw_w").is_null());
 }
 
-TEST_F(RouterTest, APathNobodyServesIs404) {
+TEST_F(RouterTest, UnknownPathIs404) {
   for (const char* path : {"/nothing", "/health/", "//health", "/api/gpu/devices/", "/api/gpu"}) {
     EXPECT_EQ(get(path).status, 404) << path;
   }
@@ -213,7 +213,7 @@ TEST_F(RouterTest, APathNobodyServesIs404) {
                              R"("/x not found; see /openapi.json for all routes"}})");
 }
 
-TEST_F(RouterTest, AMethodTheRouteDoesNotTakeIs405AndSaysWhichItTakes) {
+TEST_F(RouterTest, UnsupportedMethodIs405WithAllow) {
   http::Request request;
   request.path = "/api/gpu/devices/0";
   request.method = http::Method::del;
@@ -222,7 +222,7 @@ TEST_F(RouterTest, AMethodTheRouteDoesNotTakeIs405AndSaysWhichItTakes) {
   EXPECT_EQ(find_header(response.headers, "Allow"), "GET");
 }
 
-TEST_F(RouterTest, AQueryParameterNobodyKnowsIs400) {
+TEST_F(RouterTest, UnknownQueryParameterIs400) {
   start_driver();
   const auto response = get("/api/gpu/devices", {{"fields", "name"}});
   EXPECT_EQ(response.status, 400);
@@ -235,7 +235,7 @@ TEST_F(RouterTest, AQueryParameterCannotReplaceOneOfThePath) {
   EXPECT_EQ(get("/api/gpu/devices/0", {{"id", "1"}}).status, 400);
 }
 
-TEST_F(RouterTest, ReadyIs503WithTheReasonUntilTheDriverIsInitialised) {
+TEST_F(RouterTest, ReadyIs503WithReasonUntilDriverStarts) {
   RecordProperty("contract", "E13");
   EXPECT_EQ(get("/ready").status, 503);
   fail_driver();
@@ -268,7 +268,7 @@ TEST_F(RouterTest, MetricsAreRenderedOnceForEachSnapshot) {
             std::string::npos);
 }
 
-TEST_F(RouterTest, MetricsAreOpenMetricsForWhoeverPrefersThem) {
+TEST_F(RouterTest, AcceptHeaderSelectsOpenMetrics) {
   start_driver();
   const auto plain = get("/metrics");
   http::Request request;
@@ -334,7 +334,7 @@ std::string beginning_of(const http::Response& response) {
   return response.feed ? std::string(response.feed->next().text()) : "no stream";
 }
 
-TEST_F(RouterTest, EventsAreAStreamThatBeginsWithAllThereIsToKnow) {
+TEST_F(RouterTest, EventStreamBeginsWithResync) {
   start_driver();
   const auto response = get("/api/gpu/events");
   EXPECT_EQ(response.status, 200);
@@ -357,7 +357,7 @@ TEST_F(RouterTest, EventsGoOnWhereTheFieldOrTheQuerySays) {
   EXPECT_EQ(beginning_of(send(request)).substr(0, 24), "id: 00ff-2\nevent: resync");
 }
 
-TEST_F(RouterTest, EventsRefuseWhatTheyDoNotKnow) {
+TEST_F(RouterTest, EventsRefuseUnknownParameterValues) {
   start_driver();
   EXPECT_EQ(get("/api/gpu/events", {{"samples", "some"}}).status, 400);
   EXPECT_EQ(get("/api/gpu/events", {{"since", "nonsense"}}).status, 400);
@@ -365,7 +365,7 @@ TEST_F(RouterTest, EventsRefuseWhatTheyDoNotKnow) {
   EXPECT_EQ(get("/api/gpu/events", {{"gpus", "0,1"}}).status, 200);
 }
 
-TEST_F(RouterTest, EventsOfAGpuMayBeAwaitedWhileThereIsNoDriver) {
+TEST_F(RouterTest, EventsAcceptUnknownGpuWithoutDriver) {
   fail_driver();
   EXPECT_EQ(get("/api/gpu/events", {{"gpus", "7"}}).status, 200);
 }
@@ -376,7 +376,7 @@ TEST(Match, FindsTheNamedSegments) {
   EXPECT_EQ(match("/", "/"), NamedValues{});
 }
 
-TEST(Match, RefusesWhatIsShorterLongerOrEmpty) {
+TEST(Match, ShorterLongerOrEmptyPathIsRefused) {
   for (const char* path : {"", "/", "/a", "/a/", "/a/1/", "/a/1/b", "a/1", "/b/1", "/a//"}) {
     EXPECT_EQ(match("/a/{x}", path), std::nullopt) << path;
   }

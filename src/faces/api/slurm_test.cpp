@@ -36,7 +36,7 @@ TEST_F(Slurm, OnlyRootSaysThatAJobBeginsOrEnds) {
   EXPECT_FALSE(context_.leases.gpus().observes_only());
 }
 
-TEST_F(Slurm, AGpuIsNamedByItsDeviceFileOnceThatIsKnown) {
+TEST_F(Slurm, UnknownDeviceNumbersReturnUnavailable) {
   const auto early = ask(http::Method::put, kJob, R"({"uid":1000,"minors":[0]})", local_user(0));
   EXPECT_EQ(early->status(), 503);
   EXPECT_THAT(early->message(), HasSubstr("not all device file numbers of the GPUs are known yet"));
@@ -63,7 +63,7 @@ TEST_F(Slurm, AJobIsShownUntilItIsOver) {
   EXPECT_EQ(get("/api/gpu/slurm/jobs/18")->status(), 404);
 }
 
-TEST_F(Slurm, ACheckKeepsTheTroubleOfTheHookUntilItIsOver) {
+TEST_F(Slurm, HookTroublePersistsUntilCleared) {
   EXPECT_EQ(node(post(kCheck, R"({"trouble":"munge is down"})", local_user(0))).trouble,
             "munge is down");
   EXPECT_EQ(node(post(kCheck, "{}", local_user(0))).trouble, "munge is down");

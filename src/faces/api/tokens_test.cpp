@@ -161,7 +161,7 @@ class Matrix : public TokenRoutes {
   std::optional<Router> router_;
 };
 
-TEST_F(Matrix, EveryCallerGetsOfEveryRouteWhatTheTablesSay) {
+TEST_F(Matrix, EveryCallerAndRouteMatchesTables) {
   std::size_t cells = 0;
   std::size_t refused = 0;
   for (const Caller& caller : callers()) {
@@ -179,7 +179,7 @@ TEST_F(Matrix, EveryCallerGetsOfEveryRouteWhatTheTablesSay) {
   EXPECT_LT(refused, cells - 2000);
 }
 
-TEST_F(Matrix, AnonymousOverTlsGetsWhatTheConfigurationGives) {
+TEST_F(Matrix, AnonymousTlsCallerGetsConfiguredScope) {
   Authority authority(kDaemon);
   const auto allowed = [&](Scope anonymous, const protocol::RouteInfo& route) {
     authority.anonymous = anonymous;
@@ -208,7 +208,7 @@ TEST_F(TokenRoutes, OverPlainTcpATokenIsRefusedAuditedAndFlagged) {
   EXPECT_EQ(audit.back().action, "invalid token");
 }
 
-TEST_F(TokenRoutes, AWrongTokenIs401AndSaysHowToDoBetter) {
+TEST_F(TokenRoutes, InvalidTokenIs401WithChallenge) {
   shown_ = access::TokenText::draw()->text();
   const Calls call = get("/api/gpu/leases", over_tls());
   EXPECT_EQ(call->status(), 401);
@@ -217,7 +217,7 @@ TEST_F(TokenRoutes, AWrongTokenIs401AndSaysHowToDoBetter) {
   EXPECT_THAT(call->text(), Not(HasSubstr(shown_)));
 }
 
-TEST_F(TokenRoutes, AfterFiveWrongOnesTheAnswersWaitButAGoodOneDoesNot) {
+TEST_F(TokenRoutes, FiveFailuresDelayInvalidTokensOnly) {
   const std::string good = token(Scope::read);
   shown_ = access::TokenText::draw()->text();
   for (int i = 0; i < 5; ++i) EXPECT_EQ(get("/api/gpu/leases", over_tls())->status(), 401);
@@ -237,7 +237,7 @@ TEST_F(TokenRoutes, MoreThan64WaitingAre429) {
   EXPECT_EQ(http::find_header(calls.back()->answer->headers, "Retry-After"), "5");
 }
 
-TEST_F(TokenRoutes, ABrowserThatMaySeeNothingIsShownWhereToPutAToken) {
+TEST_F(TokenRoutes, UnauthorizedBrowserIsRedirectedToLogin) {
   const auto ask = [&](const std::string& path, const std::string& accept) {
     http::Request request;
     request.path = path;
@@ -271,7 +271,7 @@ TEST_F(TokenRoutes, AnotherKindOfAuthorizationIsNotUnderstood) {
   }
 }
 
-TEST_F(TokenRoutes, ATokenOfSomeGpusSeesAMachineOfThose) {
+TEST_F(TokenRoutes, GpuLimitedTokenSeesOnlyNamedGpus) {
   shown_ = token(Scope::lease, kAlice, {gpu(1)});
   EXPECT_THAT(get("/api/gpu/snapshot", over_tls())->text(), Not(HasSubstr(gpu(0))));
   EXPECT_THAT(get("/api/gpu/snapshot", over_tls())->text(), HasSubstr(gpu(1)));
@@ -286,7 +286,7 @@ TEST_F(TokenRoutes, ATokenOfSomeGpusSeesAMachineOfThose) {
   EXPECT_THAT(whole->message(), HasSubstr("is limited to 1 of them"));
 }
 
-TEST_F(TokenRoutes, ATokenOfSomeGpusSeesWhyThoseWereSlow) {
+TEST_F(TokenRoutes, GpuLimitedTokenSeesOnlyOwnBottlenecks) {
   Snapshot snapshot = *telemetry_.latest();
   for (DeviceState& device : snapshot.devices) device.bottleneck.emplace();
   spells_.on_snapshot(snapshot);
@@ -326,7 +326,7 @@ TEST_F(TokenRoutes, NoProcessIsMeantFromAfar) {
   EXPECT_EQ(post("/api/gpu/leases/adopt", R"({"pid":1})", over_tls())->status(), 403);
 }
 
-TEST_F(TokenRoutes, WhoLeavesTheGroupTakesTheTokensPowerToo) {
+TEST_F(TokenRoutes, LeavingGroupRevokesTokensControlScope) {
   shown_ = token(Scope::control, kMember);
   const auto cordon = [&] {
     return ask(http::Method::put, "/api/gpu/manage/0/cordon", R"({"reason":"fan"})", over_tls())
@@ -337,7 +337,7 @@ TEST_F(TokenRoutes, WhoLeavesTheGroupTakesTheTokensPowerToo) {
   EXPECT_EQ(cordon(), 403);
 }
 
-TEST_F(TokenRoutes, ATokenThatIsRevokedWhileTheGroupIsAskedChangesNothing) {
+TEST_F(TokenRoutes, RevocationDuringGroupCheckRefusesRequest) {
   shown_ = token(Scope::control, kMember);
   std::function<void(bool)> tell;
   context_.ask_member = [&](std::uint32_t, const auto& told) { tell = told; };
@@ -372,7 +372,7 @@ TEST_F(TokenRoutes, ARevocationEndsItsStreamsAndAnswersNoWaitingRequest) {
   EXPECT_EQ(waits->status(), 401);
 }
 
-TEST_F(TokenRoutes, AUserMakesListsAndRevokesOwnTokensUpToTheOwnScope) {
+TEST_F(TokenRoutes, UserManagesOwnTokensUpToOwnScope) {
   const auto wish = [&](const std::string& body, std::uint32_t uid = kAlice) {
     return post("/api/gpu/tokens", body, local_user(uid));
   };
@@ -417,7 +417,7 @@ TEST_F(TokenRoutes, AnAdministratorMakesThemForOthersAndForServices) {
   EXPECT_EQ(revoked, 2U);
 }
 
-TEST_F(TokenRoutes, RevokingAgainSucceedsAndChangesNothing) {
+TEST_F(TokenRoutes, RepeatedRevocationSucceedsWithoutChange) {
   const auto one = made({.name = "ci", .uid = kAlice, .made_by = "uid 1000"});
   const std::string path = "/api/gpu/tokens/" + one.token.id;
   EXPECT_EQ(del(path, local_user(kAlice))->status(), 200);
@@ -477,7 +477,7 @@ TEST_F(TokenRoutes, ChangesUseTheShareOfTheCaller) {
   EXPECT_TRUE(token_archive_.requesters.back().privileged);
 }
 
-TEST_F(TokenRoutes, ARevocationThatIsNotStoredIsListedAsSuch) {
+TEST_F(TokenRoutes, UnstoredRevocationIsMarkedInList) {
   const auto one = made({.name = "ci", .uid = kAlice, .made_by = "uid 1000"});
   token_archive_.broken = Error{Errc::unavailable, "the disk is full"};
   const Calls refused = del("/api/gpu/tokens/ci", local_user(kAlice));
@@ -527,7 +527,7 @@ TEST_F(TokenRoutes, TokensOfADeletedUserAreMarked) {
   }
 }
 
-TEST_F(TokenRoutes, WhatIsDoneByTokenIsAuditedAsSuch) {
+TEST_F(TokenRoutes, AuditNamesTokenOfCaller) {
   shown_ = token(Scope::control, kAlice);
   EXPECT_EQ(ask(http::Method::post, "/api/gpu/alerts/test", "{}", over_tls())->status(), 403);
   control_.loop.advance(std::chrono::seconds(1));

@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(SshUrl, HasAUserAHostAPortAndThePathOfTheProgramThere) {
+TEST(SshUrl, UserHostPortAndProgramPathAreParsed) {
   const auto all = parse_ssh_url("ssh://alice@lab.example.org:2222/opt/gpuyard/bin/gpuyard");
   ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(*all, (SshHost{"alice", "lab.example.org", 2222, "/opt/gpuyard/bin/gpuyard"}));
@@ -71,7 +71,7 @@ TEST(SshUrl, UserMayBeOfADomain) {
   }
 }
 
-TEST(SshUrl, NothingInItCanBeAnOptionOrACommand) {
+TEST(SshUrl, OptionsAndShellCharactersAreRefused) {
   for (const char* url : {"ssh://-oProxyCommand=x",
                           "ssh://-l@lab",
                           "ssh://alice@-lab",
@@ -139,7 +139,7 @@ TEST_F(HostsFile, IsNotNeededForAUrl) {
   }
 }
 
-TEST_F(HostsFile, ANameThatItDoesNotHaveIsSaidWithWhatToSayInstead) {
+TEST_F(HostsFile, UnknownNameSuggestsSshUrl) {
   EXPECT_THAT(complaint("lab"), HasSubstr("-H ssh://lab"));
   write("[lab]\nurl = \"ssh://lab\"\n");
   EXPECT_THAT(complaint("bal"), HasSubstr("-H ssh://bal"));
@@ -160,7 +160,8 @@ TEST_F(HostsFile, AMistakeInItIsNamedWithItsLine) {
   EXPECT_THAT(complaint("lab"), HasSubstr("got \"lab2\"")) << "names do not lead to names";
 }
 
-TEST(CheckHosts, RefusesWhatTheNextReadWouldRefuse) {
+// The next read of the hosts file would refuse these entries.
+TEST(CheckHosts, ConflictingOrIncompleteEntriesAreRefused) {
   const std::string pin = "pin = \"sha256//" + std::string(43, 'A') + "=\"\n";
   const std::string one = "[dgx1]\nurl = \"https://LAB\"\n" + pin;
   EXPECT_TRUE(check_hosts(one, "f"));
@@ -191,7 +192,7 @@ TEST(WithoutHost, RefusesAnUnknownNameAndMixedLines) {
   EXPECT_EQ(without_host(mixed, "a", "f").error().code, Errc::unsupported);
 }
 
-TEST(Https, AUrlHasAHostAndAPortThatNeedNotBeSaid) {
+TEST(Https, UrlHasHostAndDefaultPort) {
   EXPECT_EQ(*address_of("https://lab", "/nowhere"), "https://lab:9411");
   EXPECT_EQ(*address_of("https://lab:443/", "/nowhere"), "https://lab:443");
   EXPECT_EQ(*address_of("https://[::1]:9411", "/nowhere"), "https://[::1]:9411");
@@ -231,7 +232,7 @@ class HttpsKeysTest : public ::testing::Test {
   const std::string pin_ = "sha256//" + std::string(43, 'A') + "=";
 };
 
-TEST_F(HttpsKeysTest, ThePinAndTheTokenOfAUrlAreThoseOfItsNameInTheFile) {
+TEST_F(HttpsKeysTest, PinAndTokenComeFromMatchingEntry) {
   write("token", token_ + "\n");
   write("hosts.toml", fmt::format("[dgx1]\nurl = \"https://lab\"\npin = \"{}\"\ntoken_file = "
                                   "\"{}/token\"\n",
@@ -266,7 +267,7 @@ TEST_F(HttpsKeysTest, TheEnvironmentsTokenIsCheckedBeforeItIsSent) {
   }
 }
 
-TEST_F(HttpsKeysTest, APinIsFoundWhateverTheCaseOfTheHost) {
+TEST_F(HttpsKeysTest, PinMatchesHostCaseInsensitively) {
   write("hosts.toml", fmt::format("[dgx1]\nurl = \"https://LAB.\"\npin = \"{}\"\n", pin_));
   for (const char* url : {"https://lab", "https://Lab.:9411", "https://LAB"}) {
     const auto daemon = called({}, url);
@@ -339,14 +340,14 @@ TEST_F(HttpsKeysTest, TildeInTheFileIsTheHomeDirectory) {
               HasSubstr("hosts.toml: dgx1.token_file: \"token\" is not an absolute path"));
 }
 
-TEST_F(HttpsKeysTest, ABadPinOrAPinOfAnotherWayIsAnError) {
+TEST_F(HttpsKeysTest, InvalidPinOrPinForSshIsError) {
   write("hosts.toml", "[dgx1]\nurl = \"https://lab\"\npin = \"sha256//x\"\n");
   EXPECT_THAT(complaint(), HasSubstr("gpuyard tls show"));
   write("hosts.toml", "[dgx1]\nurl = \"ssh://lab\"\npin = \"" + pin_ + "\"\n");
   EXPECT_THAT(complaint(), HasSubstr("pin, ca_file and token_file need an https:// url"));
 }
 
-TEST(DaemonCalled, AnSshUrlIsCarriedAndTheRestIsOfThisMachine) {
+TEST(DaemonCalled, OnlySshUrlIsTunneled) {
   const auto far = daemon_called("ssh://alice@lab");
   ASSERT_TRUE(far) << far.error().message;
   EXPECT_EQ(far->kind, http::Endpoint::Kind::carried);
@@ -355,7 +356,7 @@ TEST(DaemonCalled, AnSshUrlIsCarriedAndTheRestIsOfThisMachine) {
   EXPECT_EQ(daemon_called("127.0.0.1:9410")->kind, http::Endpoint::Kind::tcp);
 }
 
-TEST(ExplainSsh, SaysWhatHappenedAndWhatToDo) {
+TEST(ExplainSsh, FailuresHaveCauseAndHint) {
   const SshHost host{"alice", "lab", 0, ""};
   const auto said = [&](int status, std::string words) {
     return explain_ssh(host, {.status = status, .said = std::move(words)});
@@ -384,7 +385,7 @@ TEST(ExplainSsh, SaysWhatHappenedAndWhatToDo) {
   EXPECT_EQ(explain_ssh(host, {}).message, "ssh://alice@lab: the connection was closed");
 }
 
-TEST(IsElsewhere, IsWhatLeadsToAnotherMachine) {
+TEST(IsElsewhere, SshUrlIsRemoteAndSocketPathLocal) {
   EXPECT_TRUE(is_elsewhere("ssh://lab"));
   EXPECT_FALSE(is_elsewhere("/run/gpuyard/gpuyard.sock"));
   EXPECT_TRUE(mentions_elsewhere(explain_ssh({"", "lab", 0, ""}, {}).message));

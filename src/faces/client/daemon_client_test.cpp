@@ -104,7 +104,7 @@ TEST(WaitAfter, RetriesThreeTimesOverAShare) {
   EXPECT_EQ(wait_after(refusal("busy", {}), 0, {}), std::nullopt);
 }
 
-TEST(WaitAfter, RetriesNothingElse) {
+TEST(WaitAfter, OtherErrorCodesAreNotRetried) {
   for (const char* code : {"unavailable", "timed_out", "conflict"}) {
     EXPECT_EQ(wait_after(refusal(code, {{"Retry-After", "1"}}), 0, {}), std::nullopt) << code;
   }

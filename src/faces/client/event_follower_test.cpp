@@ -104,7 +104,7 @@ TEST(EventFeed, AfterAnInterruptionItGoesOnBehindTheLastEvent) {
   EXPECT_THAT(daemon.asked().back(), HasSubstr("since=e-2"));
 }
 
-TEST(EventFeed, WhatTheDaemonNoLongerKnowsIsSaidToBeLost) {
+TEST(EventFeed, EvictedEventsAreReportedLost) {
   ScriptedDaemon daemon({complete(told("n-7", "resync")), complete(told("n-1"))});
   EventFeed feed(daemon.endpoint(), since("old-9"));
   const auto news = take(feed, 2);
@@ -119,7 +119,7 @@ TEST(EventFeed, ANewListenerBeginsWhereTheDaemonIs) {
   EXPECT_THAT(daemon.asked().back(), HasSubstr("since=n-7"));
 }
 
-TEST(EventFeed, WhoDoesNotFollowIsToldTheEnd) {
+TEST(EventFeed, NoFollowReportsEnd) {
   ScriptedDaemon daemon({complete(told("e-1"))});
   auto once = since("oldest");
   once.follow = false;
@@ -128,7 +128,7 @@ TEST(EventFeed, WhoDoesNotFollowIsToldTheEnd) {
   EXPECT_EQ(kinds(news), (std::vector{Kind::event, Kind::ended, Kind::ended}));
 }
 
-TEST(EventFeed, ADaemonThatWasNeverThereAndOneThatRefusesAreErrors) {
+TEST(EventFeed, MissingOrRefusingDaemonIsError) {
   EventFeed nobody(http::Endpoint::unix_socket("/nonexistent/a.sock"), {});
   EXPECT_EQ(nobody.next(seconds(1)).error().code, Errc::unavailable);
   ScriptedDaemon daemon({"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"});

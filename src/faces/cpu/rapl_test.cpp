@@ -58,7 +58,7 @@ TEST_F(RaplFiles, EachCounterGoesRoundOnItsOwn) {
   EXPECT_EQ(*only().energy_uj, RaplTree::kRange + 50);
 }
 
-TEST_F(RaplFiles, AMachineWithoutPackagesSaysWhereItLooked) {
+TEST_F(RaplFiles, MissingPackagesNameSearchedPath) {
   const auto none = rapl_.read();
   EXPECT_TRUE(none.packages.empty());
   EXPECT_THAT(none.why_none, HasSubstr(tree_.root()));
@@ -67,13 +67,13 @@ TEST_F(RaplFiles, AMachineWithoutPackagesSaysWhereItLooked) {
   EXPECT_THAT(nowhere.why_none, HasSubstr("reading /nowhere/powercap: No such file"));
 }
 
-TEST_F(RaplFiles, APackageWhoseCounterIsNotThereSaysSoAndIsNotZero) {
+TEST_F(RaplFiles, MissingCounterIsErrorNotZero) {
   tree_.put_package(0, 10);
   std::filesystem::remove(tree_.package(0) + "/energy_uj");
   EXPECT_EQ(only().energy_uj.error().code, Errc::not_found);
 }
 
-TEST_F(RaplFiles, AFallOfACounterWithoutItsRangeIsANewBeginning) {
+TEST_F(RaplFiles, CounterDropWithoutRangeRestartsCount) {
   tree_.put_package(0, 10);
   std::filesystem::remove(tree_.package(0) + "/max_energy_range_uj");
   EXPECT_EQ(*only().energy_uj, 10);
@@ -170,7 +170,7 @@ TEST_F(RaplFiles, CounterIsReadAfterItsRightIsLost) {
 
 namespace {
 
-TEST(EnergyCounter, BeginsWithWhatTheHardwareHasCounted) {
+TEST(EnergyCounter, StartsAtHardwareValue) {
   EnergyCounter counter;
   EXPECT_EQ(counter.count(700, 1000), 700);
   EXPECT_EQ(counter.count(700, 1000), 700);
@@ -193,7 +193,7 @@ TEST(EnergyCounter, WithoutARangeAFallIsANewBeginning) {
   EXPECT_EQ(counter.count(40, std::nullopt), 40);
 }
 
-TEST(EnergyCounter, ANumberBeyondItsRangeDidNotGoRoundInIt) {
+TEST(EnergyCounter, ValueBeyondRangeIsNoWraparound) {
   EnergyCounter counter;
   counter.count(5000, 1000);
   EXPECT_EQ(counter.count(30, 1000), 30);
@@ -248,7 +248,7 @@ TEST_F(CpuWatch, KnowsThePackagesSoonAfterItsStart) {
   EXPECT_EQ(energy(), 100);
 }
 
-TEST_F(CpuWatch, LooksOftenEnoughThatNoRoundIsMissed) {
+TEST_F(CpuWatch, PollIntervalCatchesEveryWraparound) {
   watch_.start();
   work();
   for (int round = 1; round <= 3; ++round) {
@@ -272,7 +272,7 @@ TEST_F(CpuWatch, AFreshReadingIsNewerThanTheQuestion) {
   EXPECT_EQ(*(*first)->packages.at(0).energy_uj, 100);
 }
 
-TEST_F(CpuWatch, AStuckWorkerIsNotWaitedForAndIsHeardLater) {
+TEST_F(CpuWatch, StuckWorkerTimesOutAndRecovers) {
   std::optional<Result<Energies>> first, second, third;
   ask(first);
   ask(second);
@@ -302,7 +302,7 @@ TEST_F(CpuWatch, AFullWorkerIsAskedAgainByTheNext) {
   EXPECT_TRUE(third && third->ok());
 }
 
-TEST_F(CpuWatch, MoreCallersThanItHoldsAreToldSo) {
+TEST_F(CpuWatch, ExcessCallersGetBusy) {
   std::size_t busy = 0, answered = 0;
   for (std::size_t i = 0; i < Watch::kMostCallers + 5; ++i) {
     watch_.fresh([&](const Result<Energies>& read) {
@@ -316,7 +316,7 @@ TEST_F(CpuWatch, MoreCallersThanItHoldsAreToldSo) {
   EXPECT_EQ(answered, Watch::kMostCallers + 5);
 }
 
-TEST_F(CpuWatch, ListenersHearTenTimesASecondAndOnlyWhileTheyListen) {
+TEST_F(CpuWatch, SubscribersGetTenReadingsPerSecondUntilUnsubscribed) {
   std::size_t one = 0, other = 0;
   auto first = watch_.listen([&](const Energies&) { ++one; });
   {
@@ -344,7 +344,7 @@ TEST_F(CpuWatch, AListenerMayLeaveWhileItHears) {
   EXPECT_EQ(heard, 1U);
 }
 
-TEST_F(CpuWatch, AStuckWorkerMakesListenersWaitAndQueuesNothing) {
+TEST_F(CpuWatch, StuckWorkerDelaysSubscribersWithoutQueueing) {
   std::size_t heard = 0;
   const auto listening = watch_.listen([&](const Energies&) { ++heard; });
   loop_.advance(seconds(30));

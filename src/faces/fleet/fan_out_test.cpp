@@ -24,7 +24,7 @@ std::vector<Host> hosts(std::size_t count) {
   return all;
 }
 
-TEST(Crew, DoesEachPieceOnceAndNoMoreAtATimeThanItMay) {
+TEST(Crew, EachTaskRunsOnceWithinConcurrencyLimit) {
   constexpr std::size_t kPieces = 500;
   std::vector<std::atomic<int>> done(kPieces);
   std::atomic<int> now = 0;
@@ -55,7 +55,7 @@ TEST(Crew, WithoutWorkIsDone) {
   EXPECT_EQ(Crew(0, [](std::size_t) {}).done(), 0U);
 }
 
-TEST(Survey, TellsWhatHasComeWhileAnotherHostKeepsSilent) {
+TEST(Survey, SilentHostDoesNotDelayOtherReplies) {
   std::latch came(1);
   std::latch may_go(1);
   Survey<int> survey(hosts(2), {}, [&](const http::Endpoint& daemon) -> Result<int> {
@@ -89,7 +89,7 @@ TEST(Survey, NamesTheProblemOfEachHost) {
   }
 }
 
-TEST(WayTo, AHostThatStrangersNamedGetsNoTokenOfTheEnvironment) {
+TEST(WayTo, DiscoveredHostGetsNoEnvironmentToken) {
   Manner manner;
   manner.keys.token_file = "/nowhere/{}";
   EXPECT_TRUE(way_to({"n1", "https://n1:9411", true}, manner));
@@ -107,7 +107,7 @@ TEST(WayTo, SaysWhyTheEnvironmentsTokenWasNotSent) {
   EXPECT_EQ(with_audience({Errc::denied, "token required"}, *way, {}).text(), "token required");
 }
 
-TEST(Watch, AsksEachHostAndKeepsWhatWentWrong) {
+TEST(Watch, EachHostIsPolledAndErrorsKept) {
   constexpr std::size_t kHosts = 100;  // more than there are threads
   Watch watch(hosts(kHosts), {});
   const auto all_asked = [&] {
@@ -123,7 +123,7 @@ TEST(Watch, AsksEachHostAndKeepsWhatWentWrong) {
   EXPECT_FALSE(watch.words().front().came);
 }
 
-TEST(Watch, OfNobodyEndsAtOnce) {
+TEST(Watch, EmptyHostListEndsAtOnce) {
   Watch watch({}, {});
   EXPECT_TRUE(watch.words().empty());
 }

@@ -47,7 +47,7 @@ TEST_F(Words, WithoutAnyAllOfHostsTomlAreMeant) {
   EXPECT_THAT(*found, ElementsAre(Host{"a", "https://a:1"}, Host{"b", "ssh://b"}));
 }
 
-TEST_F(Words, WithoutAnyAndWithoutTheFileTheErrorSaysWhatToDo) {
+TEST_F(Words, NoHostsAndNoFileGivesAdvice) {
   EXPECT_THAT(problem({}), HasSubstr("no machines given"));
   EXPECT_THAT(problem({","}), HasSubstr("--hosts: expected comma-separated names"));
 }
@@ -94,7 +94,7 @@ TEST_F(Words, ThatLeadToTwoDaemonsOfOneHostAreTwo) {
                                   Host{"https://n1:9412", "https://n1:9412"}));
 }
 
-TEST_F(Words, OfAListThatCannotBeHadAreAHostWithAProblem) {
+TEST_F(Words, UnreachableListBecomesHostWithProblem) {
   const auto found = hosts({"n1,http_sd:http://127.0.0.1:1/targets"});
   ASSERT_TRUE(found) << found.error().message;
   ASSERT_EQ(found->size(), 2U);

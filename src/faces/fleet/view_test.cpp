@@ -39,7 +39,7 @@ Heard<Answer> silent(const std::string& name) {
           {}};
 }
 
-TEST(Nodes, AreALineEachAndWhoIsSilentIsNamed) {
+TEST(Nodes, SilentHostIsListedWithProblem) {
   const auto view = nodes_of({heard("n1", brief("a", {"GPU-1", "GPU-2"})), silent("n2")});
   ASSERT_EQ(view.nodes.size(), 1U);
   EXPECT_EQ(view.nodes[0].gpus, 2);
@@ -65,7 +65,7 @@ TEST(Gpus, OneThatTwoMachinesListIsShownOnce) {
   EXPECT_THAT(view.gpus[0].also_on, ElementsAre("n2"));
 }
 
-TEST(Gpus, ThatCouldNotBeOpenedHaveNoUuidAndAreEachShown) {
+TEST(Gpus, EmptyUuidsStaySeparate) {
   const HeardAll<Brief> all{heard("n1", brief("a", {"", "", "GPU-1"})),
                             heard("n2", brief("b", {""}))};
   EXPECT_EQ(gpus_of(all).gpus.size(), 4U);
@@ -104,7 +104,7 @@ TEST(Gpus, OfColumnsThatAreTooShortAreNotKnown) {
   EXPECT_EQ(view.gpus[1].temperature_c, std::nullopt);
 }
 
-TEST(Users, HaveTheirGpusOfAllMachinesTogether) {
+TEST(Users, GpusOfAllHostsAreSummed) {
   Brief one = brief("a", {"GPU-1", "GPU-2"});
   one.gpus.use = {GpuUse::leased, GpuUse::outside};
   one.gpus.user = {"alice", "bob"};
@@ -203,7 +203,7 @@ TEST(Diagnosis, OfMachinesThatAreAlikeIsHealthy) {
   EXPECT_THAT(view.findings, IsEmpty());
 }
 
-TEST(Diagnosis, NamesWhoIsUnlikeMost) {
+TEST(Diagnosis, OutlierHostIsNamed) {
   Brief odd = brief("c", {"GPU-3"});
   odd.version = "0.0.9";
   odd.driver_version = "525.60.13";
@@ -218,7 +218,7 @@ TEST(Diagnosis, NamesWhoIsUnlikeMost) {
           "machine"));
 }
 
-TEST(Diagnosis, FindsClocksThatAreOffByMoreThanTheAnswerTook) {
+TEST(Diagnosis, ClockSkewBeyondReplyTimeIsReported) {
   for (const char* near : {"2026-01-01T00:00:08.000Z", "2026-01-01T00:00:13.000Z"}) {
     EXPECT_THAT(findings({examined("n1", brief("a", {}), near)}), IsEmpty()) << near;
   }
@@ -228,7 +228,7 @@ TEST(Diagnosis, FindsClocksThatAreOffByMoreThanTheAnswerTook) {
               ElementsAre(HasSubstr("n1: its clock is 60 s behind")));
 }
 
-TEST(Diagnosis, FindsWhoIsSilentUnreadyOrThereTwice) {
+TEST(Diagnosis, SilentUnreadyAndDuplicateHostsAreReported) {
   auto unready = examined("n3", brief("c", {"GPU-1"}));
   unready.answer.answer.ready.ready = false;
   unready.answer.answer.ready.reason = "NVML Shared Library Not Found";

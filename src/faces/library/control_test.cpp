@@ -80,7 +80,7 @@ TEST_F(ControlTest, SentWithoutBlockingReturnsAtOnceAndMeansSent) {
   EXPECT_EQ(std::ranges::count(log.lines(), kCallerGone), 0) << "nobody was to be told";
 }
 
-TEST_F(ControlTest, ACompletionHandlerIsToldOnce) {
+TEST_F(ControlTest, CompletionHandlerIsCalledOnce) {
   RecordProperty("contract", "B4");
   const LocalControl control = open();
   std::promise<CommandReply> told;
@@ -93,7 +93,7 @@ TEST_F(ControlTest, ACompletionHandlerIsToldOnce) {
   EXPECT_EQ(future.get().after->now, (SettingValue{250'000, 250'000}));
 }
 
-TEST_F(ControlTest, ACallerThatIsGoneBeforeTheReplyIsLoggedAndTheWorkerGoesOn) {
+TEST_F(ControlTest, AbandonedCallerIsLoggedAndWorkerContinues) {
   RecordProperty("contract", "B14");
   const CapturedLog log;
   const LocalControl control = open();
@@ -110,7 +110,7 @@ TEST_F(ControlTest, ACallerThatIsGoneBeforeTheReplyIsLoggedAndTheWorkerGoesOn) {
   EXPECT_EQ(fleet_.writes().size(), 2U);
 }
 
-TEST_F(ControlTest, AnAnswerThatIsNotThereYetCanBeWaitedForAgainAndIsTakenOnce) {
+TEST_F(ControlTest, PendingReplyAllowsRepeatedWaitsButOneResult) {
   const CapturedLog log;
   const LocalControl control = open();
   fleet_.block(1);
@@ -152,7 +152,7 @@ TEST_F(ControlTest, AFullQueueIsBusy) {
   EXPECT_TRUE(control.send_command_blocking(1, limit(250), kAges, {}).ok());
 }
 
-TEST_F(ControlTest, WhoeverWaitsWhenTheWorkerEndsIsToldSoAndDoesNotHang) {
+TEST_F(ControlTest, ClosingFailsStuckCommandAndFinishesQueued) {
   RecordProperty("contract", "B12 B8");
   auto control = std::make_optional(open());
   fleet_.block(0);

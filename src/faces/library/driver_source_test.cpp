@@ -5,7 +5,7 @@
 namespace gpuyard::library {
 namespace {
 
-TEST(DriverChoice, ADriverHostIsToldWhichRecordingToPlayFromWhere) {
+TEST(DriverChoice, ReplayOptionsReachDriverHost) {
   DriverChoice choice;
   choice.replay = recording::Replay{"/a b.rec", std::chrono::seconds(90), 2.5,
                                     TimePoint(std::chrono::nanoseconds(123'456'789'012))};
@@ -17,7 +17,7 @@ TEST(DriverChoice, ADriverHostIsToldWhichRecordingToPlayFromWhere) {
   EXPECT_EQ(heard.replay->began, choice.replay->began);
 }
 
-TEST(DriverChoice, ADriverHostIsToldWhichLibraryToLoad) {
+TEST(DriverChoice, LibraryPathReachesDriverHost) {
   const auto heard = choice_of(arguments_of({"/lib/nvml.so", {}}), "/sim.so");
   EXPECT_EQ(heard.path, "/lib/nvml.so");
   EXPECT_FALSE(heard.replay);

@@ -27,7 +27,7 @@ class EnergyWindowTest : public ::testing::Test {
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(2, std::int64_t{80} << 30U);
 };
 
-TEST_F(EnergyWindowTest, TellsWhatTheCountersGrewBy) {
+TEST_F(EnergyWindowTest, MarkReportsCounterGrowth) {
   const Monitor monitor = open();
   const auto window = EnergyWindow::begin(monitor, {.gpus = {"1"}});
   ASSERT_TRUE(window) << window.error().message;

@@ -35,7 +35,7 @@ Snapshot nothing() {
   return {};
 }
 
-TEST(Exporter, ServesMetricsAndSaysWhatItIs) {
+TEST(Exporter, MetricsAndDescriptionAreServed) {
   RecordProperty("contract", "C13");
   const auto exporter = serve(nothing, {.version = "1.2.3"});
   const auto metrics = get(*exporter, "/metrics");
@@ -49,7 +49,7 @@ TEST(Exporter, ServesMetricsAndSaysWhatItIs) {
   EXPECT_EQ(about->body, "gpuyard 1.2.3: the GPUs of this program, for Prometheus, at /metrics\n");
 }
 
-TEST(Exporter, RefusesWhatItHasNot) {
+TEST(Exporter, UnknownPathOrMethodIsRefused) {
   RecordProperty("contract", "C13");
   const auto exporter = serve(nothing);
   EXPECT_EQ(get(*exporter, "/api/gpu/devices")->status, 404);
@@ -123,7 +123,7 @@ TEST_F(ScrapeDeskTest, ScrapesAtOnceShareOneReading) {
   EXPECT_EQ(text(1), text(3));
 }
 
-TEST_F(ScrapeDeskTest, WhoComesDuringAReadingGetsANewerOne) {
+TEST_F(ScrapeDeskTest, ScrapeDuringReadGetsFreshRead) {
   RecordProperty("contract", "C13");
   during_ = [this] {
     ask(1);
@@ -135,7 +135,7 @@ TEST_F(ScrapeDeskTest, WhoComesDuringAReadingGetsANewerOne) {
   EXPECT_TRUE(says(1, "p_driver_up 1\n"));
 }
 
-TEST_F(ScrapeDeskTest, OneReadingIsToldInTheFormatThatEachAskedFor) {
+TEST_F(ScrapeDeskTest, SharedReadIsRenderedPerRequestedFormat) {
   RecordProperty("contract", "C13");
   during_ = [this] {
     ask(1);
@@ -151,7 +151,7 @@ TEST_F(ScrapeDeskTest, OneReadingIsToldInTheFormatThatEachAskedFor) {
   EXPECT_EQ(http::find_header(told_[2]->headers, "Vary"), "Accept");
 }
 
-TEST_F(ScrapeDeskTest, ReadsAnewForEachScrape) {
+TEST_F(ScrapeDeskTest, EachScrapeTriggersFreshRead) {
   RecordProperty("contract", "C13");
   for (const std::size_t who : {0U, 1U}) {
     ask(who);
@@ -171,7 +171,7 @@ TEST_F(ScrapeDeskTest, SaysSoWhenItCannotRead) {
   EXPECT_EQ(told_[1]->status, 200);
 }
 
-TEST_F(ScrapeDeskTest, CountsWhatTheDriverFailedToGive) {
+TEST_F(ScrapeDeskTest, FailedReadingsAreCounted) {
   DeviceState& device = snapshot_.devices.emplace_back();
   for (const Metric metric : {Metric::temperature_core, Metric::power_draw}) {
     device.sample.set({metric, 0, {}, Missing{MissingReason::failed, "Unknown Error"}});

@@ -50,7 +50,7 @@ TEST_F(MonitorTest, CountingDoesNotWaitForAStuckGpu) {
   EXPECT_EQ(monitor.gpu_count(), 8U);
 }
 
-TEST_F(MonitorTest, AGpuThatFellOffTheBusIsNotVisibleAndStillCountedAndListed) {
+TEST_F(MonitorTest, LostGpuIsHiddenButCountedAndListed) {
   RecordProperty("contract", "A12 A13");
   const Monitor monitor = open(fleet_);
   fleet_.remove_gpu(5);
@@ -73,7 +73,7 @@ TEST_F(MonitorTest, OneStuckGpuCannotFailTheSnapshotOfTheOthers) {
   EXPECT_EQ(*snapshot.devices[7].sample.number(Metric::temperature_core), 40);
 }
 
-TEST_F(MonitorTest, AGpuThatDoesNotOpenCannotKeepTheMonitorFromOpening) {
+TEST_F(MonitorTest, UnopenableGpuDoesNotBlockOpen) {
   RecordProperty("contract", "A13");
   fleet_.block(4);
   const auto monitor = Monitor::open(fleet_.backend(), kShortPatience);
@@ -89,7 +89,7 @@ TEST_F(MonitorTest, OneReadingDoesNotWaitForAStuckNeighbour) {
   EXPECT_EQ(*monitor.read(1, Metric::temperature_core, std::chrono::hours(1)), 40);
 }
 
-TEST_F(MonitorTest, AStuckGpuCanBeAskedForEverWithoutPilingUp) {
+TEST_F(MonitorTest, StuckGpuAllowsRepeatedSnapshots) {
   const Monitor monitor = open(fleet_);
   fleet_.block(0);
   for (int i = 0; i < 20; ++i) {
@@ -144,7 +144,7 @@ TEST_F(MonitorTest, AReadingTheGpuDoesNotHaveIsNotSupported) {
             (Error{Errc::unsupported, "feature not supported on this platform: power_draw"}));
 }
 
-TEST_F(MonitorTest, AReadingThatFailsSaysWithWhatWords) {
+TEST_F(MonitorTest, FailedReadingHasDriverMessage) {
   RecordProperty("contract", "A14");
   fleet_.set_missing(0, Metric::power_draw, {MissingReason::failed, "Unknown Error"});
   EXPECT_EQ(open(fleet_).read(0, Metric::power_draw).error().message,

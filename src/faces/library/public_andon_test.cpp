@@ -20,7 +20,7 @@ std::vector<std::string> lines(const std::vector<Alert>& alerts) {
   return all;
 }
 
-TEST(PublicAndon, SaysOfAMonitorsMetricsWhatIsWrong) {
+TEST(PublicAndon, HotAndFullGpusRaiseAlerts) {
   RecordProperty("contract", "C6 C8 C9");
   const auto fleet = gpuyard::MockBuilder()
                          .with_device(0, "H100")
@@ -42,7 +42,7 @@ TEST(PublicAndon, SaysOfAMonitorsMetricsWhatIsWrong) {
   EXPECT_EQ(name_of(alerts.front().level()), "warning");
 }
 
-TEST(PublicAndon, KnowsWhoIsIdleAlthoughInUse) {
+TEST(PublicAndon, IdleGpuRaisesAlertUnlessFree) {
   RecordProperty("contract", "C6 C8");
   auto fleet = gpuyard::MockBuilder()
                    .with_device(0, "in use")
@@ -66,7 +66,7 @@ TEST(PublicAndon, KnowsWhoIsIdleAlthoughInUse) {
                 "ALERT [severity 40]: GPU 2: idle for 61 s, threshold 60 s: possible hang"}));
 }
 
-TEST(PublicAndon, CountsByItsOwnClockUnlessToldAnother) {
+TEST(PublicAndon, DefaultClockMeasuresIdleTime) {
   RecordProperty("contract", "C6");
   Andon andon({.idle_timeout_secs = 0});
   const auto metrics = gpuyard::MockBuilder().with_device(0, "H100").collect_metrics();
@@ -76,7 +76,7 @@ TEST(PublicAndon, CountsByItsOwnClockUnlessToldAnother) {
   EXPECT_LT(std::get<gpuyard::GpuIdle>(alerts[0].kind).duration_secs, 60U);
 }
 
-TEST(PublicAndon, FindsNothingWhereThereIsNoGpu) {
+TEST(PublicAndon, NoGpusRaiseNoAlerts) {
   RecordProperty("contract", "C6 C8");
   const auto monitor =
       gpuyard::Monitor::open_or_none(gpuyard::FakeFleet::without_driver("Driver Not Loaded"));

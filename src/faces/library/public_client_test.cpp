@@ -39,7 +39,7 @@ TEST_F(ClientTest, TwoSourcesThatDisagreeAreRefused) {
   EXPECT_EQ(Client::open()->name(), "/run/a.sock");
 }
 
-TEST_F(ClientTest, ADaemonThatIsAwayIsAnErrorOfTheRequest) {
+TEST_F(ClientTest, AbsentDaemonFailsRequestsNotOpening) {
   const auto client = Client::open({.host = "unix:///nonexistent/x.sock"});
   ASSERT_TRUE(client.ok());
   EXPECT_EQ(client->inventory().error().code, Errc::unavailable);
@@ -80,7 +80,7 @@ TEST_F(ClientTest, AnErrorHasNoControlCharacters) {
   ::rmdir(directory);
 }
 
-TEST_F(ClientTest, ARequestIsNothingButOneRequest) {
+TEST_F(ClientTest, MalformedMethodOrPathIsRefused) {
   const auto client = Client::open({.host = "unix:///nonexistent/x.sock"});
   ASSERT_TRUE(client.ok());
   EXPECT_EQ(client->request("TRACE", "/").error().code, Errc::invalid);

@@ -109,7 +109,7 @@ TEST_F(LibraryControl, PowerAndEnergyAreReadInMilliwattsAndMillijoules) {
   EXPECT_EQ(control.get_total_energy_consumption(0).error().code, Errc::unsupported);
 }
 
-TEST_F(LibraryControl, ASettingIsLookedAtWithItsRangeAndReadBackAfterIt) {
+TEST_F(LibraryControl, SettingHasRangeAndWriteIsReadBack) {
   const Control control = open();
   EXPECT_EQ(*control.look(0, SettingKind::power_limit),
             (SettingState{one(300'000), one(300'000), SettingValue{100'000, 400'000}, {}}));
@@ -121,7 +121,7 @@ TEST_F(LibraryControl, ASettingIsLookedAtWithItsRangeAndReadBackAfterIt) {
   EXPECT_FALSE(set->energy_mj);
 }
 
-TEST_F(LibraryControl, WhatIsNotAllowedIsRefusedWithWhatIs) {
+TEST_F(LibraryControl, InvalidValueIsRefusedWithAllowedRange) {
   RecordProperty("contract", "B15 B17");
   const Control control = open();
   EXPECT_EQ(control.set_power_management_limit(0, 900'000).error(),
@@ -133,7 +133,7 @@ TEST_F(LibraryControl, WhatIsNotAllowedIsRefusedWithWhatIs) {
   EXPECT_TRUE(fleet_.writes().empty());
 }
 
-TEST_F(LibraryControl, TheDriversErrorsKeepTheirMeaning) {
+TEST_F(LibraryControl, DriverErrorsKeepErrorCode) {
   RecordProperty("contract", "B17 E15");
   const Control control = open();
   fleet_.set_setting_fails(0, SettingKind::power_limit, Error{Errc::denied, "no"});
@@ -149,7 +149,7 @@ TEST_F(LibraryControl, TheDriversErrorsKeepTheirMeaning) {
   EXPECT_EQ(control.set_power_management_limit(0, 250'000).error().code, Errc::device_lost);
 }
 
-TEST_F(LibraryControl, ACommandThatIsSentReturnsAtOnceAndItsResultIsInTheLog) {
+TEST_F(LibraryControl, NonblockingCommandReturnsAndResultIsLogged) {
   RecordProperty("contract", "B4 B9 B16");
   listen();
   {
@@ -170,7 +170,7 @@ TEST_F(LibraryControl, ACommandThatIsSentReturnsAtOnceAndItsResultIsInTheLog) {
   EXPECT_FALSE(was_heard("E ")) << "nobody was to be told";
 }
 
-TEST_F(LibraryControl, AHandlerIsTold) {
+TEST_F(LibraryControl, CompletionHandlerIsCalled) {
   RecordProperty("contract", "B4");
   const Control control = open();
   const auto told = std::make_shared<std::promise<bool>>();
@@ -183,7 +183,7 @@ TEST_F(LibraryControl, AHandlerIsTold) {
   EXPECT_TRUE(future.get());
 }
 
-TEST_F(LibraryControl, ACallerThatIsGoneIsLoggedAndTheWorkerGoesOn) {
+TEST_F(LibraryControl, AbandonedCallerIsLoggedAndWorkerContinues) {
   RecordProperty("contract", "B14");
   listen();
   const Control control = open();
@@ -198,7 +198,7 @@ TEST_F(LibraryControl, ACallerThatIsGoneIsLoggedAndTheWorkerGoesOn) {
   EXPECT_EQ(fleet_.writes().size(), 2U);
 }
 
-TEST_F(LibraryControl, AnUnknownGpuAndAClosedQueueAreErrorsBeforeAnythingIsQueued) {
+TEST_F(LibraryControl, UnknownGpuOrClosedQueueIsRefused) {
   RecordProperty("contract", "B5 B7 B11");
   static_assert(sizeof(Control) == sizeof(std::shared_ptr<void>));
   const Control control = open();
@@ -212,7 +212,7 @@ TEST_F(LibraryControl, AnUnknownGpuAndAClosedQueueAreErrorsBeforeAnythingIsQueue
   EXPECT_TRUE(fleet_.writes().empty());
 }
 
-TEST_F(LibraryControl, WhoeverWaitsWhenItIsClosedIsToldThatTheTaskHasTerminated) {
+TEST_F(LibraryControl, CloseFailsStuckCommandAndFinishesQueued) {
   RecordProperty("contract", "B8 B12");
   const Control control = open();
   fleet_.block(0);

@@ -115,7 +115,7 @@ TEST_F(Exporting, CannotRegisterUnderANameThatIsNone) {
   EXPECT_EQ(exporter.with_prefix("a-b").start().error().code, Errc::invalid);
 }
 
-TEST_F(Exporting, CannotStartWithNothingToServeOrTwice) {
+TEST_F(Exporting, EmptyOrSecondStartIsRefused) {
   RecordProperty("contract", "C13");
   PrometheusExporter exporter;
   EXPECT_EQ(exporter.start().error().message,
@@ -125,7 +125,7 @@ TEST_F(Exporting, CannotStartWithNothingToServeOrTwice) {
   EXPECT_EQ(exporter.start().error().code, Errc::conflict);
 }
 
-TEST_F(Exporting, SaysWhichPortIsTakenAndWhatToDo) {
+TEST_F(Exporting, TakenPortConflictsWithAdvice) {
   RecordProperty("contract", "C13");
   PrometheusExporter first;
   ASSERT_TRUE(first.register_gpu_metrics(monitor_));
@@ -145,7 +145,7 @@ TEST_F(Exporting, SaysWhichPortIsTakenAndWhatToDo) {
   EXPECT_EQ(second.start().error().code, Errc::invalid) << "no address";
 }
 
-TEST_F(Exporting, AnswersToNamesItWasToldAndToNoOthers) {
+TEST_F(Exporting, UnknownHostHeaderGets421) {
   RecordProperty("contract", "C13");
   PrometheusExporter exporter;
   ASSERT_TRUE(exporter.with_hosts({"node7"}).register_gpu_metrics(monitor_));

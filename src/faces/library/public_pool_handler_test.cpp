@@ -22,7 +22,7 @@ using gpuyard::Pool;
 using gpuyard::pool_of;
 using Lease = Pool::Lease;
 
-TEST(Pool, AClaimThatIsCancelledIsToldNoneOnce) {
+TEST(Pool, CancelledClaimHandlerGetsNoneOnce) {
   RecordProperty("contract", "D5");
   const Pool pool = pool_of({0});
   auto held = pool.try_claim();
@@ -38,7 +38,7 @@ TEST(Pool, AClaimThatIsCancelledIsToldNoneOnce) {
   EXPECT_TRUE(pool.try_claim());
 }
 
-TEST(Pool, DroppingAClaimThatWasServedTakesNothingBack) {
+TEST(Pool, DroppedGrantedClaimKeepsLease) {
   const Pool pool = pool_of({0});
   std::optional<Lease> kept;
   {
@@ -78,7 +78,7 @@ TEST(Pool, AHundredThousandHandlersMayTellOneAfterTheOther) {
   EXPECT_TRUE(pool.try_claim());
 }
 
-TEST(Pool, AHandlerMayClaimAnewAHundredThousandTimes) {
+TEST(Pool, HandlerMayReclaimHundredThousandTimes) {
   const Pool pool = pool_of({0});
   int served = 0;
   std::vector<Pool::PendingLease> pending;
@@ -92,7 +92,7 @@ TEST(Pool, AHandlerMayClaimAnewAHundredThousandTimes) {
   EXPECT_TRUE(pool.try_claim());
 }
 
-TEST(Pool, AHandlerThatDropsItsLeaseTellsTheNextWhenItIsBack) {
+TEST(Pool, LeaseDroppedInHandlerGrantsNextAfterReturn) {
   const Pool pool = pool_of({0});
   auto held = pool.try_claim();
   std::vector<std::string> order;
@@ -106,7 +106,7 @@ TEST(Pool, AHandlerThatDropsItsLeaseTellsTheNextWhenItIsBack) {
 }
 
 // The caller may free the handler's objects once its claim is gone.
-TEST(Pool, AClaimThatIsGoneIsToldByNobody) {
+TEST(Pool, DestroyedClaimWaitsForRunningHandler) {
   const Pool pool = pool_of({0});
   auto held = pool.try_claim();
   std::atomic<bool> begun = false;
@@ -148,7 +148,7 @@ TEST(Pool, AHandlerMayDropItsOwnClaim) {
 }
 
 // Granted, but another handler is called first and cancels it.
-TEST(Pool, AClaimThatIsCancelledBeforeItIsToldOfItsGpusGivesThemBack) {
+TEST(Pool, CancelBeforeNotificationReturnsGpus) {
   const Pool pool = pool_of({0, 1});
   auto held = pool.try_claim(2);
   std::optional<Pool::PendingLease> second;
@@ -164,7 +164,7 @@ TEST(Pool, AClaimThatIsCancelledBeforeItIsToldOfItsGpusGivesThemBack) {
   EXPECT_TRUE(pool.try_claim(2)) << "both are free";
 }
 
-TEST(Pool, AHandlerThatWaitsGetsWhatOthersGiveBackWhoAreToldAfterIt) {
+TEST(Pool, HandlerMayWaitForGpuOfNextHandler) {
   const Pool pool = pool_of({0});
   auto held = pool.try_claim();
   bool claimed = false;
@@ -179,7 +179,7 @@ TEST(Pool, AHandlerThatWaitsGetsWhatOthersGiveBackWhoAreToldAfterIt) {
 
 std::vector<std::string> logged;  // NOLINT(*-avoid-non-const-global-variables): a sink has no state
 
-TEST(Pool, AHandlerThatThrowsCostsNobodyAGpu) {
+TEST(Pool, ThrowingHandlerLosesNoGpu) {
   gpuyard::set_log_sink(
       [](gpuyard::LogLevel, std::string_view line) { logged.emplace_back(line); });
   const Pool pool = pool_of({0});
@@ -203,7 +203,7 @@ TEST(Pool, AHandlerThatThrowsCostsNobodyAGpu) {
   logged.clear();
 }
 
-TEST(Pool, AHandlerThatThrowsWhenItIsToldNoneIsToldOnce) {
+TEST(Pool, HandlerThrowingOnNoneIsCalledOnce) {
   gpuyard::set_log_sink([](gpuyard::LogLevel, std::string_view) {});
   const Pool pool = pool_of({0});
   const auto held = pool.try_claim();
@@ -220,7 +220,7 @@ TEST(Pool, AHandlerThatThrowsWhenItIsToldNoneIsToldOnce) {
   gpuyard::set_log_sink(nullptr);
 }
 
-TEST(Pool, AnEmptyHandlerClaimsNothing) {
+TEST(Pool, EmptyHandlerMakesNoClaim) {
   const Pool pool = pool_of({0});
   const auto pending = pool.claim(Pool::Handler());
   EXPECT_TRUE(pool.try_claim());

@@ -70,7 +70,7 @@ TEST(Pool, IsMadeOfTheGpusThatWereFound) {
   EXPECT_FALSE(shown[2].name.empty());
 }
 
-TEST(Pool, RefusesAnInventoryThatNamesAGpuTwiceOrHasTooMany) {
+TEST(Pool, DuplicateOrExcessGpusAreRefused) {
   EXPECT_EQ(Pool::of({{3, "", ""}, {3, "", ""}}).error().message, "GPU index 3 is listed twice");
   std::vector<Pool::Gpu> many(Pool::kMostGpus + 1);
   for (std::uint32_t i = 0; i < many.size(); ++i) many[i].index = i;
@@ -156,7 +156,7 @@ TEST(Pool, ClaimWaitsWhileEveryGpuIsLeased) {
   EXPECT_EQ(pool.pending_claimers(), 0U);
 }
 
-TEST(Pool, AReleasedGpuIsTheWaitersAndTryClaimCannotTakeIt) {
+TEST(Pool, ReleasedGpuGoesToWaiterBeforeTryClaim) {
   RecordProperty("contract", "D4");
   const Pool pool = pool_of({0});
   auto held = pool.try_claim();
@@ -167,7 +167,7 @@ TEST(Pool, AReleasedGpuIsTheWaitersAndTryClaimCannotTakeIt) {
   EXPECT_TRUE(claimer.take());
 }
 
-TEST(Pool, ServesWhoWaitsInOrder) {
+TEST(Pool, WaitersAreServedInOrder) {
   RecordProperty("contract", "D4 D2");
   const Pool pool = pool_of({0});
   auto held = pool.try_claim();
@@ -206,7 +206,7 @@ TEST(Pool, AClaimOfFewerGpusNeverPassesOneOfMore) {
   EXPECT_TRUE(one.take());
 }
 
-TEST(Pool, WhoIsStoppedWaitsAndCountsNoMore) {
+TEST(Pool, StoppedWaiterLeavesQueue) {
   RecordProperty("contract", "D5 D6");
   const Pool pool = pool_of({0});
   auto held = pool.try_claim();
@@ -221,7 +221,7 @@ TEST(Pool, WhoIsStoppedWaitsAndCountsNoMore) {
   EXPECT_TRUE(second.take());
 }
 
-TEST(Pool, WhoWasStoppedBeforeHeAskedGetsNothing) {
+TEST(Pool, StoppedTokenFailsClaim) {
   std::stop_source stop;
   stop.request_stop();
   EXPECT_FALSE(pool_of({0}).claim(kAges, stop.get_token()));
@@ -245,7 +245,7 @@ TEST(Pool, ADeadlineMayBeForEver) {
   held.reset();
 }
 
-TEST(Pool, WhoGivesUpLetsThoseBehindThrough) {
+TEST(Pool, StoppedHeadUnblocksLaterWaiter) {
   const Pool pool = pool_of({0, 1});
   const auto held = pool.try_claim();
   Claimer both(pool, 2);
@@ -267,7 +267,7 @@ TEST(Pool, FencesRiseFromGrantToGrant) {
   EXPECT_GT(pool.try_claim()->fence(), before);
 }
 
-TEST(HelperArbiter, StepsBackWhileSomebodyWaitsElseTakesWhatIsFree) {
+TEST(HelperArbiter, HelperYieldsToWaiterElseTakesFreeGpu) {
   RecordProperty("contract", "D7");
   const Pool pool = pool_of({0, 1});
   const HelperArbiter arbiter(pool);
@@ -284,7 +284,7 @@ TEST(HelperArbiter, StepsBackWhileSomebodyWaitsElseTakesWhatIsFree) {
   EXPECT_TRUE(claimer.take());
 }
 
-TEST(HelperArbiter, TakesNothingWhileSomebodyWaitsAlthoughAGpuIsFree) {
+TEST(HelperArbiter, WaiterKeepsHelperFromFreeGpu) {
   RecordProperty("contract", "D7");
   const Pool pool = pool_of({0, 1});
   const auto held = pool.try_claim();

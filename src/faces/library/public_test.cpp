@@ -56,7 +56,7 @@ TEST_F(Library, AChangeOfTheFleetShowsInTheNextSnapshot) {
   EXPECT_EQ(monitor.snapshot()[1], (gpuyard::GpuSnapshot{1, kMemory, 30'000'000'000, 71, 93, 1}));
 }
 
-TEST_F(Library, AGpuThatFellOffTheBusIsAbsentListedAndComesBack) {
+TEST_F(Library, LostGpuIsListedUnavailableUntilReplugged) {
   RecordProperty("contract", "A3 A10 A12 A13 A15");
   const Monitor monitor = open(fleet_);
   fleet_.remove_gpu(1);
@@ -81,7 +81,7 @@ TEST_F(Library, AGpuThatCameBackElsewhereKeepsItsUuid) {
   EXPECT_EQ(monitor.inventory().at(6).uuid, uuid);
 }
 
-TEST_F(Library, AGpuWithoutATemperatureIsAbsentAndListedWithTheReason) {
+TEST_F(Library, MissingTemperatureHidesGpuButListsReason) {
   RecordProperty("contract", "A3");
   const gpuyard::Missing why{MissingReason::no_permission, "Insufficient Permissions"};
   ASSERT_TRUE(fleet_.set_missing(2, "temperature_core_celsius", why));
@@ -178,7 +178,7 @@ TEST_F(Library, OneReadingIsANumberOrOneOfThreeErrors) {
   }
 }
 
-TEST_F(Library, WhatCannotBeSetOnAFakeIsAnError) {
+TEST_F(Library, InvalidMetricOnFakeIsError) {
   EXPECT_EQ(fleet_.set_number(0, "no_such_thing", 1).error().code, gpuyard::Errc::not_found);
   EXPECT_EQ(fleet_.set_missing(0, "no_such_thing", {}).error().code, gpuyard::Errc::not_found);
   EXPECT_EQ(fleet_.set_number(0, "serial", 1).error().code, gpuyard::Errc::invalid);
@@ -186,7 +186,7 @@ TEST_F(Library, WhatCannotBeSetOnAFakeIsAnError) {
   EXPECT_TRUE(fleet_.set_number(99, "power_draw_w", 1)) << "nobody is there to change";
 }
 
-TEST_F(Library, ChangingAGpuThatIsNotThereDoesNothing) {
+TEST_F(Library, ChangingAbsentGpuHasNoEffect) {
   RecordProperty("contract", "A15");
   const auto before = fleet_.collect_metrics();
   fleet_.set_memory_used(9, 1);
@@ -221,7 +221,7 @@ TEST_F(Library, ManyThreadsShareOneMonitor) {
 
 // Tests what a service needs of the library, and its behaviour without hardware.
 
-TEST_F(Library, ListsTheDevicesWithWhetherTheyAreAvailable) {
+TEST_F(Library, DevicesAreListedWithAvailability) {
   RecordProperty("contract", "E10 E16 E2");
   const gpuyard::Missing why{MissingReason::failed, "Unknown Error"};
   ASSERT_TRUE(fleet_.set_missing(1, "memory_total_bytes", why));
@@ -232,7 +232,7 @@ TEST_F(Library, ListsTheDevicesWithWhetherTheyAreAvailable) {
   EXPECT_TRUE(devices[2].is_available);
 }
 
-TEST_F(Library, TellsTheDriversVersions) {
+TEST_F(Library, DriverVersionsAreReported) {
   RecordProperty("contract", "E10 E16 E4");
   const auto driver = open(fleet_).get_driver_info();
   ASSERT_TRUE(driver);
@@ -287,7 +287,7 @@ TEST(LibraryWithoutALibrary, SaysWhichFileAndHowToFindAnother) {
   EXPECT_FALSE(Monitor::open_or_none(options).is_cuda_available());
 }
 
-TEST(Advice, OfWhatNobodyKnowsIsNone) {
+TEST(Advice, UnknownErrorHasNone) {
   EXPECT_EQ(gpuyard::advice_on({gpuyard::Errc::internal, "hm"}), "");
 }
 
@@ -312,7 +312,7 @@ TEST(Mock, IsDescribedGpuByGpu) {
   EXPECT_EQ(metrics[1].temperature_celsius, 50);
 }
 
-TEST(Mock, WhatIsNotSaidIsSane) {
+TEST(Mock, UnsetValuesHaveSaneDefaults) {
   RecordProperty("contract", "C16");
   const auto gpu = MockBuilder().with_device(0, "A100").collect_metrics().front();
   EXPECT_EQ(gpu.temperature_celsius, 40);
@@ -323,12 +323,12 @@ TEST(Mock, WhatIsNotSaidIsSane) {
   EXPECT_EQ(gpu.power_percent(), 20);
 }
 
-TEST(Mock, WhatIsSaidOfNoGpuIsSaidOfNone) {
+TEST(Mock, ValuesWithoutDeviceAreIgnored) {
   RecordProperty("contract", "C16");
   EXPECT_TRUE(MockBuilder().with_temperature(70).with_memory(1, 2).collect_metrics().empty());
 }
 
-TEST(Mock, TheLastOneOfAnIndexIsTheOneThatIsMeant) {
+TEST(Mock, RepeatedIndexSelectsExistingDevice) {
   RecordProperty("contract", "C16");
   MockBuilder builder;
   builder.with_device(0, "A100").with_device(1, "H100").with_device(0, "?").with_temperature(70);

@@ -108,7 +108,7 @@ TEST_F(Training, TakesAllThresholds) {
                                       "GPU 0: idle for 60 s, threshold 60 s: possible hang"}));
 }
 
-TEST_F(Training, LooksAtItsOwnGpusOnly) {
+TEST_F(Training, OnlySelectedGpusAreSampled) {
   RecordProperty("contract", "C12");
   TrainingMonitor training = by_hand();
   ASSERT_TRUE(training.with_gpus({1}).begin());
@@ -201,7 +201,7 @@ TEST(TrainingWithoutADriver, IsTrainingWithoutReadings) {
   EXPECT_TRUE(report.line().ends_with("1 steps, - J, peak - GB, - C, - % util")) << report.line();
 }
 
-TEST_F(Training, OutlivesItsMonitorAndAGpuThatFallsOffTheBus) {
+TEST_F(Training, SurvivesDestroyedMonitorAndLostGpu) {
   RecordProperty("contract", "C12");
   auto monitor = std::make_optional(Monitor::open_or_none(fleet_));
   TrainingMonitor training(*monitor);
@@ -239,7 +239,7 @@ TEST_F(Training, GoesOnWhenItsHandlerThrows) {
   EXPECT_EQ(lines, (std::vector<std::string>(2, "The training's alert handler threw: oh")));
 }
 
-TEST_F(Training, CountsAlertsThatNobodyIsTold) {
+TEST_F(Training, AlertsWithoutHandlerAreCounted) {
   TrainingMonitor training(monitor_);
   ASSERT_TRUE(training.with_manual_time().begin());
   fleet_.set_temperature(0, 85);
@@ -261,7 +261,7 @@ TEST_F(Training, IsPausedByHandToo) {
   EXPECT_EQ(training.step(), stop);
 }
 
-TEST_F(Training, DoesNothingBeforeItBeginsAndBeginsOnce) {
+TEST_F(Training, InactiveBeforeBeginAndSecondBeginConflicts) {
   TrainingMonitor training = by_hand();
   EXPECT_EQ(training.step(), keep_going);
   EXPECT_EQ(training.wait_while_paused(1h), keep_going);
@@ -310,7 +310,7 @@ TEST_F(Training, AHandlerMayCallAnythingAlsoItsOwnEnd) {
   EXPECT_EQ(training.wait_while_paused(1h), stop);
 }
 
-TEST_F(Training, ItsHandlerIsToldNothingMoreOnceItEnded) {
+TEST_F(Training, EndInHandlerStopsFurtherCalls) {
   TrainingMonitor training(monitor_);
   int told = 0;
   training.with_manual_time().on_alert([&](const Alert&) {
@@ -339,7 +339,7 @@ TEST_F(Training, InATestASlowGpuIsWaitedFor) {
 
 // Tests of trainings with their own thread.
 
-TEST_F(Training, SamplesByItselfAndWakesWhoWaits) {
+TEST_F(Training, BackgroundSamplingPausesAndWakesWaiter) {
   RecordProperty("contract", "C12");
   std::promise<std::thread::id> told;
   TrainingMonitor training(monitor_);
@@ -361,7 +361,7 @@ TEST_F(Training, SamplesByItselfAndWakesWhoWaits) {
   EXPECT_GT(report.paused_seconds, 0);
 }
 
-TEST_F(Training, EndingItWakesWhoWaits) {
+TEST_F(Training, EndWakesPausedWaiter) {
   TrainingMonitor training(monitor_);
   ASSERT_TRUE(training.begin());
   training.pause();
@@ -383,7 +383,7 @@ TEST_F(Training, AHandlerOnItsThreadMayEndIt) {
   EXPECT_EQ(ended.get_future().wait_for(30s), std::future_status::ready);
 }
 
-TEST_F(Training, AGpuThatHangsHoldsUpNobody) {
+TEST_F(Training, HangingGpuDoesNotBlockReports) {
   RecordProperty("contract", "C12");
   TrainingMonitor training(monitor_);
   ASSERT_TRUE(training.with_interval_secs(0.1).begin());

@@ -29,7 +29,7 @@ class TrainingWatchTest : public ::testing::Test {
   std::chrono::nanoseconds now_{};
 };
 
-TEST_F(TrainingWatchTest, TellsAnAlertWhenItTripsAndWhenItsLevelRises) {
+TEST_F(TrainingWatchTest, AlertIsReportedOnFiringAndRisingLevel) {
   RecordProperty("contract", "C12");
   EXPECT_EQ(look(gpu_at(79), keep_going), 0U);
   EXPECT_EQ(look(gpu_at(81), keep_going), 1U);
@@ -53,7 +53,7 @@ TEST_F(TrainingWatchTest, PausesUntilTheAlertIsOver) {
   EXPECT_EQ(watch_.cause(), (Alert{ThermalThrottling{0, 85, 80}}));
 }
 
-TEST_F(TrainingWatchTest, WhatCannotBeReadAnyMoreIsNotOver) {
+TEST_F(TrainingWatchTest, UnreadableMetricKeepsAlertFiring) {
   RecordProperty("contract", "C12");
   look(gpu_at(85), pause);
   look(GpuMetrics{}, keep_going);
@@ -64,7 +64,7 @@ TEST_F(TrainingWatchTest, WhatCannotBeReadAnyMoreIsNotOver) {
   EXPECT_EQ(watch_.action(), keep_going);
 }
 
-TEST_F(TrainingWatchTest, GoesOnWhenItIsToldToWhateverTheAlertDoes) {
+TEST_F(TrainingWatchTest, ResumeOverridesPauseUntilAlertWorsens) {
   RecordProperty("contract", "C12");
   look(gpu_at(85), pause);
   watch_.resume();
@@ -139,7 +139,7 @@ TEST(TrainingBook, KeepsPeaksAndMeans) {
   EXPECT_EQ(book.gpus(), (std::vector<TrainingGpu>{{0, {}, 9U, 60.0, {}, 75.0}}));
 }
 
-TEST(TrainingBook, WhatWasNeverReadIsMissing) {
+TEST(TrainingBook, UnreadMetricsAreMissing) {
   RecordProperty("contract", "C12");
   TrainingBook book;
   book.add(sample_at(1, {}, 3));
@@ -174,7 +174,7 @@ TEST(TrainingBook, ACounterThatWasResetCountsOnFromZero) {
   EXPECT_EQ(book.gpus()[0].throttled_seconds, 3.0);
 }
 
-TEST(TrainingBook, ACounterThatIsToldLateWasNotReset) {
+TEST(TrainingBook, LateCounterReadingIsNoReset) {
   TrainingBook book;
   for (const int second : {100, 102, 101, 103}) {
     book.add(sample_at(second, {{Metric::throttle_time_sw_thermal, second * kSecond}}));

@@ -39,7 +39,7 @@ TEST(Alerts, AreCountedByLevelEachInOneState) {
   }
 }
 
-TEST(Alerts, ThatAreToldTwiceAreOneSeries) {
+TEST(Alerts, DuplicatesAreOneSeries) {
   AlertFigures alerts;
   alerts.firing = {{"a", "error", 60, "0"}, {"a", "error", 60, "0"}, {"a", "error", 60, "1"}};
   const std::string text = samples_of(alerts);
@@ -59,11 +59,11 @@ TEST(Alerts, OfQuietRulesAreKnownToBeNone) {
   EXPECT_EQ(text.find("sink"), std::string::npos) << text;
 }
 
-TEST(Alerts, NobodyLooksForHaveNoSeries) {
+TEST(Alerts, AbsentServiceExportsNoSeries) {
   EXPECT_EQ(render(Snapshot{}, {"1"}, "p").find("alert"), std::string::npos);
 }
 
-TEST(Alerts, SinksTellWhatBecameOfTheirMessages) {
+TEST(Alerts, SinkCountersAreExported) {
   AlertFigures alerts;
   alerts.sinks = {{"on \"call\"", "pagerduty", 4, 30, 2, 1}};
   const std::string text = samples_of(alerts);
@@ -75,7 +75,7 @@ TEST(Alerts, SinksTellWhatBecameOfTheirMessages) {
   }
 }
 
-TEST(Alerts, WhatLookingAtRulesCostsIsAHistogram) {
+TEST(Alerts, RuleEvaluationTimeIsHistogram) {
   Histogram tick;
   tick.add(std::chrono::microseconds(300));
   AlertFigures alerts;

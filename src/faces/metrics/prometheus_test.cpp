@@ -117,7 +117,7 @@ std::string lines_with(const std::string& text, std::string_view word) {
   return found;
 }
 
-TEST(Prometheus, HealthIsANumberAndHasNoSeriesWhileItIsNotKnown) {
+TEST(Prometheus, HealthIsNumericAndUnknownIsAbsent) {
   RecordProperty("contract", "A10");
   Snapshot snapshot = small_fleet();
   EXPECT_EQ(render(snapshot, kProcess, "p").find("p_gpu_health"), std::string::npos);
@@ -134,7 +134,7 @@ TEST(Prometheus, ASmallFleetIsThisTextByteForByte) {
   EXPECT_EQ(render(small_fleet(), kProcess, "gpuyard"), kGolden);
 }
 
-TEST(Prometheus, TheFourFamiliesOfTheContractCarryDeviceAloneUnderAnyPrefix) {
+TEST(Prometheus, ContractFamiliesHaveOnlyDeviceLabel) {
   RecordProperty("contract", "C14");
   for (const std::string prefix : {"gpuyard", "my_app:x"}) {
     const std::string text = "\n" + render(small_fleet(), kProcess, prefix);
@@ -206,7 +206,7 @@ TEST(Prometheus, SimulatedGpusAreMarked) {
   EXPECT_NE(render(snapshot, kProcess, "p").find("\np_simulated 1\n"), std::string::npos);
 }
 
-TEST(Prometheus, NoFamilyIsToldTwice) {
+TEST(Prometheus, EachFamilyIsDeclaredOnce) {
   std::istringstream lines(render(small_fleet(), kProcess, "p"));
   std::set<std::string> families;
   for (std::string line; std::getline(lines, line);) {
@@ -216,7 +216,7 @@ TEST(Prometheus, NoFamilyIsToldTwice) {
   EXPECT_FALSE(families.empty());
 }
 
-TEST(Prometheus, APrefixIsWhatAMetricNameMayStartWith) {
+TEST(Prometheus, InvalidMetricPrefixIsRefused) {
   for (const char* good : {"gpuyard", "_", "a:b", "A9"}) EXPECT_TRUE(check_prefix(good)) << good;
   for (const char* bad : {"", "9a", "a-b", "a b", "a.b", "\u00E4", "a\n"}) {
     const auto checked = check_prefix(bad);
@@ -274,7 +274,7 @@ std::string series(std::string_view name, std::string_view value) {
   return "\n" + std::string(name) + std::string(kLabels) + std::string(value) + "\n";
 }
 
-TEST(Dcgm, TellsEachReadingInDcgmsUnit) {
+TEST(Dcgm, ReadingsAreExportedInDialectUnits) {
   const std::string text = render_dcgm(with({{Metric::temperature_core, 41},
                                              {Metric::power_draw, 312'500},
                                              {Metric::energy_total, 9'007'199'254'741},
@@ -308,7 +308,7 @@ TEST(Dcgm, CountsReservedMemoryNotAsUsed) {
   EXPECT_NE(text.find(series("DCGM_FI_DEV_FB_RESERVED", "400")), std::string::npos) << text;
 }
 
-TEST(Dcgm, TellsTheFirstFanAlone) {
+TEST(Dcgm, OnlyFirstFanIsExported) {
   Snapshot snapshot = with({{Metric::fan_speed, 30}});
   snapshot.devices[0].sample.set({Metric::fan_speed, 1, {}, std::int64_t{70}});
   const std::string samples = samples_in(render_dcgm(snapshot));
@@ -316,7 +316,7 @@ TEST(Dcgm, TellsTheFirstFanAlone) {
   EXPECT_EQ(samples.find("FAN_SPEED"), samples.rfind("FAN_SPEED")) << samples;
 }
 
-TEST(Dcgm, TellsTheXidSeenLastAndZeroForNone) {
+TEST(Dcgm, LatestXidIsExportedAndNoneIsZero) {
   Snapshot snapshot = one_gpu();
   EXPECT_EQ(render_dcgm(snapshot).find("XID"), std::string::npos);
   snapshot.devices[0].xid_errors.emplace();
@@ -352,7 +352,7 @@ TEST(Dcgm, ReplacesReadingsOrComesBesideThem) {
   }
 }
 
-TEST(Dcgm, ACounterWithoutTotalIsOfUnknownTypeInOpenMetrics) {
+TEST(Dcgm, CounterWithoutTotalIsUnknownInOpenMetrics) {
   const Snapshot snapshot = with({{Metric::energy_total, 5}});
   const std::string type = "\n# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION ";
   EXPECT_NE(render_dcgm(snapshot).find(type + "counter\n"), std::string::npos);
@@ -361,7 +361,7 @@ TEST(Dcgm, ACounterWithoutTotalIsOfUnknownTypeInOpenMetrics) {
   EXPECT_NE(open.find(series("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "5")), std::string::npos);
 }
 
-TEST(Dcgm, WithoutAHostnameHasNoSuchLabel) {
+TEST(Dcgm, EmptyHostnameOmitsLabel) {
   EXPECT_EQ(render(with({{Metric::temperature_core, 41}}), {"1"}, "p", Format::text, Dialect::dcgm)
                 .find("Hostname"),
             std::string::npos);

@@ -7,7 +7,7 @@
 namespace gpuyard::metrics {
 namespace {
 
-TEST(MetricsReference, TheCommittedFileIsWhatTheCatalogSays) {
+TEST(MetricsReference, CommittedFileMatchesCatalog) {
   expect_document("metrics.md", reference());
 }
 

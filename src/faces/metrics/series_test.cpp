@@ -19,13 +19,13 @@ int series_of(const Snapshot& snapshot, Dialect dialect = Dialect::gpuyard,
   return static_cast<int>(std::ranges::count(samples, '\n'));
 }
 
-TEST(Series, OfAGpuThatReportsEverythingAreAsManyAsTheReferenceSays) {
+TEST(Series, CountPerGpuMatchesReference) {
   const int of_the_node = series_of(fleet_of(0));
   EXPECT_EQ(series_of(fleet_of(1)) - of_the_node, most_series_of_a_gpu());
   EXPECT_EQ(series_of(fleet_of(64)) - of_the_node, 64 * most_series_of_a_gpu());
 }
 
-TEST(Series, OfAGpuInDcgmsDialectAreAsManyAsTheReferenceSays) {
+TEST(Series, DcgmCountPerGpuMatchesReference) {
   const int of_the_node = series_of(fleet_of(0));
   EXPECT_EQ(series_of(fleet_of(2), Dialect::dcgm) - of_the_node,
             2 * (most_series_of_a_gpu() - most_readings_of_a_gpu() + kMostDcgmSeriesOfAGpu));
@@ -41,7 +41,7 @@ TEST(Series, OfAlertsAreTwoForEachThatFires) {
   EXPECT_EQ(series_of(fleet_of(1), Dialect::gpuyard, &alerts) - quiet, 3 * kSeriesOfAnAlert);
 }
 
-TEST(Series, OfXidsNameTheGpuTheNumberAndWhenItWasSeen) {
+TEST(Series, XidsHaveGpuCodeAndLastSeen) {
   Snapshot snapshot = fleet_of(1);
   snapshot.devices[0].xid_errors = {{79, 3, WallTime(std::chrono::milliseconds(1'767'225'600'250))},
                                     {{}, 1, {}}};
@@ -67,7 +67,7 @@ TEST(Series, DoNotGrowWithTheNumberOfProcesses) {
   EXPECT_EQ(series_of(busy), series_of(fleet_of(1)));
 }
 
-TEST(Series, OfFlagsTellWhatIsNotSetFromWhatIsNotKnown) {
+TEST(Series, UnsetFlagIsZeroAndUnknownIsAbsent) {
   Snapshot snapshot = fleet_of(1);
   snapshot.devices[0].sample = {};
   snapshot.devices[0].sample.set({Metric::throttle_reasons, 0, {}, std::int64_t{0x4}});
@@ -101,7 +101,7 @@ TEST(Series, OfARowWithSeveralElementsNameThem) {
   }
 }
 
-TEST(Series, OfDroppedEventsSayWhereTheyWereDropped) {
+TEST(Series, DroppedEventsAreCountedBySource) {
   const EventFigures events{{3, 2874}, 1};
   Process process{"1"};
   process.events = &events;
@@ -113,7 +113,7 @@ TEST(Series, OfDroppedEventsSayWhereTheyWereDropped) {
   }
 }
 
-TEST(Series, OfLeasesAreNumbersAndSayNothingOfWhoseTheyAre) {
+TEST(Series, LeasesAreCountedWithoutOwners) {
   const LeaseFigures leases{{{"0", true}, {"1", false}}, 1, 7, 4711};
   const std::string text = render(Snapshot{}, {"1", nullptr, &leases}, "p");
   for (const char* line :

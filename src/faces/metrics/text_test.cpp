@@ -20,7 +20,7 @@ TEST(Format, IsOpenMetricsForARealPrometheus) {
   }
 }
 
-TEST(Format, IsTextForWhoeverDoesNotPreferOpenMetrics) {
+TEST(Format, OtherAcceptHeadersSelectText) {
   for (const char* accept :
        {"", "*/*", "text/html,application/xhtml+xml,*/*;q=0.8", "application/*", "text/plain",
         "application/openmetrics-text;q=0", "application/openmetrics-text;q=0.3,text/plain;q=0.7",

@@ -12,14 +12,14 @@ TEST(EventIdText, GoesThereAndBack) {
   EXPECT_EQ(id->sequence, 42U);
 }
 
-TEST(EventIdText, IsNothingElse) {
+TEST(EventIdText, MalformedTextIsRefused) {
   for (const char* text : {"", "-", "a", "a-", "-1", "a-1x", "a-x", "a--1x",
                            "a-99999999999999999999", "a-+1", "a- 1"}) {
     EXPECT_FALSE(parse_event_id(text)) << text;
   }
 }
 
-TEST(Summary, HasNullForWhatIsMissingAndNeverZero) {
+TEST(Summary, MissingReadingIsNullNotZero) {
   gpuyard::Snapshot snapshot;
   snapshot.driver.initialised = true;
   DeviceState device;

@@ -17,7 +17,7 @@ History with_a_gap() {
   return history;
 }
 
-TEST(History, ItsCsvHasALineForEachPointAndNothingWhereNothingIs) {
+TEST(History, CsvHasLinePerPointAndBlankGaps) {
   EXPECT_EQ(csv_of(with_a_gap()),
             "3,GPU-1,power_draw_w,,2026-01-01T00:00:00.250Z,1767225600250,70.5,71.25,72\n"
             "3,GPU-1,power_draw_w,,2026-01-01T00:00:01.250Z,1767225601250,,,\n");

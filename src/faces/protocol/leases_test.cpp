@@ -33,7 +33,7 @@ Error problem(const std::string& text) {
   return given ? Error{Errc::internal, "no problem"} : given.error();
 }
 
-TEST(LeaseBody, AnEmptyOneIsOneGpuForTheProcessThatAsks) {
+TEST(LeaseBody, EmptyBodyRequestsOneGpu) {
   const auto given = wish("{}");
   ASSERT_TRUE(given) << given.error().message;
   EXPECT_EQ(*given, lease::Wish{});
@@ -54,7 +54,7 @@ TEST(LeaseBody, EveryFieldIsTakenOver) {
   EXPECT_EQ(given->note, "train");
 }
 
-TEST(LeaseBody, GpusByWhateverNameAreTheSameClaim) {
+TEST(LeaseBody, EquivalentGpuNamesMakeEqualClaims) {
   const auto one = wish(R"({"among":[0,"GPU-a"]})");
   const auto other = wish(R"({"among":["0000:14:00.0","0","GPU-b"]})");
   ASSERT_TRUE(one && other);
@@ -63,7 +63,7 @@ TEST(LeaseBody, GpusByWhateverNameAreTheSameClaim) {
 }
 
 // When the claim was made, index 1 was another GPU's, which has been lost since.
-TEST(LeaseBody, AClaimThatIsKnownMeansTheGpusThatItNamedAtFirst) {
+TEST(LeaseBody, RepeatedClaimKeepsOriginalGpus) {
   auto known = wish(R"({"among":[0,1]})");
   ASSERT_TRUE(known);
   known->among = {"GPU-a", "GPU-lost"};
@@ -86,7 +86,7 @@ TEST(LeaseBody, AGpuThatIsNotThereIsNotFound) {
   EXPECT_EQ(wish_of(body, none).error(), (Error{Errc::unavailable, "Driver Not Loaded"}));
 }
 
-TEST(LeaseBody, WhatMakesNoSenseIsRefusedByName) {
+TEST(LeaseBody, InvalidFieldIsNamedInError) {
   for (const auto& [text, name] : {
            std::pair(R"({"gpus":0})", "/gpus: expected 1 to 256; got 0"),
            std::pair(R"({"gpus":257})", "/gpus"),

@@ -42,7 +42,7 @@ bool nobody(const ProcessFacts&) {
   return false;
 }
 
-TEST(Process, IsWhoTheBookSays) {
+TEST(Process, MetadataComesFromDirectory) {
   const OneProcess book;
   EXPECT_EQ(json::to_json(process_of(kListed, &book)),
             R"({"pid":7,"kind":"compute","memory_bytes":1024,"sm_percent":42,"user":"alice",)"
@@ -52,7 +52,7 @@ TEST(Process, IsWhoTheBookSays) {
             R"("cpu_percent":null,"host_memory_bytes":null,"missing":{}})");
 }
 
-TEST(Process, OfWhomNothingIsKnownSaysWhy) {
+TEST(Process, UnknownPidHasReason) {
   const OneProcess book;
   const auto process = process_of({8, ProcessKind::graphics, {}, {}}, &book);
   EXPECT_EQ(process.user, std::nullopt);
@@ -60,7 +60,7 @@ TEST(Process, OfWhomNothingIsKnownSaysWhy) {
   EXPECT_FALSE(process_of(kListed, nullptr).missing.at("process").empty());
 }
 
-TEST(Process, AUserWithoutANameAndAnUnknownPlaceHaveTheirReasons) {
+TEST(Process, MissingUserNameAndCgroupHaveReasons) {
   OneProcess book;
   book.facts.user = Error{Errc::not_found, "user 1000 has no name here"};
   book.facts.placement = Error{Errc::denied, "its cgroup is hidden"};
@@ -76,7 +76,7 @@ TEST(Process, HasNoArgumentsWhereAllClientsShareIt) {
   EXPECT_EQ(json::to_json(process_of(kListed, &book)).find("secret"), std::string::npos);
 }
 
-TEST(Process, TellsItsArgumentsToWhoMaySeeThem) {
+TEST(Process, ArgumentsAreVisibleOnlyWithPermission) {
   const OneProcess book;
   const auto seen = process_in_full(kListed, &book, everybody);
   EXPECT_EQ(seen.arguments->back(), "secret.py");
@@ -97,7 +97,7 @@ TEST(Process, InFullSurvivesJson) {
   EXPECT_EQ(*again, process);
 }
 
-TEST(DeviceProcesses, AreThoseOfTheListWithItsAge) {
+TEST(DeviceProcesses, ListHasEntriesAndAge) {
   constexpr TimePoint kNow{std::chrono::hours(1)};
   const OneProcess book;
   DeviceState device;

@@ -23,7 +23,7 @@ std::string field(const Sample& sample, const char* key) {
   return boost::json::serialize(boost::json::parse(text).at(key));
 }
 
-TEST(Readings, AreInTheUnitsTheirNamesSay) {
+TEST(Readings, UnitsMatchFieldNames) {
   const Sample sample = sample_of({{Metric::memory_total, 0, {}, std::int64_t{85520809984}},
                                    {Metric::power_draw, 0, {}, std::int64_t{312'500}},
                                    {Metric::energy_total, 0, {}, std::int64_t{7}},
@@ -37,7 +37,7 @@ TEST(Readings, AreInTheUnitsTheirNamesSay) {
   }
 }
 
-TEST(Readings, HaveAFieldForEveryMeasuredRowWhateverWasRead) {
+TEST(Readings, EmptySampleHasNullForEveryMeasuredRow) {
   const auto object = boost::json::parse(json::to_json(readings_of({}))).as_object();
   std::size_t measured = 0;
   for (const Row& row : catalog()) {
@@ -48,7 +48,7 @@ TEST(Readings, HaveAFieldForEveryMeasuredRowWhateverWasRead) {
   EXPECT_EQ(object.size(), measured);
 }
 
-TEST(Readings, OfAStateAreItsWordAndOfFlagsTheirWords) {
+TEST(Readings, StatesAndFlagsAreWords) {
   const Sample sample = sample_of({{Metric::compute_mode, 0, {}, std::int64_t{3}},
                                    {Metric::ecc_mode, 0, {}, std::int64_t{17}},
                                    {Metric::throttle_reasons, 0, {}, std::int64_t{0x44}}});
@@ -72,7 +72,7 @@ TEST(Readings, CarryCountersThatADoubleRounds) {
   EXPECT_EQ(read->get(Metric::nvlink_tx), kWeeksOfNvlink);
 }
 
-TEST(Readings, OfARowWithADimensionAreAListOrNamedByPlace) {
+TEST(Readings, DimensionedRowsAreListsOrObjects) {
   const Sample sample = sample_of({{Metric::fan_speed, 0, {}, std::int64_t{30}},
                                    {Metric::fan_speed, 1, {}, Missing{}},
                                    {Metric::ecc_corrected_volatile_at, 1, {}, std::int64_t{4}},
@@ -137,7 +137,7 @@ TEST(Readings, TimeoutIsRecognisedInOldAndNewWords) {
   }
 }
 
-TEST(Readings, WhatCannotBeIsAProblemWithItsPath) {
+TEST(Readings, InvalidValueIsReportedWithPath) {
   const auto problem = [](const char* text) {
     return json::from_json<Readings>(text).error().message;
   };

@@ -34,7 +34,7 @@ void set_missing(DeviceState& device, Metric metric, Missing why) {
   device.sample.set({metric, 0, kNow, std::move(why)});
 }
 
-TEST(GPUDevice, IsTheObjectOfTheContractWithMemoryInWholeMebibytes) {
+TEST(GPUDevice, JsonMatchesContractWithMemoryInMebibytes) {
   RecordProperty("contract", "E2 A4 A5 A7");
   EXPECT_EQ(json::to_json(gpu_device_of(gpu())),
             R"({"index":1,"name":"NVIDIA H100 80GB HBM3","total_memory_mb":81559,)"
@@ -53,14 +53,14 @@ TEST(GPUDevice, OneUnsupportedReadingIsNullAndTheGpuStaysAvailable) {
   EXPECT_EQ(shown.error_message, std::nullopt);
 }
 
-TEST(GPUDevice, MemoryThatThisKindOfGpuDoesNotReportIsNullToo) {
+TEST(GPUDevice, UnsupportedMemoryIsNullAndGpuAvailable) {
   DeviceState device = gpu();
   set_missing(device, Metric::memory_total, {MissingReason::not_supported, ""});
   EXPECT_EQ(gpu_device_of(device).total_memory_mb, std::nullopt);
   EXPECT_TRUE(gpu_device_of(device).is_available);
 }
 
-TEST(GPUDevice, AGpuWhoseMemoryCannotBeReadIsInErrorWithEveryReadingNull) {
+TEST(GPUDevice, UnreadableMemoryMakesGpuUnavailableWithNulls) {
   RecordProperty("contract", "E2 E10");
   DeviceState device = gpu();
   set_missing(device, Metric::memory_total, {MissingReason::failed, "Unknown Error"});
@@ -80,7 +80,7 @@ TEST(GPUDevice, AfterTheDeadlineOldValuesAreNotShown) {
   EXPECT_EQ(shown.temperature_c, std::nullopt);
 }
 
-TEST(GPUDevice, AGpuThatCannotBeOpenedHasNoNameAndSaysWhy) {
+TEST(GPUDevice, UnopenedGpuHasReasonAndNoName) {
   DeviceState device;
   device.info = {"index:2", 2, "", "", "", Missing{MissingReason::device_lost, "GPU is lost"}};
   const GPUDevice shown = gpu_device_of(device);
@@ -106,7 +106,7 @@ TEST(DriverInfo, HasThreeVersions) {
             R"("nvml_version":"12.535.104"})");
 }
 
-TEST(DriverInfo, AVersionTheDriverDoesNotTellIsNullNotInvented) {
+TEST(DriverInfo, UnknownVersionIsNull) {
   EXPECT_EQ(json::to_json(driver_info_of({})),
             R"({"driver_version":null,"cuda_driver_version":null,"nvml_version":null})");
 }
@@ -130,7 +130,7 @@ TEST(Device, EveryReadingIsANumberOrHasAReason) {
   }
 }
 
-TEST(Device, ShowsItsHealthWithTheReasonsAndNullWhileItIsNotKnown) {
+TEST(Device, HealthHasReasonsAndUnknownIsNull) {
   RecordProperty("contract", "A10");
   DeviceState state = gpu();
   EXPECT_NE(json::to_json(device_of(state, kNow)).find(R"("health":null,"health_reasons":[])"),
@@ -161,7 +161,7 @@ TEST(Device, OneMissingElementHasItsOwnReason) {
   EXPECT_EQ(device_of(state, kNow).missing.at("fan_speed_percent/1"), "no permission");
 }
 
-TEST(Device, IsAsOldAsTheOldestOfTheReadingsOfEveryTick) {
+TEST(Device, AgeIsOldestPerTickReading) {
   DeviceState state = gpu();
   state.sample.set({Metric::clock_sm, 0, kNow - std::chrono::seconds(4), std::int64_t{1}});
   state.sample.set({Metric::serial, 0, kNow - std::chrono::seconds(60), "1"});

@@ -33,7 +33,7 @@ TEST(Usage, SaysGpuHoursAndKilowattHoursByTheUsersName) {
   EXPECT_EQ(usage.rows[1].key, "1001") << "whose name is not known";
 }
 
-TEST(Usage, EnergyThatNobodyMeasuredIsNullNotZero) {
+TEST(Usage, UnmeasuredEnergyIsNullNotZero) {
   UseSum blind = an_hour("1000", 1000);
   blind.counted_s = 0;
   blind.energy_mj = 0;
@@ -60,7 +60,7 @@ TEST(Usage, CsvHasARowForEachAndOneForNone) {
             ",,1,0.1,true,62.5,4096,0,0,,,\n");
 }
 
-TEST(Usage, CostsWhatTheTariffSaysOfWhatWasMeasured) {
+TEST(Usage, CostFollowsTariffForMeasuredEnergyOnly) {
   UseSum blind{"1001", 1001, 1800, 0, 0, 0, {}, {}, 1};
   auto usage = usage_of({{an_hour("1000", 1000), blind}, 0, an_hour("", {})}, kByUser);
   put_estimates(usage, {});

@@ -21,7 +21,7 @@ TEST(Recorder, BeginsWithItsHeaderAndEverythingThereIs) {
   EXPECT_NE(text.find(R"("power_draw_w":312.5)"), std::string::npos) << text;
 }
 
-TEST(Recorder, SaysAfterwardsOnlyWhatChanged) {
+TEST(Recorder, LaterLinesHaveOnlyChanges) {
   Recorder recorder;
   auto gpu = device(0, "GPU-a");
   set(gpu, Metric::power_draw, 312'500);
@@ -49,7 +49,7 @@ TEST(Recorder, AReadingThatGoesMissingIsNullWithItsReason) {
   EXPECT_NE(recorder.lines_of(snapshot({gpu}), seconds(2)).find("Timeout"), std::string::npos);
 }
 
-TEST(Recorder, AFleetThatChangesIsToldWhole) {
+TEST(Recorder, ChangedInventoryIsWrittenInFull) {
   Recorder recorder;
   auto first = device(0, "GPU-a");
   auto second = device(1, "GPU-b");
@@ -62,7 +62,7 @@ TEST(Recorder, AFleetThatChangesIsToldWhole) {
   EXPECT_NE(text.find(R"("power_draw_w":2)"), std::string::npos) << text;
 }
 
-TEST(Recorder, AGpuThatStopsAnsweringIsToldWithWhy) {
+TEST(Recorder, UnresponsiveGpuIsWrittenWithReason) {
   Recorder recorder;
   auto gpu = device(0, "GPU-a");
   static_cast<void>(recorder.lines_of(snapshot({gpu}), seconds(0)));

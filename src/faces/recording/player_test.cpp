@@ -43,7 +43,7 @@ TEST(Player, StandsWhereItIsMovedForwardsAndBack) {
   EXPECT_EQ(power_of(*player), 400'000);
 }
 
-TEST(Player, ARecordingCutInTheMiddleIsPlayedUpToThere) {
+TEST(Player, TruncatedRecordingPlaysToLastCompleteLine) {
   const std::string whole = ten_seconds();
   const TemporaryFile file(whole.substr(0, whole.size() - 5));
   auto player = Player::open(file.path());
@@ -54,7 +54,7 @@ TEST(Player, ARecordingCutInTheMiddleIsPlayedUpToThere) {
   EXPECT_EQ(power_of(*player), 800'000);
 }
 
-TEST(Player, CutAnywhereItIsPlayedOrRefusedAndNothingElse) {
+TEST(Player, AnyTruncationPlaysOrIsRefused) {
   const std::string whole = ten_seconds();
   const TemporaryFile file;
   for (std::size_t length = 0; length < whole.size(); length += 7) {
@@ -66,7 +66,7 @@ TEST(Player, CutAnywhereItIsPlayedOrRefusedAndNothingElse) {
   }
 }
 
-TEST(Player, SaysFileAndLineOfWhatIsWrong) {
+TEST(Player, InvalidRecordingReportsFileAndLine) {
   const auto problem_of = [](const std::string& text) {
     const TemporaryFile file(text);
     const auto player = Player::open(file.path());
@@ -132,7 +132,7 @@ void disturb(protocol::Device& gpu, std::mt19937& random) {
   }
 }
 
-TEST(Player, WhatWasRecordedIsWhatIsPlayed) {
+TEST(Player, RecordedReadingsRoundTrip) {
   std::mt19937 random(1);
   Recorder recorder;
   auto gpu = device(0, "GPU-a");

@@ -30,7 +30,7 @@ Reading power(Backend& backend) {
   return *backend.read("GPU-a", {Probe::power}).find(Metric::power_draw);
 }
 
-TEST(ReplayBackend, SaysThatNothingOfThisHappensNow) {
+TEST(ReplayBackend, DriverIsMarkedSimulated) {
   const TemporaryFile file(an_hour());
   auto backend = open_replay({file.path(), {}, 1, BootClock::now()});
   ASSERT_TRUE(backend);
@@ -42,14 +42,14 @@ TEST(ReplayBackend, SaysThatNothingOfThisHappensNow) {
   EXPECT_EQ((*backend)->open(0).uuid, "GPU-a");
 }
 
-TEST(ReplayBackend, PlaysFromWhereItIsTold) {
+TEST(ReplayBackend, StartsAtGivenOffset) {
   const TemporaryFile file(an_hour());
   auto backend = open_replay({file.path(), std::chrono::minutes(30), 1, BootClock::now()});
   ASSERT_TRUE(backend);
   EXPECT_EQ(*power(**backend).number(), 30'000);
 }
 
-TEST(ReplayBackend, PlaysAsFastAsItIsTold) {
+TEST(ReplayBackend, SpeedFactorIsApplied) {
   const TemporaryFile file(an_hour());
   // Ten seconds ago, at sixty times the speed.
   auto backend = open_replay({file.path(), {}, 60, BootClock::now() - seconds(10)});
@@ -66,7 +66,7 @@ TEST(ReplayBackend, AGpuThatWasLostIsLost) {
   EXPECT_EQ(*reading.missing(), (Missing{MissingReason::device_lost, "GPU is lost"}));
 }
 
-TEST(ReplayBackend, AfterItsEndThereIsNothingMore) {
+TEST(ReplayBackend, ReadingAfterEndIsMissing) {
   const TemporaryFile file(an_hour());
   auto backend = open_replay({file.path(), {}, 1, BootClock::now() - hours(2)});
   ASSERT_TRUE(backend);
@@ -75,7 +75,7 @@ TEST(ReplayBackend, AfterItsEndThereIsNothingMore) {
   EXPECT_EQ(reading.missing()->detail, "the recording has ended");
 }
 
-TEST(ReplayBackend, WhatWasNotRecordedIsMissingAndNotZero) {
+TEST(ReplayBackend, UnrecordedReadingIsMissingNotZero) {
   const TemporaryFile file(an_hour());
   auto backend = open_replay({file.path(), {}, 1, BootClock::now()});
   ASSERT_TRUE(backend);

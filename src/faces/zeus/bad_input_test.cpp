@@ -135,7 +135,7 @@ TEST_F(BadInput, ANameInOtherLettersIsAnotherName) {
   });
 }
 
-TEST_F(BadInput, WhatAClientSentIsQuotedAsJson) {
+TEST_F(BadInput, EchoedTextIsEscapedAsJson) {
   const auto answer = get("/gpu/get_power?gpu_ids=0,%22%7D%5C");
   EXPECT_EQ(text(answer), R"({"error":"\"\"}\\\" is not a GPU index"})");
 }

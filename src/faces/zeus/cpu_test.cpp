@@ -36,7 +36,7 @@ TEST_F(CpuReads, EnergyGoesOnWhenACounterGoesRound) {
   EXPECT_THAT(got(kEnergy), testing::HasSubstr(std::to_string(cpu::RaplTree::kRange + 5)));
 }
 
-TEST_F(CpuReads, WhatCannotBeReadIsAnErrorOfItsOwn) {
+TEST_F(CpuReads, UnreadableCounterIsErrorPerPackage) {
   std::filesystem::remove(tree_.package(1) + "/energy_uj");
   const auto answer = get(kEnergy);
   EXPECT_EQ(answer.status, 400);
@@ -67,7 +67,7 @@ TEST_F(CpuReads, PowerIsEnergyOverTime) {
                                       R"("1":\{"cpu_mw":[1-9][0-9]*,"dram_mw":null\}\}\})"));
 }
 
-TEST_F(CpuReads, PowerOfACounterThatFailsIsAnErrorAndNotZero) {
+TEST_F(CpuReads, FailingCounterPowerIsErrorNotZero) {
   const auto answer = measured("/cpu/get_power", [this] {
     cpu::RaplTree::write(tree_.package(0) + "/energy_uj", "nonsense");
   });
@@ -75,7 +75,7 @@ TEST_F(CpuReads, PowerOfACounterThatFailsIsAnErrorAndNotZero) {
   EXPECT_THAT(text(answer), testing::HasSubstr("does not contain a number of microjoules"));
 }
 
-TEST_F(CpuReads, WithoutCountersTheyAreOffAndSayWhy) {
+TEST_F(CpuReads, MissingCountersDisableReadsWithReason) {
   std::filesystem::remove_all(tree_.root());
   for (const char* target :
        {kEnergy, "/cpu/get_power", "/cpu/stream_power", "/cpu/get_power?x=1"}) {

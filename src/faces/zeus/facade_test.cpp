@@ -7,7 +7,7 @@ namespace {
 
 class Discovery : public FacadeTest {};
 
-TEST_F(Discovery, TellsWhatThereIsAndWhatMayBeDone) {
+TEST_F(Discovery, ResponseListsDevicesAndApiGroups) {
   gpus_.lack(2, Metric::energy_total, {MissingReason::not_supported, ""});
   EXPECT_EQ(got("/discover"),
             R"({"gpus":[)"
@@ -24,7 +24,7 @@ TEST_F(Discovery, TellsWhatThereIsAndWhatMayBeDone) {
             R"("version":"1.2.3","simulated":false})");
 }
 
-TEST_F(Discovery, LeavesOutWhatIsOffOrGone) {
+TEST_F(Discovery, DisabledGroupsAndLostDevicesAreOmitted) {
   control_.on = false;
   gpus_.snapshot.devices[1].condition = DeviceCondition::unavailable;
   std::filesystem::remove_all(tree_.package(0));
@@ -34,7 +34,7 @@ TEST_F(Discovery, LeavesOutWhatIsOffOrGone) {
   EXPECT_THAT(found, testing::HasSubstr(R"("gpu_ids":[0,2],"cpu_ids":[],"dram_available":[])"));
 }
 
-TEST_F(Discovery, WithoutADriverThereAreNoGpusAndStillAnAnswer) {
+TEST_F(Discovery, NoDriverListsOnlyCpus) {
   gpus_.snapshot = {};
   EXPECT_THAT(got("/discover"), testing::HasSubstr(R"({"gpus":[],"cpus":[{"id":0,)"));
 }
@@ -49,11 +49,11 @@ TEST_F(Discovery, DoesNotWaitLongForCpusThatAreNotFound) {
   EXPECT_THAT(text(answers_[0]), testing::HasSubstr(R"("cpus":[])"));
 }
 
-TEST_F(Discovery, TellsTheTime) {
+TEST_F(Discovery, TimeIsReturnedInMilliseconds) {
   EXPECT_EQ(got("/time"), R"({"timestamp_ms":1700000000000})");
 }
 
-TEST_F(Discovery, WithoutTokensThereIsNobodyToBe) {
+TEST_F(Discovery, WhoamiWithoutTokensIs404) {
   const auto answer = get("/auth/whoami");
   EXPECT_EQ(answer.status, 404);
   EXPECT_THAT(text(answer), testing::HasSubstr(R"({"error":")"));
@@ -78,7 +78,7 @@ TEST_F(Discovery, ARouteTakesItsOwnMethodAlone) {
   EXPECT_TRUE(control_.orders.empty());
 }
 
-TEST_F(Discovery, APathThatIsNotInTheTableIsNotFound) {
+TEST_F(Discovery, UnknownPathIs404) {
   for (const char* target : {"/", "/gpu", "/gpu/", "/gpu/get_power/", "//gpu/get_power",
                              "/GPU/get_power", "/gpu/set_power_limit/0", "/discover/"}) {
     EXPECT_EQ(get(target).status, 404) << target;

@@ -21,19 +21,19 @@ TEST_F(GpuReads, PowerHasItsTime) {
             R"({"timestamp_ms":1700000000000,"power_mw":{"0":75000,"2":75002}})");
 }
 
-TEST_F(GpuReads, PowerIsTheAverageWhereThereIsNothingBetter) {
+TEST_F(GpuReads, AveragePowerReplacesUnsupportedInstantPower) {
   gpus_.lack(0, Metric::power_draw_instant, {MissingReason::not_supported, ""});
   EXPECT_THAT(got("/gpu/get_power?gpu_ids=0"), testing::HasSubstr(R"({"0":70000})"));
 }
 
-TEST_F(GpuReads, AskTheDriverForNoMoreThanTheyTell) {
+TEST_F(GpuReads, OnlyRequiredProbesAreQueried) {
   get("/gpu/get_cumulative_energy");
   EXPECT_EQ(gpus_.asked, ProbeSet{Probe::energy});
   get("/gpu/get_power_limit");
   EXPECT_EQ(gpus_.asked, ProbeSet{Probe::power_limit});
 }
 
-TEST_F(GpuReads, WhatAGpuDoesNotTellIsAnErrorOfItsOwnAndNeverZero) {
+TEST_F(GpuReads, UnsupportedReadingIsErrorPerGpu) {
   gpus_.lack(1, Metric::energy_total, {MissingReason::not_supported, ""});
   const auto answer = get("/gpu/get_cumulative_energy");
   EXPECT_EQ(answer.status, 400);
@@ -50,7 +50,7 @@ TEST_F(GpuReads, TheWorstOfSeveralErrorsIsTheAnswersCode) {
   EXPECT_THAT(text(answer), testing::HasSubstr(R"("1":"no","2":"late"}})"));
 }
 
-TEST_F(GpuReads, ALostGpuCostsThoseNothingWhoDoNotNameIt) {
+TEST_F(GpuReads, LostGpuIsOmittedUnlessNamed) {
   gpus_.snapshot.devices[1].condition = DeviceCondition::unavailable;
   gpus_.snapshot.devices[1].sample = {};
   EXPECT_EQ(got("/gpu/get_cumulative_energy"),
@@ -58,7 +58,7 @@ TEST_F(GpuReads, ALostGpuCostsThoseNothingWhoDoNotNameIt) {
   EXPECT_EQ(get("/gpu/get_cumulative_energy?gpu_ids=1").status, 500);
 }
 
-TEST_F(GpuReads, WithoutADriverThereIsAReasonAndNoEmptyMap) {
+TEST_F(GpuReads, NoDriverIs503WithReason) {
   gpus_.snapshot = {};
   gpus_.snapshot.driver.why = "Driver Not Loaded";
   const auto answer = get("/gpu/get_power");
@@ -111,7 +111,7 @@ TEST_F(GpuWrites, EverySettingHasItsOrder) {
   EXPECT_EQ(control_.orders[2].setting, memory_clocks(1, 2));
 }
 
-TEST_F(GpuWrites, AResetTakesBackWhatTheUserSet) {
+TEST_F(GpuWrites, ResetReleasesSettingClaims) {
   expect_done("/gpu/reset_gpu_locked_clocks?gpu_ids=1&block=true");
   expect_done("/gpu/reset_mem_locked_clocks?gpu_ids=1&block=true");
   expect_done("/gpu/reset_locked_clocks?gpu_ids=1&block=true");
@@ -124,12 +124,12 @@ TEST_F(GpuWrites, AResetTakesBackWhatTheUserSet) {
   }
 }
 
-TEST_F(GpuWrites, WhoDoesNotWaitIsNotMadeTo) {
+TEST_F(GpuWrites, NonBlockingWriteDoesNotWait) {
   expect_done("/gpu/set_power_limit?gpu_ids=0&power_limit_mw=250000&block=false");
   EXPECT_FALSE(only().wait);
 }
 
-TEST_F(GpuWrites, WhatFailedIsToldOfEachGpuWithTheWorstCode) {
+TEST_F(GpuWrites, FailuresAreReportedPerGpuWithWorstStatus) {
   using enum SettingKind;
   control_.refusals[{0, power_limit}] = {Errc::invalid, "100 W to 700 W"};
   control_.refusals[{2, power_limit}] = {Errc::conflict, "zeus:1001 has it"};
@@ -168,7 +168,7 @@ TEST_F(GpuWrites, WhereControlIsOffTheSwitchIsNamed) {
   EXPECT_TRUE(control_.orders.empty());
 }
 
-TEST_F(GpuWrites, AreForThoseWhomControlPermits) {
+TEST_F(GpuWrites, CallersWithoutControlAreDenied) {
   for (const http::Peer& peer : {http::Peer{}, user(control_.stranger)}) {
     peer_ = peer;
     for (const Route& route : routes()) {

@@ -17,7 +17,7 @@ class Streams : public FacadeTest {
   static std::string next(http::Feed& feed) { return std::string(feed.next().text()); }
 };
 
-TEST_F(Streams, AnEventOfPowerIsWhatZeusReads) {
+TEST_F(Streams, PowerEventHasZeusFormat) {
   RecordProperty("contract", "B19");
   const auto feed = listen("/gpu/stream_power?gpu_ids=1");
   EXPECT_EQ(gpus_.last_period, milliseconds(50));
@@ -35,7 +35,7 @@ TEST_F(Streams, TheTimeIsThatOfTheReading) {
   EXPECT_THAT(next(*feed), testing::HasSubstr("1700000000000"));
 }
 
-TEST_F(Streams, OfPowerTellAllGpusInTurnAndOfEachTheNewest) {
+TEST_F(Streams, AllGpusTakeTurnsWithNewestPower) {
   const auto feed = listen("/gpu/stream_power");
   EXPECT_EQ(gpus_.listeners.size(), 3U);
   for (const std::int64_t power : {1, 2, 3}) {
@@ -50,13 +50,13 @@ TEST_F(Streams, OfPowerTellAllGpusInTurnAndOfEachTheNewest) {
   EXPECT_EQ(next(*feed), "");
 }
 
-TEST_F(Streams, SayNothingOfWhatIsNotKnown) {
+TEST_F(Streams, UnknownPowerSendsNoEvent) {
   const auto feed = listen("/gpu/stream_power?gpu_ids=0");
   tell("GPU-0", Missing{MissingReason::timed_out, ""});
   EXPECT_EQ(next(*feed), "");
 }
 
-TEST_F(Streams, WakeTheirListenerWhenThereIsSomething) {
+TEST_F(Streams, NewReadingWakesListener) {
   const auto feed = listen("/gpu/stream_power?gpu_ids=0");
   int woken = 0;
   feed->on_more([&] { ++woken; });
@@ -64,7 +64,7 @@ TEST_F(Streams, WakeTheirListenerWhenThereIsSomething) {
   EXPECT_EQ(woken, 1);
 }
 
-TEST_F(Streams, NobodyIsReadForWhenTheListenerHasGone) {
+TEST_F(Streams, DisconnectStopsSampling) {
   auto feed = listen("/gpu/stream_power");
   auto of_cpus = listen("/cpu/stream_power");
   EXPECT_EQ(cpus_.listeners(), 1U);
@@ -82,7 +82,7 @@ TEST_F(Streams, NeverEndAsBodiesDo) {
   EXPECT_FALSE(listen("/gpu/stream_power")->over());
 }
 
-TEST_F(Streams, OfCpusTellTheirPowerAndNullWhereThereIsNoMemory) {
+TEST_F(Streams, CpuEventHasNullWithoutDram) {
   const auto feed = listen("/cpu/stream_power");
   loop_.advance(milliseconds(1));
   settle();

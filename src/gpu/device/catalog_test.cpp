@@ -40,7 +40,7 @@ TEST(Catalog, NoTwoRowsShareAName) {
   }
 }
 
-TEST(Catalog, OnlyWhatIsMeasuredHasASeriesAndTextHasNone) {
+TEST(Catalog, SeriesRowIsMeasuredAndNotText) {
   for (const Row& row : catalog()) {
     const bool text = row.kind == Kind::text;
     EXPECT_TRUE(!has_a_series(row) || (is_measured(row) && !text)) << row.key;
@@ -48,7 +48,7 @@ TEST(Catalog, OnlyWhatIsMeasuredHasASeriesAndTextHasNone) {
   }
 }
 
-TEST(Catalog, StatesAndFlagsAndOnlyTheyHaveWords) {
+TEST(Catalog, OnlyStateAndFlagRowsHaveWords) {
   for (const Row& row : catalog()) {
     const bool words = row.kind == Kind::state || row.kind == Kind::flags;
     EXPECT_EQ(!row.words.empty(), words) << row.key;
@@ -74,7 +74,7 @@ TEST(Catalog, FlagsNameEachBitOnceAndTheRestOther) {
   }
 }
 
-TEST(Catalog, EveryElementOfARowWithADimensionHasANameOfItsOwn) {
+TEST(Catalog, DimensionElementsHaveUniqueNames) {
   for (const Dimension dimension : {Dimension::fan, Dimension::link, Dimension::location}) {
     EXPECT_FALSE(label_of(dimension).empty());
     std::set<std::string> names;
@@ -112,7 +112,7 @@ TEST(Catalog, CountersAndOnlyCountersEndInTotal) {
   }
 }
 
-TEST(Catalog, JsonKeysCarryTheirUnit) {
+TEST(Catalog, JsonKeyIncludesUnit) {
   EXPECT_EQ(json_key(row_of(Metric::name)), "name");
   EXPECT_EQ(json_key(row_of(Metric::memory_used)), "memory_used_bytes");
   EXPECT_EQ(json_key(row_of(Metric::utilization_gpu)), "utilization_gpu_percent");
@@ -137,7 +137,7 @@ TEST(Probes, EveryMeasuredRowIsFilledByExactlyOneProbe) {
   }
 }
 
-TEST(Probes, EveryProbeHasItsRowAndANameOfItsOwn) {
+TEST(Probes, EveryProbeHasRowAndUniqueName) {
   std::set<std::string_view> names;
   ASSERT_EQ(probes().size(), kProbeCount);
   for (const ProbeRow& row : probes()) {

@@ -17,7 +17,7 @@ TEST(Pci, ASlotIsTheSameInEverySpelling) {
   }
 }
 
-TEST(Pci, WhatIsNoAddressIsNoSlot) {
+TEST(Pci, MalformedAddressIsNoSlot) {
   EXPECT_TRUE(is_pci_slot("0000:3b:00"));
   for (const char* other : {"", "0000", "0000:3b", "0000:3b:", "0000:3b:00x", "0000:xx:00", "::"}) {
     EXPECT_FALSE(is_pci_slot(other)) << other;
@@ -53,12 +53,12 @@ TEST(NvlinkCliques, AGpuWithoutLinksIsInNone) {
   EXPECT_THAT(nvlink_cliques({}), IsEmpty());
 }
 
-TEST(NvlinkCliques, EverybodyAtASwitchIsInOne) {
+TEST(NvlinkCliques, NvSwitchJoinsAllAttachedGpus) {
   const std::string sw(kNvlinkSwitch);
   EXPECT_THAT(nvlink_cliques(wired({{sw}, {sw}, {sw}, {}})), ElementsAre(0, 0, 0, kNone));
 }
 
-TEST(NvlinkCliques, WhatTwoGpusShareAndIsNoGpuIsASwitch) {
+TEST(NvlinkCliques, SharedNonGpuPeerCountsAsSwitch) {
   const auto gpus = wired({{"0000:c1:00.0", "0000:c2:00.0"}, {"0000:c2:00.0"}, {"0000:c3:00.0"}});
   EXPECT_THAT(nvlink_cliques(gpus), ElementsAre(0, 0, 1));
 }

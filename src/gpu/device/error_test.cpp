@@ -5,7 +5,8 @@
 namespace gpuyard {
 namespace {
 
-TEST(DeviceError, TheFourTextsAreThoseThatToolsMatchOn) {
+// Tools match on these four texts.
+TEST(DeviceError, MessagesMatchContractText) {
   RecordProperty("contract", "A14");
   EXPECT_EQ(init_failed("Driver Not Loaded").message,
             "failed to initialise NVML: Driver Not Loaded");
@@ -15,7 +16,7 @@ TEST(DeviceError, TheFourTextsAreThoseThatToolsMatchOn) {
             "feature not supported on this platform: power limits");
 }
 
-TEST(DeviceError, TheFourAreToldApartByTheirCodes) {
+TEST(DeviceError, EachErrorHasDistinctCode) {
   EXPECT_EQ(init_failed("x").code, Errc::unavailable);
   EXPECT_EQ(query_failed("x").code, Errc::internal);
   EXPECT_EQ(index_out_of_range(0).code, Errc::not_found);
@@ -27,7 +28,7 @@ TEST(DeviceError, AMissingPermissionKeepsItsCode) {
   EXPECT_EQ(query_failed("GPU is lost", Errc::device_lost).code, Errc::device_lost);
 }
 
-TEST(DeviceError, TheReasonOfAFailedStartIsTheDriversOwnWords) {
+TEST(DeviceError, InitFailureReasonIsDriverText) {
   EXPECT_EQ(init_failure_reason(init_failed("Driver Not Loaded")), "Driver Not Loaded");
   EXPECT_EQ(init_failure_reason(init_failed("")), "");
 }
@@ -54,7 +55,7 @@ TEST(Advice, SaysHowToFindTheLibraryThatIsMissing) {
   }
 }
 
-TEST(Advice, DiffersByWhatIsWrong) {
+TEST(Advice, DriverErrorSelectsRemedy) {
   RecordProperty("contract", "E13");
   EXPECT_NE(advice_on_driver("Driver Not Loaded", "").find("modprobe"), std::string::npos);
   EXPECT_NE(advice_on_driver("Insufficient Permissions", "").find("/dev/nvidiactl"),

@@ -24,13 +24,13 @@ TEST(EventLimit, PassesABurstAndThenARate) {
   EXPECT_EQ(passed, 16);
 }
 
-TEST(EventLimit, AFloodOfOneGpuCostsAnotherNothing) {
+TEST(EventLimit, FloodOnOneGpuLeavesOthersAdmitted) {
   EventLimit limit(10, 2);
   for (int i = 0; i < 100; ++i) static_cast<void>(limit.admit(xid("GPU-a", 31), kNow));
   EXPECT_TRUE(limit.admit(xid("GPU-b", 31), kNow));
 }
 
-TEST(EventLimit, WhatWasRefusedIsToldOnceWhenTheFloodEbbs) {
+TEST(EventLimit, DroppedEventsAreReportedOnceAfterFlood) {
   EventLimit limit(10, 2);
   for (int i = 0; i < 100; ++i) static_cast<void>(limit.admit(xid("GPU-a", 31), kNow));
   EXPECT_TRUE(limit.take_refused(EventSource::driver, kNow).empty());
@@ -45,7 +45,7 @@ TEST(EventLimit, WhatWasRefusedIsToldOnceWhenTheFloodEbbs) {
   EXPECT_TRUE(limit.take_refused(EventSource::driver, kNow + seconds(2)).empty());
 }
 
-TEST(EventLimit, AFloodOfNotesDropsNothingThatStopsWork) {
+TEST(EventLimit, NoteSeverityFloodAdmitsStopEvents) {
   EventLimit limit(10, 2);
   for (int i = 0; i < 3000; ++i) static_cast<void>(limit.admit(xid("GPU-a", 31), kNow));
   EXPECT_FALSE(limit.admit(xid("GPU-a", 13), kNow)) << "a note as well";

@@ -52,7 +52,7 @@ TEST_F(FakeBackends, HealthyGpusAreAt40DegreesAndIdle) {
   EXPECT_EQ(number(2, Metric::utilization_gpu), 0);
 }
 
-TEST_F(FakeBackends, EveryRowOfTheProbesIsThereAndNothingElse) {
+TEST_F(FakeBackends, ReadReturnsExactlyRequestedProbeRows) {
   const Sample sample = backend_->read(all_[0].id, {Probe::temperature, Probe::power});
   ASSERT_EQ(sample.readings().size(), 2U);
   EXPECT_NE(sample.number(Metric::temperature_core), nullptr);
@@ -90,7 +90,7 @@ TEST_F(FakeBackends, AMissingReadingKeepsItsReason) {
   EXPECT_EQ(describe(*sample.find(Metric::utilization_gpu)->missing()), "Unknown Error");
 }
 
-TEST_F(FakeBackends, ARemovedGpuIsNoLongerVisibleAndTheOthersKeepTheirIndex) {
+TEST_F(FakeBackends, RemovedGpuLeavesOtherIndicesUnchanged) {
   fleet_.remove_gpu(1);
   ASSERT_EQ(visible().size(), 2U);
   EXPECT_EQ(visible()[1].index, 2U);
@@ -106,7 +106,7 @@ TEST_F(FakeBackends, EveryReadingOfARemovedGpuIsLost) {
   }
 }
 
-TEST_F(FakeBackends, ChangingAGpuThatIsNotThereDoesNothing) {
+TEST_F(FakeBackends, ChangeToAbsentGpuIsIgnored) {
   RecordProperty("contract", "A15");
   fleet_.inject_ecc_error(99);
   fleet_.set_temperature(3, 90);
@@ -118,7 +118,7 @@ TEST_F(FakeBackends, ChangingAGpuThatIsNotThereDoesNothing) {
   EXPECT_EQ(read(2).number(Metric::temperature_core), nullptr);
 }
 
-TEST_F(FakeBackends, AGpuNobodyKnowsHasReasonsInsteadOfReadings) {
+TEST_F(FakeBackends, UnknownGpuReturnsMissingReasons) {
   const Sample sample = backend_->read("GPU-nobody", {Probe::temperature});
   ASSERT_EQ(sample.readings().size(), 1U);
   EXPECT_NE(sample.readings().front().missing(), nullptr);
@@ -150,7 +150,7 @@ TEST_F(FakeBackends, AGpuWithoutEccHasNoErrors) {
   EXPECT_EQ(read(0).number(Metric::ecc_uncorrected_aggregate), nullptr);
 }
 
-TEST_F(FakeBackends, AGpuThatIsPluggedInAgainIsAsItWas) {
+TEST_F(FakeBackends, ReplugRestoresGpuState) {
   RecordProperty("contract", "A15");
   fleet_.set_temperature(1, 63);
   fleet_.remove_gpu(1);
@@ -172,7 +172,7 @@ TEST_F(FakeBackends, AGpuMayComeBackUnderAnotherIndex) {
   EXPECT_EQ(number(1, Metric::temperature_core), 63);
 }
 
-TEST_F(FakeBackends, OnlyAGpuThatIsGoneCanComeBackAndOnlyToAFreePlace) {
+TEST_F(FakeBackends, ReplugRequiresRemovedGpuAndFreeIndex) {
   fleet_.replug_gpu(1, 7);
   fleet_.replug_gpu(9);
   EXPECT_EQ(fleet_.fleet().devices, all_);
@@ -233,7 +233,7 @@ TEST_F(FakeBackends, ABlockedGpuAnswersOnceItIsUnblocked) {
   EXPECT_EQ(*sample.number(Metric::temperature_core), 50);
 }
 
-TEST_F(FakeBackends, ABlockedGpuThatFallsOffTheBusLetsItsReaderGo) {
+TEST_F(FakeBackends, RemovingBlockedGpuUnblocksReader) {
   fleet_.block(0);
   Sample sample;
   {
@@ -259,7 +259,7 @@ TEST_F(FakeBackends, MayBeChangedWhileItIsRead) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(FakeBackend, TellsWhatHappensToItsGpusInOrder) {
+TEST(FakeBackend, EventsOfKnownGpusAreReturnedInOrder) {
   auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
   fleet.raise_event(0, EventKind::xid, 13);  // before the backend exists
   const auto backend = fleet.backend();

@@ -18,7 +18,7 @@ class FakeSettings : public ::testing::Test {
   const DeviceId id_ = fleet_.fleet().devices[1].id;
 };
 
-TEST_F(FakeSettings, WhatIsSetCanBeReadBack) {
+TEST_F(FakeSettings, AppliedSettingIsReadBack) {
   RecordProperty("contract", "B1");
   ASSERT_TRUE(backend_->may_control().ok());
   ASSERT_TRUE(backend_->apply(id_, power_limit(250'000)).ok());
@@ -61,7 +61,7 @@ TEST_F(FakeSettings, FailWhenATestSaysSo) {
   EXPECT_EQ(backend_->may_control().error().message, "not you");
 }
 
-TEST_F(FakeSettings, AreReadInTheSampleWhereTheGpuHasSuchAReading) {
+TEST_F(FakeSettings, ExistingReadingReflectsAppliedSetting) {
   fleet_.set_number(1, Metric::power_limit, 300'000);
   ASSERT_TRUE(backend_->apply(id_, power_limit(250'000)).ok());
   const Sample sample = backend_->read(id_, {Probe::power_limit});
@@ -69,7 +69,7 @@ TEST_F(FakeSettings, AreReadInTheSampleWhereTheGpuHasSuchAReading) {
   EXPECT_EQ(sample.number(Metric::power_limit_set), nullptr);
 }
 
-TEST_F(FakeSettings, ClearingCountsNothingAnyMore) {
+TEST_F(FakeSettings, ClearSinceLoadResetsOnlyVolatileEccCount) {
   fleet_.inject_ecc_error(1);
   ASSERT_TRUE(backend_->clear_ecc(id_, EccCounter::since_load).ok());
   const Sample sample = backend_->read(id_, {Probe::ecc_totals});
@@ -77,7 +77,7 @@ TEST_F(FakeSettings, ClearingCountsNothingAnyMore) {
   EXPECT_EQ(*sample.number(Metric::ecc_uncorrected_aggregate), 1);
 }
 
-TEST_F(FakeSettings, EnergyIsWhatTheReadingSays) {
+TEST_F(FakeSettings, TotalEnergyFollowsReading) {
   EXPECT_EQ(backend_->total_energy(id_).error().code, Errc::unsupported);
   fleet_.set_number(1, Metric::energy_total, 123);
   EXPECT_EQ(*backend_->total_energy(id_), 123);
@@ -85,7 +85,7 @@ TEST_F(FakeSettings, EnergyIsWhatTheReadingSays) {
   EXPECT_EQ(backend_->total_energy(id_).error().message, "Unknown Error");
 }
 
-TEST_F(FakeSettings, ALostGpuTakesNothing) {
+TEST_F(FakeSettings, LostGpuRejectsWrites) {
   fleet_.remove_gpu(1);
   EXPECT_EQ(backend_->apply(id_, power_limit(250'000)).error().code, Errc::device_lost);
   EXPECT_EQ(backend_->look("GPU-nobody", SettingKind::ecc).error().code, Errc::not_found);

@@ -44,7 +44,7 @@ TEST(Fitness, AFailedReadingMakesItUnknown) {
   }
 }
 
-TEST(Fitness, AReadingTheBoardLacksTakesNothingAway) {
+TEST(Fitness, ReadingsUnsupportedByBoardKeepGoodVerdict) {
   DeviceState device = well_known_gpu();
   for (const Metric metric :
        {Metric::temperature_core, Metric::memory_total, Metric::memory_used, Metric::mig_mode,
@@ -73,7 +73,7 @@ TEST(Fitness, ReadingsThatFailForOneReasonAreNamedTogether) {
   EXPECT_EQ(fitness_of(device).why, "unknown: temperature, MIG mode (Unknown Error)");
 }
 
-TEST(Fitness, AnUnhealthyGpuIsBadWhateverIsUnknown) {
+TEST(Fitness, UnhealthyOutranksUnknownReadings) {
   DeviceState device = well_known_gpu();
   device.health = {Health::unhealthy, {"temperature 90 C is above 85 C"}};
   put(device, Metric::mig_mode, kReadFails);

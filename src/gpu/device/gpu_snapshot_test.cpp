@@ -29,12 +29,12 @@ void lose(DeviceState& device, Metric metric, MissingReason why) {
   device.sample.set({metric, 0, {}, Missing{why, ""}});
 }
 
-TEST(GpuSnapshot, HoldsWhatEveryBackendReports) {
+TEST(GpuSnapshot, CompleteReadingsFillAllFields) {
   RecordProperty("contract", "A3 A4 A5 A6 A7 A8 A9");
   EXPECT_EQ(gpu_snapshot_of(gpu()), (GpuSnapshot{3, kTotalMemory, 30'000'000'001, 71, 93, 5}));
 }
 
-TEST(GpuSnapshot, WhatTheHardwareLacksIsEmptyNotZero) {
+TEST(GpuSnapshot, UnsupportedReadingIsEmptyNotZero) {
   RecordProperty("contract", "A3 A8 A9");
   DeviceState device = gpu();
   lose(device, Metric::utilization_gpu, MissingReason::not_supported);
@@ -49,14 +49,14 @@ TEST(GpuSnapshot, WhatTheHardwareLacksIsEmptyNotZero) {
                               R"("ecc_errors_uncorrected":null})");
 }
 
-TEST(GpuSnapshot, CountsEccErrorsSinceTheDriverWasLoadedWhereTheirLifetimeIsNotCounted) {
+TEST(GpuSnapshot, UnsupportedAggregateEccFallsBackToVolatile) {
   RecordProperty("contract", "A9");
   DeviceState device = gpu();
   lose(device, Metric::ecc_uncorrected_aggregate, MissingReason::not_supported);
   EXPECT_EQ(gpu_snapshot_of(device)->ecc_errors_uncorrected, 2U);
 }
 
-TEST(GpuSnapshot, ALifetimeCountThatFailedIsNotReplacedByAnotherNumber) {
+TEST(GpuSnapshot, FailedAggregateEccReadHasNoFallback) {
   RecordProperty("contract", "A9");
   DeviceState device = gpu();
   lose(device, Metric::ecc_uncorrected_aggregate, MissingReason::failed);
@@ -74,7 +74,7 @@ TEST(GpuSnapshot, AGpuWithoutMemoryOrTemperatureIsAbsent) {
   }
 }
 
-TEST(GpuSnapshot, AGpuThatDoesNotAnswerIsAbsentWhateverItSaidLast) {
+TEST(GpuSnapshot, UnresponsiveGpuIsOmittedDespiteOldReadings) {
   RecordProperty("contract", "A3 A13");
   DeviceState device = gpu();
   device.condition = DeviceCondition::unresponsive;
@@ -174,7 +174,7 @@ TEST(GpuMetrics, HaveADisplayLine) {
   EXPECT_EQ(busy().display_line(), "GPU 3: 45°C, 80% util, 12.3 GB / 80.0 GB");
 }
 
-TEST(GpuMetrics, WhatCannotBeReadIsEmptyNotZero) {
+TEST(GpuMetrics, MissingReadingIsEmptyNotZero) {
   RecordProperty("contract", "A8");
   DeviceState device = device_with({});
   device.sample = missing_sample(probes_of(Tier::fast) | probes_of(Tier::slow),
@@ -191,7 +191,7 @@ TEST(GpuMetrics, AZeroThatWasReadIsAZero) {
   EXPECT_EQ(idle.utilization_percent, 0.0);
 }
 
-TEST(GpuMetrics, AGpuIsInUseByWhatComputesOnItAndNotByWhatDraws) {
+TEST(GpuMetrics, OnlyComputeProcessesMarkGpuInUse) {
   RecordProperty("contract", "C8");
   EXPECT_EQ(metrics_of(device_with({})).in_use, std::nullopt) << "nobody told";
   EXPECT_EQ(metrics_of(device_with({{Metric::processes_compute, 2}})).in_use, true);
@@ -201,7 +201,7 @@ TEST(GpuMetrics, AGpuIsInUseByWhatComputesOnItAndNotByWhatDraws) {
       false);
 }
 
-TEST(GpuMetrics, ADisplayLineShowsADashForWhatIsMissing) {
+TEST(GpuMetrics, MissingReadingIsDashInDisplayLine) {
   EXPECT_EQ(metrics_of(device_with({})).display_line(), "GPU 3: -°C, -% util, - GB / - GB");
 }
 
@@ -210,7 +210,7 @@ TEST(GpuMetrics, AShareIsEmptyWhereAPartIsMissing) {
   EXPECT_EQ(metrics_of(device_with({{Metric::power_limit, 5}})).power_percent(), std::nullopt);
 }
 
-TEST(GpuMetrics, AShareOfNothingIsEmptyRatherThanInfinite) {
+TEST(GpuMetrics, ZeroTotalMemoryGivesEmptyPercent) {
   const auto metrics =
       metrics_of(device_with({{Metric::memory_used, 0}, {Metric::memory_total, 0}}));
   EXPECT_EQ(metrics.memory_percent(), std::nullopt);

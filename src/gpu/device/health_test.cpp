@@ -35,7 +35,7 @@ TEST_F(HealthTest, IsGoodUpToTheFirstThreshold) {
   EXPECT_EQ(judged(at(75)).verdict, Health::healthy);
 }
 
-TEST_F(HealthTest, IsDegradedAboveTheFirstAndUnhealthyAboveTheSecondThreshold) {
+TEST_F(HealthTest, TemperatureThresholdsSeparateDegradedAndUnhealthy) {
   EXPECT_EQ(judged(at(76)), (HealthReport{Health::degraded, {"temperature 76 C is above 75 C"}}));
   EXPECT_EQ(judged(at(85)).verdict, Health::degraded);
   EXPECT_EQ(judged(at(86)), (HealthReport{Health::unhealthy, {"temperature 86 C is above 85 C"}}));
@@ -79,14 +79,14 @@ TEST_F(HealthTest, WithoutATemperatureIsNeitherAnAlarmNorGood) {
       (HealthReport{std::nullopt, {"temperature unknown: not supported by this GPU or driver"}}));
 }
 
-TEST_F(HealthTest, WithoutATemperatureStillTellsWhatIsBad) {
+TEST_F(HealthTest, UnsupportedTemperatureStillReportsEccErrors) {
   HealthFacts facts = at(0);
   facts.temperature = kNotSupported;
   facts.new_ecc_errors = 1;
   EXPECT_EQ(judged(facts), (HealthReport{Health::unhealthy, {"1 new uncorrectable ECC error"}}));
 }
 
-TEST_F(HealthTest, AGpuThatHasNoEccMissesNothing) {
+TEST_F(HealthTest, GpuWithoutEccIsHealthy) {
   HealthFacts facts = at(40);
   facts.ecc_errors = kNotSupported;
   EXPECT_EQ(judged(facts).verdict, Health::healthy);
@@ -98,13 +98,13 @@ TEST_F(HealthTest, AnEccCounterThatCannotBeReadIsNotGood) {
   EXPECT_EQ(judged(facts), (HealthReport{std::nullopt, {"ECC errors unknown: Unknown Error"}}));
 }
 
-TEST_F(HealthTest, WhatNobodyLookedAtIsNotGood) {
+TEST_F(HealthTest, UnreadFactsGiveNoVerdict) {
   EXPECT_EQ(judged({}).verdict, std::nullopt);
   EXPECT_EQ(judged({}).reasons,
             (Reasons{"temperature unknown: not read yet", "ECC errors unknown: not read yet"}));
 }
 
-TEST_F(HealthTest, ThresholdsMayBeOfOneGpuByAnyOfItsNames) {
+TEST_F(HealthTest, PerGpuThresholdsMatchAnyGpuName) {
   const DeviceInfo info{"GPU-1", 3, "GPU-1", "0000:01:00.0", "GPU", {}};
   const HealthThresholds own{60, 70};
   for (const char* name : {"3", "GPU-1", "0000:01:00.0", "00000000:01:00.0"}) {
@@ -164,7 +164,8 @@ TEST_F(HealthWatchTest, ANewErrorStaysUntilItIsAcknowledged) {
   EXPECT_EQ(look().verdict, Health::healthy);
 }
 
-TEST_F(HealthWatchTest, ContradictingPowerDegradesAGpuWhoseTimeIsOurs) {
+// GPUs whose time is not ours must not be compared; comparison is off at first.
+TEST_F(HealthWatchTest, EnabledPowerComparisonDegradesContradictingGpu) {
   const auto pass = [&] {
     for (int second = 1; second <= 20; ++second) {
       const TimePoint now{std::chrono::seconds(second)};
@@ -215,7 +216,7 @@ TEST_F(HealthWatchTest, AContainedErrorIsOverWhenItsProcessIsGone) {
   EXPECT_EQ(look().verdict, Health::healthy);
 }
 
-TEST_F(HealthWatchTest, AContainedErrorOfNobodyKnowsWhomIsOverWhenAllThatRanAreGone) {
+TEST_F(HealthWatchTest, UnattributedContainedErrorClearsAfterAllProcessesExit) {
   look();
   Sample with_list;
   with_list.set(
@@ -232,7 +233,7 @@ TEST_F(HealthWatchTest, AContainedErrorOfNobodyKnowsWhomIsOverWhenAllThatRanAreG
   EXPECT_EQ(look().verdict, Health::healthy);
 }
 
-TEST_F(HealthWatchTest, WhoItWasMayBeToldLater) {
+TEST_F(HealthWatchTest, LateAttributionLimitsContainedErrorToProcess) {
   look();
   Sample with_list;
   with_list.set(
@@ -244,7 +245,7 @@ TEST_F(HealthWatchTest, WhoItWasMayBeToldLater) {
   EXPECT_EQ(look().verdict, Health::healthy);
 }
 
-TEST_F(HealthWatchTest, WithoutAListOfProcessesAContainedErrorLastsUntilThereIsOne) {
+TEST_F(HealthWatchTest, ContainedErrorLastsUntilFirstProcessList) {
   look();
   watch_.note_contained(id_, Sample{});
   EXPECT_EQ(look().verdict, Health::degraded);
@@ -254,7 +255,7 @@ TEST_F(HealthWatchTest, WithoutAListOfProcessesAContainedErrorLastsUntilThereIsO
   EXPECT_EQ(look().verdict, Health::healthy);
 }
 
-TEST_F(HealthWatchTest, AGpuThatFellOffTheBusIsUnhealthyUntilItIsBack) {
+TEST_F(HealthWatchTest, LostGpuIsUnhealthyUntilReplugged) {
   look();
   fleet_.remove_gpu(0);
   EXPECT_EQ(look(), (HealthReport{Health::unhealthy, {"GPU is lost"}}));
@@ -262,7 +263,7 @@ TEST_F(HealthWatchTest, AGpuThatFellOffTheBusIsUnhealthyUntilItIsBack) {
   EXPECT_EQ(look().verdict, Health::healthy);
 }
 
-TEST_F(HealthWatchTest, AGpuIsLostAlsoWhileReadingsOfBeforeAreStillThere) {
+TEST_F(HealthWatchTest, LostGpuIsUnhealthyDespiteOldReadings) {
   DeviceState state;
   state.info.id = id_;
   state.condition = DeviceCondition::unavailable;
@@ -271,14 +272,14 @@ TEST_F(HealthWatchTest, AGpuIsLostAlsoWhileReadingsOfBeforeAreStillThere) {
   EXPECT_EQ(judge(state), (HealthReport{Health::unhealthy, {"lost"}}));
 }
 
-TEST_F(HealthWatchTest, AGpuThatWeMayNotOpenIsNotKnownToBeBad) {
+TEST_F(HealthWatchTest, InaccessibleGpuHasNoVerdict) {
   DeviceState state;
   state.info.fault = Missing{MissingReason::no_permission, "Insufficient Permissions"};
   state.condition = DeviceCondition::unavailable;
   EXPECT_EQ(judge(state).verdict, std::nullopt);
 }
 
-TEST_F(HealthWatchTest, AGpuThatDoesNotAnswerIsNotJudgedByWhatItSaidLast) {
+TEST_F(HealthWatchTest, UnresponsiveGpuHasNoVerdict) {
   DeviceState state = device_state(backend_->open(0), backend_->read(id_, kProbes), kProbes, {});
   state.condition = DeviceCondition::unresponsive;
   state.why = "the driver has not answered for 1.0 s";
@@ -318,7 +319,7 @@ class EccBaselines : public testing::Test {
   EccBaseline baseline_;
 };
 
-TEST_F(EccBaselines, WhatHappenedBeforeWeLookedIsNotNew) {
+TEST_F(EccBaselines, ErrorsBeforeFirstReadAreNotNew) {
   EXPECT_EQ(baseline_.fresh(), 0);
 }
 
@@ -341,7 +342,7 @@ TEST_F(EccBaselines, ClearingTheCounterStartsOver) {
   EXPECT_EQ(baseline_.fresh(), 1);
 }
 
-TEST_F(EccBaselines, ErrorsBetweenTheClearingAndTheNextLookAreNew) {
+TEST_F(EccBaselines, ErrorsBetweenClearAndNextReadAreNew) {
   baseline_.count(kLifetime, 2);
   EXPECT_EQ(baseline_.fresh(), 2);
 }
@@ -351,7 +352,7 @@ TEST_F(EccBaselines, AnotherCounterIsNoGrowthOfTheFirst) {
   EXPECT_EQ(baseline_.fresh(), 0);
 }
 
-TEST_F(EccBaselines, AContainedErrorIsNotNewButWaitsForItsProcess) {
+TEST_F(EccBaselines, ContainedErrorWaitsForProcessExit) {
   baseline_.contained(4711);
   baseline_.count(kLifetime, 6);
   EXPECT_EQ(baseline_.fresh(), 0);

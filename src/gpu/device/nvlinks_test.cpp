@@ -56,7 +56,7 @@ TEST_F(NvlinksTest, ALinkThatIsUpAgainIsNotLost) {
   EXPECT_TRUE(note()->down.empty());
 }
 
-TEST_F(NvlinksTest, WhatCannotBeReadIsNotKnownAndForgetsNothing) {
+TEST_F(NvlinksTest, FailedReadKeepsLastLinkState) {
   link(0, true);
   note();
   gpu_.sample.set({Metric::nvlink_active, 0, now_, Missing{MissingReason::failed, ""}});

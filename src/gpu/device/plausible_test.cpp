@@ -15,7 +15,7 @@ bool is_implausible(const Reading& one) {
   return one.missing() != nullptr && *one.missing() == Missing{MissingReason::failed, kImplausible};
 }
 
-TEST(IfPlausible, KeepsWhatIsWithinTheBoundsOfEachRow) {
+TEST(IfPlausible, OnlyValuesWithinRowBoundsAreKept) {
   for (const Row& row : catalog()) {
     if (row.kind == Kind::text) continue;
     for (const std::int64_t edge : {row.bounds.least, row.bounds.most}) {
@@ -65,7 +65,7 @@ class OwnLimitsTest : public ::testing::Test {
   OwnLimits limits_;
 };
 
-TEST_F(OwnLimitsTest, RemoveOnlyWhatIsGrosslyBeyond) {
+TEST_F(OwnLimitsTest, ValueFarAboveReportedMaximumIsImplausible) {
   EXPECT_FALSE(is_implausible(after(Metric::clock_sm, 9'000))) << "no limit is known yet";
   after(Metric::clock_sm_max, 1'980);
   EXPECT_TRUE(is_implausible(after(Metric::clock_sm, 9'000)));

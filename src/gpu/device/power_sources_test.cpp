@@ -125,7 +125,7 @@ TEST_F(PowerSourcesTest, BurstsAreNoContradiction) {
   }
 }
 
-TEST_F(PowerSourcesTest, WhatBurstsCannotExplainIsAContradiction) {
+TEST_F(PowerSourcesTest, MismatchUnexplainedByBurstsIsContradiction) {
   use_ = 99;
   seconds(20, 900, 70);
   EXPECT_TRUE(contradict()) << "too low, though always busy";
@@ -150,7 +150,7 @@ TEST_F(PowerSourcesTest, ACounterThatStartsOverIsNoContradiction) {
   EXPECT_FALSE(contradict());
 }
 
-TEST_F(PowerSourcesTest, AGapProvesNothing) {
+TEST_F(PowerSourcesTest, ReadingGapIsNoContradiction) {
   averaged();
   for (int i = 0; i < 20; ++i) {
     seconds(4, 300, 300);
@@ -172,7 +172,7 @@ TEST_F(PowerSourcesTest, AContradictionIsForgottenWithoutReadings) {
   EXPECT_FALSE(contradict());
 }
 
-TEST_F(PowerSourcesTest, ReadingsInQuickSuccessionChangeNothing) {
+TEST_F(PowerSourcesTest, RapidReadingsAreNoContradiction) {
   averaged();
   for (int i = 0; i < 1'000; ++i) {
     pass(milliseconds(20));

@@ -24,7 +24,7 @@ TEST(Reading, IsOneOfNumberTextAndMissing) {
   EXPECT_EQ(text.number(), nullptr);
 }
 
-TEST(Reading, IsMissingUntilSomebodyKnowsBetter) {
+TEST(Reading, DefaultIsMissingAsNotReady) {
   const Reading reading;
   ASSERT_NE(reading.missing(), nullptr);
   EXPECT_EQ(reading.missing()->reason, MissingReason::not_ready);
@@ -45,7 +45,7 @@ TEST(Missing, EveryReasonHasWordsOfItsOwn) {
   }
 }
 
-TEST(Sample, FindsWhatWasSet) {
+TEST(Sample, FindsOnlySetReadings) {
   Sample sample;
   sample.set(number_reading(Metric::power_draw, 5));
   EXPECT_EQ(*sample.number(Metric::power_draw), 5);
@@ -70,7 +70,7 @@ TEST(Sample, ANewerReadingReplacesTheOld) {
   EXPECT_EQ(sample.number(Metric::power_draw), nullptr);
 }
 
-TEST(Sample, MergingKeepsWhatTheNewerDoesNotHave) {
+TEST(Sample, MergeKeepsReadingsAbsentFromNewer) {
   Sample old;
   old.set(number_reading(Metric::power_draw, 1));
   old.set(number_reading(Metric::power_limit, 2));
@@ -81,7 +81,7 @@ TEST(Sample, MergingKeepsWhatTheNewerDoesNotHave) {
   EXPECT_EQ(*old.number(Metric::power_limit), 2);
 }
 
-TEST(Sample, IsSortedAndHasEachReadingOnceInWhateverOrderTheyCome) {
+TEST(Sample, AnyInsertionOrderGivesSortedUniqueReadings) {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
     Sample sample;
@@ -100,7 +100,7 @@ TEST(Sample, IsSortedAndHasEachReadingOnceInWhateverOrderTheyCome) {
   }
 }
 
-TEST(Sample, WhatIsReadAnewReplacesAllElementsOfAMetric) {
+TEST(Sample, MergeReplacesAllElementsOfMetric) {
   Sample sample;
   for (std::uint16_t fan = 0; fan < 3; ++fan)
     sample.set({Metric::fan_speed, fan, {}, std::int64_t{30}});

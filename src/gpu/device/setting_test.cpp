@@ -7,7 +7,7 @@ namespace {
 
 constexpr SettingValue kAllowed{100'000, 700'000};
 
-TEST(Setting, SaysWhatItIs) {
+TEST(Setting, TextShowsValueAndUnit) {
   EXPECT_EQ(text_of(power_limit(300'000)), "300 W");
   EXPECT_EQ(text_of(power_limit(300'500)), "300.500 W");
   EXPECT_EQ(text_of(gpu_clocks(1200, 1500)), "[1200, 1500] MHz");
@@ -26,7 +26,7 @@ TEST(Setting, OutOfRangeNamesTheRange) {
   EXPECT_TRUE(check(power_limit(700'000), {{}, {}, kAllowed, {}}).ok());
 }
 
-TEST(Setting, WhatNoGpuTakesIsRefusedWithoutARange) {
+TEST(Setting, InvalidValueIsRefusedWithoutKnownRange) {
   const SettingState nothing_known;
   for (const Setting& wrong :
        {power_limit(0), power_limit(-1), gpu_clocks(-5, 10), gpu_clocks(1500, 1200),

@@ -37,14 +37,14 @@ TEST(DeviceState, AGpuThatAnswersIsResponsive) {
   EXPECT_EQ(state.sample, answer);
 }
 
-TEST(DeviceState, AGpuThatDoesNotAnswerIsUnresponsiveWithEveryReadingTimedOut) {
+TEST(DeviceState, UnansweredReadIsUnresponsiveAndTimedOut) {
   const DeviceState state = device_state(one_gpu(), std::nullopt, kProbes, kTaken);
   EXPECT_EQ(state.condition, DeviceCondition::unresponsive);
   EXPECT_EQ(state.why, "the driver did not respond in time");
   EXPECT_EQ(state.sample, missing_sample(kProbes, {MissingReason::timed_out, ""}, kTaken));
 }
 
-TEST(DeviceState, AGpuTheDriverWouldNotOpenIsUnavailableInTheDriversWords) {
+TEST(DeviceState, UnopenedGpuIsUnavailableWithDriverText) {
   DeviceInfo info = one_gpu();
   info.fault = Missing{MissingReason::failed, "Unknown Error"};
   const DeviceState state = device_state(info, std::nullopt, kProbes, kTaken);
@@ -53,7 +53,7 @@ TEST(DeviceState, AGpuTheDriverWouldNotOpenIsUnavailableInTheDriversWords) {
   EXPECT_EQ(state.sample, missing_sample(kProbes, *info.fault, kTaken));
 }
 
-TEST(DeviceState, AGpuWhoseEveryReadingIsLostIsLost) {
+TEST(DeviceState, AllReadingsLostIsUnavailable) {
   const Missing gone{MissingReason::device_lost, "GPU is lost"};
   const DeviceState state =
       device_state(one_gpu(), missing_sample(kProbes, gone, kTaken), kProbes, kTaken);
@@ -61,7 +61,7 @@ TEST(DeviceState, AGpuWhoseEveryReadingIsLostIsLost) {
   EXPECT_EQ(state.why, "GPU is lost");
 }
 
-TEST(DeviceState, OneReadingThatStillComesIsAGpuThatIsNotLost) {
+TEST(DeviceState, OneSuccessfulReadingIsResponsive) {
   Sample answer = missing_sample(kProbes, {MissingReason::device_lost, ""}, kTaken);
   answer.set({Metric::temperature_core, 0, kTaken, std::int64_t{40}});
   EXPECT_EQ(device_state(one_gpu(), answer, kProbes, kTaken).condition,
@@ -83,7 +83,7 @@ TEST(FindDevice, TakesIndexUuidAndBothSpellingsOfAPciAddress) {
   }
 }
 
-TEST(FindDevice, GoesByTheIndexOfTheNodeNotByThePlaceInTheList) {
+TEST(FindDevice, NameMatchesNodeIndexNotListPosition) {
   Snapshot snapshot = three_gpus();
   snapshot.devices.erase(snapshot.devices.begin());
   EXPECT_EQ((*find_device(snapshot, "2"))->info.index, 2U);
@@ -95,7 +95,7 @@ TEST(FindDevice, AnIndexTooHighIsOutOfRange) {
             (Error{Errc::not_found, "GPU index 3 is out of range"}));
 }
 
-TEST(FindDevice, WhatIsNoGpuIsNotFound) {
+TEST(FindDevice, UnknownNameIsNotFound) {
   Snapshot snapshot = three_gpus();
   snapshot.devices[0].info.uuid.clear();  // like a GPU that could not be opened
   snapshot.devices[0].info.pci_address.clear();
@@ -126,7 +126,7 @@ TEST(PciAddress, ADomainThatDoesNotFitKeepsItsDigits) {
   EXPECT_EQ(short_pci_address("00010000:01:00.0"), "00010000:01:00.0");
 }
 
-TEST(PciAddress, WhatIsNoAddressStaysAsItIs) {
+TEST(PciAddress, InvalidTextIsUnchanged) {
   EXPECT_EQ(short_pci_address(""), "");
   EXPECT_EQ(short_pci_address("GPU-1"), "GPU-1");
 }
@@ -146,7 +146,7 @@ TEST(ReadingOf, ATextTheDriverDoesNotTellIsMissing) {
   EXPECT_NE(reading_of(snapshot, snapshot.devices[0], Metric::nvml_version).missing(), nullptr);
 }
 
-TEST(ReadingOf, ARowThatWasNeverReadIsMissingWithTheGpusFault) {
+TEST(ReadingOf, UnreadMetricIsMissingWithGpuFault) {
   Snapshot snapshot = three_gpus();
   EXPECT_EQ(*reading_of(snapshot, snapshot.devices[0], Metric::power_draw).missing(), Missing{});
   const Missing fault{MissingReason::no_permission, ""};
@@ -154,7 +154,8 @@ TEST(ReadingOf, ARowThatWasNeverReadIsMissingWithTheGpusFault) {
   EXPECT_EQ(*reading_of(snapshot, snapshot.devices[0], Metric::power_draw).missing(), fault);
 }
 
-TEST(Snapshot, AGpuThatWantsAResetAndSaysWhoItIsIsLostAllTheSame) {
+// The driver still returns the VBIOS version of a GPU that requires a reset.
+TEST(Snapshot, GpuRequiringResetIsLostDespiteVbiosVersion) {
   const Missing gone{MissingReason::device_lost, "GPU requires reset"};
   Sample answer = missing_sample(probes_of(Tier::fast), gone, kTaken);
   answer.set({Metric::vbios_version, 0, kTaken, std::string("96.00")});
@@ -170,7 +171,7 @@ TEST(Snapshot, AGpuThatWantsAResetAndSaysWhoItIsIsLostAllTheSame) {
 
 namespace {
 
-TEST(Failures, AreEachCauseOnceAndNotWhatAGpuDoesNotSupport) {
+TEST(Failures, ListsEachCauseOnceWithoutUnsupported) {
   const Missing lost{MissingReason::device_lost, "GPU is lost"};
   const Missing unknown{MissingReason::failed, "Unknown Error"};
   Sample sample;
@@ -199,7 +200,7 @@ DeviceState failing_to_open(MissingReason reason) {
   return device_state(info, {}, kPowerOnly, {});
 }
 
-TEST(Lost, IsWhatTheDriverSaysIsGone) {
+TEST(Lost, DriverDeviceLostReasonCounts) {
   EXPECT_TRUE(is_lost(answering(MissingReason::device_lost)));
   EXPECT_TRUE(is_lost(failing_to_open(MissingReason::device_lost)));
 }

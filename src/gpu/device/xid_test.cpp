@@ -28,7 +28,7 @@ TEST(XidTable, TheLineSaysHowBadAnNvlinkErrorIs) {
   EXPECT_EQ(xid_severity(31, "Fatal"), Severity::note);
 }
 
-TEST(XidTable, TheLineSaysWhatAGpuNeedsToRecover) {
+TEST(XidTable, Xid154SeverityFollowsRecoveryAction) {
   const auto changed_to = [](std::string_view action) {
     return xid_severity(154,
                         "GPU recovery action changed from 0x0 (None) to " + std::string(action));
@@ -70,7 +70,7 @@ TEST(XidCounts, CountsEachXidOfEachGpu) {
   EXPECT_TRUE(counts.of("GPU-c").empty());
 }
 
-TEST(XidCounts, TheLastOneSeenIsTheLatestWhateverTheOrder) {
+TEST(XidCounts, OutOfOrderXidKeepsLatestLastSeen) {
   XidCounts counts;
   counts.note("GPU-a", 13, at(5));
   counts.note("GPU-a", 13, at(4));
@@ -88,7 +88,7 @@ TEST(XidCounts, ManyDifferentOnesAreBounded) {
   EXPECT_EQ(counts.of("GPU-a")[2].count, 2U) << "one of the first is still counted by itself";
 }
 
-TEST(XidCounts, AnXidThatStopsWorkHasAPlaceOfItsOwn) {
+TEST(XidCounts, StopXidIsCountedDespiteFullTable) {
   XidCounts counts;
   for (std::uint32_t xid = 1001; xid <= 1100; ++xid) counts.note("GPU-a", xid, at(1));
   counts.note("GPU-a", 79, at(2));

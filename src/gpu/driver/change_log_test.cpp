@@ -84,7 +84,7 @@ TEST_F(ChangeLogTest, TwoSettersShareOneChain) {
   EXPECT_TRUE(second.until_room("GPU-a", 8)) << "the first one's count too";
 }
 
-TEST_F(ChangeLogTest, AFullFileIsPutAsideAndTheChainGoesOn) {
+TEST_F(ChangeLogTest, FullFileRotatesAndChainContinues) {
   constexpr std::size_t kSmall = 4096;
   {
     ChangeLog log(path_, kSmall);

@@ -56,7 +56,7 @@ TEST_F(CommandersTest, ACommandIsAnsweredWithItsOwnResult) {
   EXPECT_EQ(replies[0].energy_mj, 4711);
 }
 
-TEST_F(CommandersTest, OneGpusCommandsAreCarriedOutOneByOneInTheOrderOfTheirArrival) {
+TEST_F(CommandersTest, CommandsOfOneGpuRunSequentiallyInOrder) {
   RecordProperty("contract", "B13 B18");
   const auto commanders = make();
   fleet_.block(0);
@@ -86,7 +86,7 @@ TEST_F(CommandersTest, GpusDoNotWaitForEachOther) {
   for (const CommandReply& reply : replies) EXPECT_NE(reply.device, devices_[0].id);
 }
 
-TEST_F(CommandersTest, AFullQueueIsBusyAndNothingIsQueued) {
+TEST_F(CommandersTest, FullQueueRefusesCommandAsBusy) {
   RecordProperty("contract", "B18");
   const auto commanders = make();
   fleet_.block(0);
@@ -120,7 +120,7 @@ TEST_F(CommandersTest, AClosedQueueIsAnError) {
   EXPECT_TRUE(answers_.so_far().empty());
 }
 
-TEST_F(CommandersTest, WhatIsQueuedAtShutdownIsCarriedOutFirst) {
+TEST_F(CommandersTest, ShutdownExecutesQueuedCommandsFirst) {
   RecordProperty("contract", "B8");
   auto commanders = make();
   for (std::uint64_t i = 0; i < 50; ++i) ASSERT_TRUE(commanders->send(3, limit(3, i)).ok());
@@ -131,7 +131,7 @@ TEST_F(CommandersTest, WhatIsQueuedAtShutdownIsCarriedOutFirst) {
   EXPECT_EQ(fleet_.writes().size(), 50U);
 }
 
-TEST_F(CommandersTest, AtShutdownAStuckGpusCommandsAreToldTheirTaskHasTerminated) {
+TEST_F(CommandersTest, ShutdownTerminatesCommandsOfStuckGpu) {
   RecordProperty("contract", "B8 B12");
   auto commanders = make();
   fleet_.block(2);
@@ -151,7 +151,7 @@ TEST_F(CommandersTest, AtShutdownAStuckGpusCommandsAreToldTheirTaskHasTerminated
   }
 }
 
-TEST_F(CommandersTest, ACallThatReturnsAfterItsTaskWasTerminatedIsNotAnsweredTwice) {
+TEST_F(CommandersTest, LateReturnAfterTerminationSendsNoSecondReply) {
   RecordProperty("contract", "B12");
   std::shared_ptr<Backend> backend = fleet_.backend();
   const std::weak_ptr<Backend> still_used = backend;
@@ -169,7 +169,7 @@ TEST_F(CommandersTest, ACallThatReturnsAfterItsTaskWasTerminatedIsNotAnsweredTwi
   EXPECT_EQ(answers_.so_far().size(), 2U);
 }
 
-TEST_F(CommandersTest, WhoeverIsToldMaySendMore) {
+TEST_F(CommandersTest, ReplyCallbackMaySendCommand) {
   std::unique_ptr<Commanders> commanders;
   std::promise<CommandReply> second;
   commanders = std::make_unique<Commanders>(fleet_.backend(), kGpus, [&](CommandReply reply) {
@@ -185,7 +185,7 @@ TEST_F(CommandersTest, WhoeverIsToldMaySendMore) {
   EXPECT_FALSE(told.get().failure);
 }
 
-TEST_F(CommandersTest, WhoeverIsToldMayEndThemAll) {
+TEST_F(CommandersTest, ReplyCallbackMayDestroyWorkers) {
   std::unique_ptr<Commanders> commanders;
   std::promise<void> ended;
   std::vector<std::uint64_t> told;  // only GPU 0's thread writes it
@@ -203,7 +203,7 @@ TEST_F(CommandersTest, WhoeverIsToldMayEndThemAll) {
   EXPECT_EQ(told, (std::vector<std::uint64_t>{1, 2, 3})) << "the others as terminated";
 }
 
-TEST_F(CommandersTest, TheTimeOfArrivalIsKeptAndWithoutOneItIsNow) {
+TEST_F(CommandersTest, ReceivedTimeIsKeptOrDefaultsToNow) {
   RecordProperty("contract", "B4 B16");
   constexpr double kHourMs = 3600e3;  // no machine is so busy that the other command takes an hour
   const CapturedLog log;

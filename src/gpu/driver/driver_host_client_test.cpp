@@ -75,14 +75,14 @@ class HostClientTest : public ::testing::Test {
   HostClient client_{loop_, [this] { return spawn(); }, heard_};
 };
 
-TEST_F(HostClientTest, TheFleetIsToldWhenTheHostSaysHello) {
+TEST_F(HostClientTest, HelloPublishesInventory) {
   client_.start();
   say(hello_with_gpus(2));
   ASSERT_EQ(heard_.fleets.size(), 1U);
   EXPECT_EQ(heard_.fleets[0].devices.size(), 2U);
 }
 
-TEST_F(HostClientTest, NothingIsAskedBeforeHello) {
+TEST_F(HostClientTest, ReadBeforeHelloIsRefused) {
   client_.start();
   EXPECT_FALSE(client_.read({1, "GPU-0", {Probe::power}}));
   say(hello_with_gpus(1));
@@ -111,7 +111,7 @@ TEST_F(HostClientTest, EventsPassOnceTheHostHasSaidHello) {
   EXPECT_EQ(heard_.events[0].kind, EventKind::unavailable);
 }
 
-TEST_F(HostClientTest, AHostThatEndsIsReplacedAndThatIsTold) {
+TEST_F(HostClientTest, ExitedHostIsReportedAndRestarted) {
   client_.start();
   say(hello_with_gpus(1));
   hang_up();
@@ -123,7 +123,7 @@ TEST_F(HostClientTest, AHostThatEndsIsReplacedAndThatIsTold) {
   EXPECT_EQ(heard_.fleets.size(), 2U);
 }
 
-TEST_F(HostClientTest, AHostThatEndsAgainAndAgainIsRestartedEverMoreRarely) {
+TEST_F(HostClientTest, RepeatedExitBacksOffToMaxDelay) {
   client_.start();
   for (int i = 0; i < 20; ++i) {
     hang_up();
@@ -155,7 +155,7 @@ TEST_F(HostClientTest, AMachineWithoutADriverIsAskedAgainLater) {
   EXPECT_EQ(heard_.fleets.size(), 1U);
 }
 
-TEST_F(HostClientTest, AFriendlyHostThatCrashesAgainAndAgainIsRestartedEverMoreRarely) {
+TEST_F(HostClientTest, RepeatedCrashAfterHelloBacksOff) {
   client_.start();
   for (int i = 0; i < 20; ++i) {
     say(hello_with_gpus(1));
@@ -183,7 +183,7 @@ TEST_F(HostClientTest, AHostThatRanForAWhileIsReplacedQuickly) {
   EXPECT_EQ(spawned_, before + 1);
 }
 
-TEST_F(HostClientTest, AHostThatAnswersNothingIsReplaced) {
+TEST_F(HostClientTest, UnresponsiveHostIsReplaced) {
   client_.start();
   say(hello_with_gpus(2));
   ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
@@ -192,14 +192,14 @@ TEST_F(HostClientTest, AHostThatAnswersNothingIsReplaced) {
             std::vector<std::string>{"driver-host has not responded for 30 s; starting another"});
 }
 
-TEST_F(HostClientTest, AHostThatIsAskedNothingMaySayNothing) {
+TEST_F(HostClientTest, IdleHostIsNotReplaced) {
   client_.start();
   say(hello_with_gpus(2));
   loop_.advance(std::chrono::minutes(10));
   EXPECT_TRUE(heard_.downs.empty());
 }
 
-TEST_F(HostClientTest, AHostWhoseOneGpuIsStuckIsKeptForTheOthers) {
+TEST_F(HostClientTest, StuckGpuDoesNotReplaceHost) {
   client_.start();
   say(hello_with_gpus(2));
   ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));  // never answered
@@ -211,7 +211,7 @@ TEST_F(HostClientTest, AHostWhoseOneGpuIsStuckIsKeptForTheOthers) {
   EXPECT_TRUE(heard_.downs.empty());
 }
 
-TEST_F(HostClientTest, CommandsAndTheirAnswersPass) {
+TEST_F(HostClientTest, CommandAndReplyAreForwardedAfterHello) {
   client_.start();
   const CommandRequest request{3, "GPU-0", Apply{power_limit(250'000)}, "r1", loop_.now()};
   EXPECT_FALSE(client_.command(request)) << "before hello";
@@ -265,7 +265,7 @@ TEST_F(HostClientTest, APausedHostIsGoneUntilItIsResumed) {
   EXPECT_EQ(heard_.fleets.size(), 2U);
 }
 
-TEST_F(HostClientTest, AHostThatWaitsToBeStartedAgainIsNotStartedWhilePaused) {
+TEST_F(HostClientTest, PauseSuppressesPendingRestart) {
   client_.start();
   hang_up();
   client_.pause([](const Result<void>&) {});
@@ -273,7 +273,7 @@ TEST_F(HostClientTest, AHostThatWaitsToBeStartedAgainIsNotStartedWhilePaused) {
   EXPECT_EQ(spawned_, 1);
 }
 
-TEST_F(HostClientTest, ResumingEarlyIsSaidToWhoeverWaitsForTheEnd) {
+TEST_F(HostClientTest, EarlyResumeFailsPauseAsUnavailable) {
   client_.start();
   std::vector<Result<void>> ended;
   client_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
@@ -313,7 +313,7 @@ TEST_F(HostClientProcessTest, ThePauseHasBegunWhenTheProcessIsGone) {
   EXPECT_TRUE(ended[0].ok());
 }
 
-TEST_F(HostClientProcessTest, AProcessThatWillNotGoIsSaidAfterTheDeadline) {
+TEST_F(HostClientProcessTest, PauseTimesOutForSurvivingProcess) {
   with_child_.start();
   std::vector<Result<void>> ended;
   // One that was gone before it could be waited for says nothing about waiting: another one.
@@ -377,7 +377,7 @@ class SetterClientTest : public HostClientTest {
   HostClient setter_{loop_, [this] { return spawn(); }, heard_, {"setter", true, "1.2.3"}};
 };
 
-TEST_F(SetterClientTest, AChangeIsToldAsARecord) {
+TEST_F(SetterClientTest, ChangeIsSentAsRecordWithoutRequestId) {
   setter_.start();
   greet();
   EXPECT_EQ(told().what, SetterRecord::What::ping);
@@ -412,7 +412,7 @@ TEST_F(SetterClientTest, ASetterThatAnswersNoPingIsAbandoned) {
   EXPECT_EQ(heard_.downs[0], "setter has not responded for 30 s; starting another");
 }
 
-TEST_F(SetterClientTest, AForeignSetterHasEndedWhenItsOwnHandleSaysSo) {
+TEST_F(SetterClientTest, ReceivedHandleSignalsForeignSetterExit) {
   setter_.start();
   std::array<int, 2> handle{};  // readable as a handle is when its process ends
   ASSERT_EQ(::pipe(handle.data()), 0);

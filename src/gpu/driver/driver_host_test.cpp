@@ -78,7 +78,7 @@ TEST_F(HostTest, AQuestionIsAnswered) {
   EXPECT_EQ(*reply.sample.number(Metric::temperature_core), 40);
 }
 
-TEST_F(HostTest, AQuestionAboutNobodyIsAnsweredWithAReason) {
+TEST_F(HostTest, ReadOfUnknownGpuIsAnsweredWithoutReading) {
   serve(FakeFleet::with_healthy_gpus(1, 1000));
   receive<Hello>();
   const ReadRequest request{6, "GPU-nobody", {Probe::temperature}};
@@ -88,7 +88,7 @@ TEST_F(HostTest, AQuestionAboutNobodyIsAnsweredWithAReason) {
   EXPECT_EQ(reply.sample.number(Metric::temperature_core), nullptr);
 }
 
-TEST_F(HostTest, AGpuThatDoesNotOpenDoesNotKeepTheOthersFromBeingTold) {
+TEST_F(HostTest, UnopenedGpuDoesNotDelayHelloForOthers) {
   auto fleet = FakeFleet::with_healthy_gpus(3, 1000);
   fleet.block(1);
   serve(fleet);
@@ -100,7 +100,7 @@ TEST_F(HostTest, AGpuThatDoesNotOpenDoesNotKeepTheOthersFromBeingTold) {
   EXPECT_EQ(receive<Hello>().fleet, fleet.fleet()) << "told again once it has opened";
 }
 
-TEST_F(HostTest, AHostWhoseDriverIsGoneSaysSoAndEnds) {
+TEST_F(HostTest, DriverGoneReplyIsSentBeforeExit) {
   auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
   fleet.set_missing(0, Metric::temperature_core,
                     {MissingReason::driver_gone, "Driver/library version mismatch"});
@@ -112,7 +112,7 @@ TEST_F(HostTest, AHostWhoseDriverIsGoneSaysSoAndEnds) {
   EXPECT_EQ(receive_from_host(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
 }
 
-TEST_F(HostTest, TellsWhatHappensToAGpu) {
+TEST_F(HostTest, DeviceEventIsForwarded) {
   auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
   serve(fleet);
   receive<Hello>();
@@ -148,7 +148,7 @@ TEST_F(HostTest, AChangeIsRefused) {
   EXPECT_TRUE(fleet.writes().empty());
 }
 
-TEST_F(HostTest, ACommandToNobodyIsRefused) {
+TEST_F(HostTest, CommandForUnknownGpuIsRefused) {
   serve(FakeFleet::with_healthy_gpus(1, 1000));
   receive<Hello>();
   const CommandRequest request{9, "GPU-nobody", ReadEnergy{}, "", BootClock::now()};
@@ -221,7 +221,7 @@ class Moody final : public Backend {
   int calls = 0;
 };
 
-TEST(EventThread, TellsWhatTheDriverTells) {
+TEST(EventThread, DriverEventReachesListener) {
   auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
   Heard<DeviceEvent> heard;
   const EventThread thread(fleet.backend(), std::ref(heard));
@@ -245,7 +245,7 @@ TEST(EventThread, GoesOnAfterWaitsThatFail) {
   EXPECT_GE(moody->calls, moody->failures + 1);
 }
 
-TEST(EventThread, AWaitThatFailsAtOnceForEverIsAskedLessAndLess) {
+TEST(EventThread, RepeatedWaitFailureBacksOff) {
   auto moody = std::make_shared<Moody>();
   moody->failures = 1'000'000;
   const TimePoint began = BootClock::now();

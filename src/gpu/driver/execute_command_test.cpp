@@ -22,7 +22,7 @@ class CarryOut : public ::testing::Test {
   DeviceId id_ = fleet_.fleet().devices[1].id;
 };
 
-TEST_F(CarryOut, WhatIsSetIsLookedAtBeforeAndReadBackAfter) {
+TEST_F(CarryOut, ApplyReadsValueBeforeAndAfter) {
   RecordProperty("contract", "B2 B3 B4");
   const CommandReply reply = carry_out(Apply{power_limit(250'000)});
   EXPECT_EQ(reply.id, 7U);
@@ -35,7 +35,7 @@ TEST_F(CarryOut, WhatIsSetIsLookedAtBeforeAndReadBackAfter) {
   EXPECT_EQ(fleet_.writes(), (Writes{{1, power_limit(250'000)}}));
 }
 
-TEST_F(CarryOut, LookingChangesNothing) {
+TEST_F(CarryOut, ReadSettingDoesNotWrite) {
   const CommandReply reply = carry_out(Look{SettingKind::power_limit});
   EXPECT_EQ(reply.before->allowed, (SettingValue{100'000, 400'000}));
   EXPECT_FALSE(reply.called);
@@ -52,14 +52,14 @@ TEST_F(CarryOut, OutOfRangeIsRefusedBeforeTheDriverIsAsked) {
   EXPECT_TRUE(fleet_.writes().empty());
 }
 
-TEST_F(CarryOut, ARangeThatChangedMeanwhileIsTheOneThatCounts) {
+TEST_F(CarryOut, ValueOutsideChangedRangeIsInvalid) {
   RecordProperty("contract", "B15");
   fleet_.set_setting(1, SettingKind::power_limit,
                      {SettingValue{300'000, 300'000}, {}, SettingValue{280'000, 320'000}, {}});
   EXPECT_EQ(carry_out(Apply{power_limit(250'000)}).failure->code, Errc::invalid);
 }
 
-TEST_F(CarryOut, WithoutThePrivilegeNothingIsTried) {
+TEST_F(CarryOut, MissingPrivilegeRefusesWritesBeforeDriverCall) {
   RecordProperty("contract", "E15");
   fleet_.deny_control(Error{Errc::denied, "needs CAP_SYS_ADMIN"});
   for (const Command& command :
@@ -72,14 +72,14 @@ TEST_F(CarryOut, WithoutThePrivilegeNothingIsTried) {
   EXPECT_FALSE(carry_out(Look{SettingKind::ecc}).failure) << "looking needs none";
 }
 
-TEST_F(CarryOut, WhatTheGpuCannotDoIsNotTried) {
+TEST_F(CarryOut, UnsupportedSettingIsRefusedBeforeDriverCall) {
   fleet_.set_unsupported(1, SettingKind::memory_clocks);
   const CommandReply reply = carry_out(Apply{memory_clocks(1593, 2619)});
   EXPECT_EQ(reply.failure->code, Errc::unsupported);
   EXPECT_FALSE(reply.called);
 }
 
-TEST_F(CarryOut, OnlyWhatIsStillAsExpectedIsWrittenOver) {
+TEST_F(CarryOut, UnexpectedCurrentValueIsConflict) {
   const std::vector<SettingValue> ours = {{300'000, 300'000}, {280'000, 280'000}};
   EXPECT_FALSE(carry_out(Apply{power_limit(250'000), ours}).failure);
   const CommandReply drifted = carry_out(Apply{power_limit(300'000), ours});
@@ -92,7 +92,7 @@ TEST_F(CarryOut, OnlyWhatIsStillAsExpectedIsWrittenOver) {
   EXPECT_EQ(fleet_.writes().size(), 1U);
 }
 
-TEST_F(CarryOut, OfWhatCannotBeReadNothingCanBeExpected) {
+TEST_F(CarryOut, UnreadableSettingSkipsExpectedValueCheck) {
   const CommandReply reply = carry_out(Apply{gpu_clocks(1200, 1500), {{1, 1}}});
   EXPECT_FALSE(reply.failure);
   EXPECT_TRUE(reply.called);
@@ -197,7 +197,7 @@ TEST(CommandLog, TheFieldsFollowTheText) {
                    "time_to_command_done=1.500ms overhead=0.250ms]: GPU is lost"}));
 }
 
-TEST(CommandLog, WhatWasRefusedBeforeTheDriverWasAskedHasNoLine) {
+TEST(CommandLog, CommandWithoutDriverCallIsNotLogged) {
   RecordProperty("contract", "B15 B16");
   EXPECT_EQ(logged(Apply{power_limit(1)}, CommandFailure{Errc::invalid, "why"}, false), Lines{});
   EXPECT_EQ(logged(Look{SettingKind::power_limit}, {}, false), Lines{});

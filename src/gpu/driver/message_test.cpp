@@ -121,7 +121,7 @@ TEST(Codec, AReasonThatDoesNotExistIsRefused) {
   EXPECT_FALSE(decoded<MissingReason>(encoded(static_cast<MissingReason>(200))));
 }
 
-TEST(Codec, ACommandOfRandomBytesIsRefusedOrDecodedButNeverHarms) {
+TEST(Codec, CorruptedCommandIsRejectedOrDecodedConsistently) {
   std::mt19937 random(20261121);
   const CommandRequest request{7, "GPU-a", Apply{gpu_clocks(1200, 1500), {{1, 2}}}, "r1",
                                TimePoint(std::chrono::seconds(9))};

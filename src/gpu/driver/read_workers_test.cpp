@@ -81,7 +81,7 @@ TEST_F(ReadersTest, AGpuThatIsNotThereIsRefused) {
   EXPECT_FALSE(readers->read({1, "GPU-nobody", {Probe::memory}}));
 }
 
-TEST_F(ReadersTest, AGpuThatDoesNotOpenInTimeIsListedWithThatAndTheOthersAreThere) {
+TEST_F(ReadersTest, OpenTimeoutIsListedWithoutAffectingOtherGpus) {
   fleet_.block(3);
   const auto readers = make(std::chrono::milliseconds(20));
   const TimePoint ages = BootClock::now() + kAges;  // a busy machine is slow to open the others too
@@ -98,7 +98,7 @@ TEST_F(ReadersTest, AGpuThatDoesNotOpenInTimeIsListedWithThatAndTheOthersAreTher
   EXPECT_EQ(answers_.wait_for(1).size(), 1U);
 }
 
-TEST_F(ReadersTest, AGpuThatOpensLateIsNewsAndCanThenBeRead) {
+TEST_F(ReadersTest, LateOpenedGpuIsReportedAndReadable) {
   fleet_.block(3);
   const auto readers = make(std::chrono::milliseconds(20));
   fleet_.unblock(3);
@@ -122,7 +122,7 @@ TEST_F(ReadersTest, AGpuWithAFaultIsNotRead) {
   EXPECT_FALSE(readers->read({1, lost, {Probe::memory}}));
 }
 
-TEST_F(ReadersTest, EndingDoesNotWaitForACallThatNeverReturnsAndItsAnswerGoesNowhere) {
+TEST_F(ReadersTest, ShutdownAbandonsStuckCallAndDropsReply) {
   const auto answered = std::make_shared<std::atomic<int>>(0);
   std::shared_ptr<Backend> backend = fleet_.backend();
   const std::weak_ptr<Backend> still_used = backend;
@@ -141,7 +141,7 @@ TEST_F(ReadersTest, EndingDoesNotWaitForACallThatNeverReturnsAndItsAnswerGoesNow
   EXPECT_EQ(*answered, 0) << "an answer after the end";
 }
 
-TEST_F(ReadersTest, WithAllCallsDoneTheBackendIsReleasedByWhoEndsTheReaders) {
+TEST_F(ReadersTest, ShutdownAfterLastCallReleasesBackend) {
   std::shared_ptr<Backend> backend = fleet_.backend();
   const std::weak_ptr<Backend> still_used = backend;
   {

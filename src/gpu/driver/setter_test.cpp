@@ -76,7 +76,7 @@ class SetterTest : public ::testing::Test {
   UniqueFd daemon_;  // destroyed first, which ends the setter
 };
 
-TEST_F(SetterTest, TheFirstWordIsTheFleetTheVersionAndAHandle) {
+TEST_F(SetterTest, HelloCarriesInventoryVersionAndHandle) {
   serve();
   UniqueFd handle;
   const auto message = receive_from_host(daemon_.get(), Wait::yes, &handle);
@@ -145,7 +145,7 @@ TEST_F(SetterTest, UnequalPairOfAPowerLimitIsRefused) {
   EXPECT_TRUE(fleet_.writes().empty());
 }
 
-TEST_F(SetterTest, DriversDefaultBeyondABoundIsRestoredOnlyIfSeenBefore) {
+TEST_F(SetterTest, UnseenDriverDefaultBeyondBoundIsRefused) {
   serve({.highest_mw = 250'000});
   receive<Hello>();
   EXPECT_EQ(change(power_limit(300'000), true).failure->code, Errc::invalid) << "not in the log";
@@ -189,7 +189,7 @@ TEST_F(SetterTest, AValueFromBeforeIsRestoredAlsoBeyondABound) {
   EXPECT_EQ(change(power_limit(300'000)).failure->code, Errc::invalid) << "that is a new change";
 }
 
-TEST_F(SetterTest, TheChangeBeyondTheRateIsRefusedOnThatGpuAlone) {
+TEST_F(SetterTest, RateLimitIsEnforcedPerGpu) {
   RecordProperty("contract", "B18");
   serve({.changes_a_minute = 3});
   receive<Hello>();
@@ -222,7 +222,7 @@ TEST_F(SetterTest, ARestoreBeyondTheRateWaits) {
   EXPECT_EQ(fleet_.writes().size(), 2U);
 }
 
-TEST_F(SetterTest, WithoutALogOnlyWhatWasBeforeIsSet) {
+TEST_F(SetterTest, UnwritableLogAllowsOnlyRestoringPreviousValue) {
   serve();
   receive<Hello>();
   EXPECT_FALSE(change(power_limit(250'000)).failure);
@@ -260,7 +260,7 @@ TEST_F(SetterTest, APingIsAnsweredWhileTheDriverHangs) {
   fleet_.unblock(0);
 }
 
-TEST_F(SetterTest, WhatWaitsWhenTheDaemonIsGoneIsNotSet) {
+TEST_F(SetterTest, DaemonExitDropsQueuedChanges) {
   serve();
   receive<Hello>();
   fleet_.block(0);
@@ -317,7 +317,7 @@ TEST(SetterRecord, EveryChangeSurvivesTheTrip) {
   }
 }
 
-TEST(SetterRecord, WhatIsNoChangeHasNoRecord) {
+TEST(SetterRecord, ReadCommandOrInvalidDeviceIsRejected) {
   EXPECT_FALSE(record_of({1, "GPU-a", Look{}, "", {}}).ok());
   EXPECT_FALSE(record_of({1, "GPU-a", ReadEnergy{}, "", {}}).ok());
   EXPECT_FALSE(record_of({1, "", ClearEcc{}, "", {}}).ok());

@@ -46,7 +46,7 @@ class IntakeTest : public ::testing::Test {
                   [this](const DeviceEvent& event) { echoes_.push_back(event); }}};
 };
 
-TEST_F(IntakeTest, AnXidOfTheDriverIsRememberedLoggedAndPassedOn) {
+TEST_F(IntakeTest, DriverXidIsRecordedLoggedAndForwarded) {
   driver_tells("GPU-b", 79);
   ASSERT_EQ(kept().size(), 1U);
   const Event event = kept()[0];
@@ -63,7 +63,7 @@ TEST_F(IntakeTest, AnXidOfTheDriverIsRememberedLoggedAndPassedOn) {
             std::vector<std::string>{"WARNING GPU 1: Xid 79: The GPU has fallen off the bus."});
 }
 
-TEST_F(IntakeTest, ALineOfTheKernelFindsItsGpuByItsAddress) {
+TEST_F(IntakeTest, KernelXidMatchesGpuByPciAddress) {
   kernel_tells("0000:86:00", 31);
   ASSERT_EQ(kept().size(), 1U);
   EXPECT_EQ(kept()[0].device, "GPU-b");
@@ -72,7 +72,7 @@ TEST_F(IntakeTest, ALineOfTheKernelFindsItsGpuByItsAddress) {
   EXPECT_EQ(events_[0].pid, 4711U);
 }
 
-TEST_F(IntakeTest, WhatBothSourcesTellIsOneEventAndTheSecondAnEcho) {
+TEST_F(IntakeTest, XidFromSecondSourceIsDuplicate) {
   driver_tells("GPU-a", 94);
   loop_.advance(seconds(1));
   kernel_tells("0000:3b:00", 94);
@@ -82,7 +82,7 @@ TEST_F(IntakeTest, WhatBothSourcesTellIsOneEventAndTheSecondAnEcho) {
   EXPECT_EQ(echoes_[0].pid, 4711U);
 }
 
-TEST_F(IntakeTest, AGpuThatIsNotListedIsNamedAsTheKernelNamesIt) {
+TEST_F(IntakeTest, UnlistedGpuIsNamedByPciAddress) {
   kernel_tells("0000:c1:00", 143);
   ASSERT_EQ(kept().size(), 1U);
   EXPECT_EQ(kept()[0].device, "");
@@ -91,13 +91,13 @@ TEST_F(IntakeTest, AGpuThatIsNotListedIsNamedAsTheKernelNamesIt) {
             "the GPU at 0000:c1:00: Xid 143: The GPU could not be initialised. (MMU Fault)");
 }
 
-TEST_F(IntakeTest, AGpuIsStillKnownWhenTheDriverDoesNotCountItAnyMore) {
+TEST_F(IntakeTest, KernelXidMatchesGpuMissingFromInventory) {
   intake_.on_fleet({});
   kernel_tells("0000:3b:00", 79);
   EXPECT_EQ(kept()[0].device, "GPU-a");
 }
 
-TEST_F(IntakeTest, AMadDriverHostCannotMakeGpusUpNorTheFuture) {
+TEST_F(IntakeTest, ForgedDriverHostEventIsSanitized) {
   intake_.on_driver_event({"GPU-x",
                            EventKind::unavailable,
                            EventSource::kernel_log,
@@ -112,7 +112,7 @@ TEST_F(IntakeTest, AMadDriverHostCannotMakeGpusUpNorTheFuture) {
   EXPECT_EQ(kept()[0].text, "a GPU that is not listed: The GPU is not available. (?[2Jgone?)");
 }
 
-TEST_F(IntakeTest, AFloodIsBoundedAndWhatWasLeftOutIsCounted) {
+TEST_F(IntakeTest, EventFloodIsLimitedAndDropsAreCounted) {
   for (int i = 0; i < 10'000; ++i) driver_tells("GPU-a", 13);
   driver_tells("GPU-b", 79);
   const auto burst = static_cast<std::size_t>(Intake::kBurst);
@@ -138,14 +138,14 @@ TEST_F(IntakeTest, AFatalXidIsPassedOnBehindAFlood) {
   EXPECT_EQ(intake_.drops().driver, 0U);
 }
 
-TEST_F(IntakeTest, WhatTheDriverHostLeftOutIsCounted) {
+TEST_F(IntakeTest, EventsLostByDriverHostAreCounted) {
   DeviceEvent lost{"GPU-a", EventKind::events_lost, EventSource::driver, loop_.now()};
   lost.lost = 2874;
   intake_.on_driver_event(lost);
   EXPECT_EQ(intake_.drops().driver, 2874U);
 }
 
-TEST_F(IntakeTest, ALineThatIsWorseThanTheDriversEventIsRecorded) {
+TEST_F(IntakeTest, MoreSevereKernelDuplicateIsRecorded) {
   driver_tells("GPU-a", 149);
   intake_.on_kernel_xid({"0000:3b:00", 149, std::nullopt, "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"},
                         loop_.now());
@@ -159,7 +159,7 @@ TEST_F(IntakeTest, ALineThatIsWorseThanTheDriversEventIsRecorded) {
   ASSERT_EQ(echoes_.size(), 1U);
 }
 
-TEST_F(IntakeTest, WhatTheLogLostIsAnEventOfNoGpu) {
+TEST_F(IntakeTest, KernelLogLossIsEventWithoutGpu) {
   intake_.on_lost("some of the kernel's log was overwritten before it was read");
   ASSERT_EQ(kept().size(), 1U);
   EXPECT_EQ(kept()[0].kind, "events_lost");
@@ -211,7 +211,7 @@ TEST(Dedupe, LongAfterwardsItHappenedAgain) {
   EXPECT_TRUE(is_new(dedupe, xid(EventSource::kernel_log, 79), later));
 }
 
-TEST(Dedupe, WhatIsNoXidOrOfNoKnownGpuIsAlwaysNew) {
+TEST(Dedupe, NonXidOrUnknownGpuIsAlwaysNew) {
   Dedupe dedupe;
   for (const EventSource source : {EventSource::driver, EventSource::kernel_log}) {
     EXPECT_TRUE(is_new(dedupe, {"GPU-a", EventKind::ecc_corrected, source}, kNow));
@@ -220,7 +220,7 @@ TEST(Dedupe, WhatIsNoXidOrOfNoKnownGpuIsAlwaysNew) {
 }
 
 // However the two sources interleave, there are as many events as the source that told more.
-TEST(Dedupe, InAnyOrderThereAreAsManyAsTheMoreTalkativeSourceTold) {
+TEST(Dedupe, InterleavedSourcesGiveLargerSourceCount) {
   std::mt19937 random(20260101);
   const auto below = [&](unsigned limit) { return static_cast<unsigned>(random() % limit); };
   for (int round = 0; round < 500; ++round) {
@@ -273,7 +273,7 @@ std::vector<std::uint64_t> sequences_since(const Journal& journal, std::uint64_t
   return sequences;
 }
 
-TEST(Journal, NumbersFromOneAndTellsItsListener) {
+TEST(Journal, AddNumbersFromOneAndNotifiesListener) {
   Journal journal;
   std::vector<std::string> told;
   journal.on_added(
@@ -284,7 +284,7 @@ TEST(Journal, NumbersFromOneAndTellsItsListener) {
   EXPECT_EQ(journal.last(), 2U);
 }
 
-TEST(Journal, GivesWhatCameAfterASequence) {
+TEST(Journal, ReturnsEventsAfterSequence) {
   Journal journal;
   for (int i = 0; i < 5; ++i) journal.add(event_named("x"));
   EXPECT_EQ(sequences_since(journal, 3), (std::vector<std::uint64_t>{4, 5}));
@@ -293,7 +293,7 @@ TEST(Journal, GivesWhatCameAfterASequence) {
   EXPECT_TRUE(sequences_since(journal, 99).empty());
 }
 
-TEST(Journal, KnowsWhatItHasForgotten) {
+TEST(Journal, EvictedSequencesAreNotRemembered) {
   Journal journal;
   EXPECT_TRUE(journal.remembers_since(0));
   EXPECT_FALSE(journal.remembers_since(1)) << "of another epoch";

@@ -51,7 +51,7 @@ class KernelLogTest : public ::testing::Test {
   std::optional<KernelLog> log_;
 };
 
-TEST_F(KernelLogTest, AnXidIsToldAndTheRestIsNot) {
+TEST_F(KernelLogTest, OnlyXidLinesAreReported) {
   write(
       "6,1,1000,-;usb 1-1: new device\n SUBSYSTEM=usb\n DEVICE=c189:1\n"
       "4,2,2000,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
@@ -91,7 +91,7 @@ ssize_t scripted_read(int, void* out, std::size_t) {
   return static_cast<ssize_t>(record.size());
 }
 
-TEST(KernelLog, WhatWasOverwrittenIsSaidToBeLostAndTheRestIsRead) {
+TEST(KernelLog, OverwrittenRecordsAreReportedAndReadingContinues) {
   ManualLoop loop;
   int xids = 0;
   std::vector<std::string> lost;
@@ -106,7 +106,7 @@ TEST(KernelLog, WhatWasOverwrittenIsSaidToBeLostAndTheRestIsRead) {
   EXPECT_EQ(lost.size(), 2U);
 }
 
-TEST(KernelLog, ALogThatDoesNotEndLeavesTheOthersTheirTurn) {
+TEST(KernelLog, EndlessInputYieldsAfterOneBatch) {
   ManualLoop loop;
   int xids = 0;
   const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -119,7 +119,7 @@ TEST(KernelLog, ALogThatDoesNotEndLeavesTheOthersTheirTurn) {
   script.clear();
 }
 
-TEST(KernelLog, ARecordIsAsOldAsItsStampSaysUnlessThatCannotBe) {
+TEST(KernelLog, ImplausibleTimestampFallsBackToReadTime) {
   EXPECT_EQ(written_at(seconds(100), seconds(103), kRead), kRead - seconds(3));
   EXPECT_EQ(written_at(seconds(100), seconds(100) + KernelLog::kOldest + seconds(1), kRead), kRead);
   EXPECT_EQ(written_at(seconds(100), seconds(99), kRead), kRead);
@@ -140,7 +140,7 @@ TEST_F(KernelLogFile, AFifoWithoutAWriterIsNotAtItsEnd) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
-TEST_F(KernelLogFile, WhatCannotBeFollowedIsSaid) {
+TEST_F(KernelLogFile, MissingFileOrDirectoryIsError) {
   const auto missing = open_kernel_log(directory_.in("log"));
   ASSERT_FALSE(missing.ok());
   EXPECT_NE(missing.error().message.find("No such file"), std::string::npos);
@@ -208,7 +208,7 @@ TEST(KernelXid, ARecordThatTheKernelDidNotWriteIsNone) {
   EXPECT_TRUE(parse_record("7,1,2,-;x"));
 }
 
-TEST(KernelXid, WhatIsNoRecordIsNone) {
+TEST(KernelXid, MalformedRecordIsRejected) {
   for (const char* line : {"", ";", " SUBSYSTEM=pci", "4,1234;x", "4,1234,5,-", "a,1,2,-;x",
                            "4,1,-7,-;x", "4,1,9223372036854775807,-;x"}) {
     EXPECT_FALSE(parse_record(line)) << line;

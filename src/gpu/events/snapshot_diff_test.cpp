@@ -81,13 +81,13 @@ TEST_F(Changes, TellWhichNvlinksGoDownAndComeBack) {
   EXPECT_EQ(last_.severity, Severity::note);
 }
 
-TEST_F(Changes, OfNvlinksThatAreSeenForTheFirstTimeAreNone) {
+TEST_F(Changes, FirstSeenNvlinkGivesNoEvent) {
   look();
   now_.devices[1].sample.set({Metric::nvlink_active, 0, {}, std::int64_t{0}});
   EXPECT_THAT(look(), IsEmpty());
 }
 
-TEST_F(Changes, TellWhenAGpuFallsSilentAndWhenItIsBack) {
+TEST_F(Changes, UnresponsiveGpuAndRecoveryAreEachReported) {
   look();
   now_.devices[1].condition = DeviceCondition::unresponsive;
   now_.devices[1].why = "a driver call takes too long";
@@ -119,13 +119,13 @@ TEST_F(Changes, TellWhichGpusAppearAndDisappear) {
                                   "gpu_appeared: GPU 5 was detected: H100"));
 }
 
-TEST_F(Changes, KnowAGpuByItsIdAndNotByItsIndex) {
+TEST_F(Changes, SwappedIndicesGiveNoEvent) {
   look();
   std::swap(now_.devices[0].info.index, now_.devices[1].info.index);
   EXPECT_THAT(look(), IsEmpty());
 }
 
-TEST_F(Changes, AreOneEventWhenTheDriverGoesAndOneWhenItComesBack) {
+TEST_F(Changes, DriverLossAndReturnAreOneEventEach) {
   look();
   lose_driver("the driver-host exited");
   for (DeviceState& device : now_.devices) device.condition = DeviceCondition::unresponsive;
@@ -138,7 +138,7 @@ TEST_F(Changes, AreOneEventWhenTheDriverGoesAndOneWhenItComesBack) {
   EXPECT_THAT(look(), ElementsAre("driver_up: the driver 535.1 is up, with 2 GPUs"));
 }
 
-TEST_F(Changes, TellWhatADriverCameBackWithout) {
+TEST_F(Changes, DriverReturnReportsMissingGpu) {
   look();
   lose_driver("Driver Not Loaded");
   look();
@@ -148,7 +148,7 @@ TEST_F(Changes, TellWhatADriverCameBackWithout) {
                                   "gpu_disappeared: GPU 1 is no longer listed by the driver"));
 }
 
-TEST_F(Changes, SayThatADriverCameUpButNotThatEachOfItsGpusDid) {
+TEST_F(Changes, DriverStartIsReportedWithoutGpuEvents) {
   lose_driver("Driver Not Loaded");
   look();
   find_driver();
@@ -168,7 +168,7 @@ TEST_F(Changes, TellEachNewVerdictWithItsReasons) {
   EXPECT_EQ(last_.severity, Severity::note);
 }
 
-TEST_F(Changes, AreNoneWhenAVerdictIsNotKnownForAWhile) {
+TEST_F(Changes, TemporarilyUnknownVerdictGivesNoEvent) {
   look();
   now_.devices[0].health.verdict = std::nullopt;
   EXPECT_THAT(look(), IsEmpty());

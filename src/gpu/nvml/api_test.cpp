@@ -18,14 +18,14 @@ TEST(LoadLibrary, AMissingLibraryIsSaidInNvmlsWords) {
   EXPECT_EQ(library.error().message, "failed to initialise NVML: NVML Shared Library Not Found");
 }
 
-TEST(LoadLibrary, ANamedLibraryThatIsNotThereIsNamedInTheError) {
+TEST(LoadLibrary, MissingFileIsNamedInError) {
   const auto library = load_library("/nowhere/libnvidia-ml.so.1");
   ASSERT_FALSE(library.ok());
   EXPECT_EQ(library.error().code, Errc::unavailable);
   EXPECT_NE(library.error().message.find("/nowhere/libnvidia-ml.so.1"), std::string::npos);
 }
 
-TEST(LoadLibrary, ALibraryWithoutOurSymbolsLoadsAndEveryCallSaysNotFound) {
+TEST(LoadLibrary, MissingSymbolsReturnFunctionNotFound) {
   const auto library = load_library("libc.so.6");
   ASSERT_TRUE(library.ok()) << library.error().message;
   unsigned count = 0;
@@ -65,13 +65,13 @@ TEST(Codes, EveryCodeOfTheInterfaceHasWordsOfItsOwn) {
   }
 }
 
-TEST(Codes, ACodeNobodyKnowsIsAFailureWithWords) {
+TEST(Codes, UnknownCodeIsFailedWithText) {
   EXPECT_EQ(text_of(777), "Unknown Error");
   EXPECT_EQ(missing_reason_of(777), MissingReason::failed);
   EXPECT_EQ(errc_of(777), Errc::internal);
 }
 
-TEST(Codes, EachWayOfMissingIsToldApart) {
+TEST(Codes, ReturnCodeMapsToMissingReason) {
   EXPECT_EQ(missing_reason_of(kNotSupported), MissingReason::not_supported);
   EXPECT_EQ(missing_reason_of(kFunctionNotFound), MissingReason::not_supported);
   EXPECT_EQ(missing_reason_of(kNoPermission), MissingReason::no_permission);

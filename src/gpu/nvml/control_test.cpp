@@ -37,14 +37,15 @@ class NvmlControl : public ::testing::Test {
   DeviceHandle device_ = handle_of(0);
 };
 
-TEST_F(NvmlControl, ThePowerLimitIsReadWithItsDefaultAndItsRange) {
+TEST_F(NvmlControl, PowerLimitIncludesDefaultAndRange) {
   EXPECT_EQ(*look(SettingKind::power_limit), (SettingState{SettingValue{700'000, 700'000},
                                                            SettingValue{650'000, 650'000},
                                                            SettingValue{200'000, 700'000},
                                                            {}}));
 }
 
-TEST_F(NvmlControl, ClocksCannotBeReadButTheirRangeSpansThoseOfEveryMemoryClock) {
+// Locked clocks cannot be read; only their range is known.
+TEST_F(NvmlControl, ClockRangeSpansAllMemoryClocks) {
   EXPECT_EQ(*look(SettingKind::gpu_clocks), (SettingState{{}, {}, SettingValue{210, 1980}, {}}));
   EXPECT_EQ(*look(SettingKind::memory_clocks),
             (SettingState{{}, {}, SettingValue{1593, 2619}, {}}));
@@ -56,7 +57,7 @@ TEST_F(NvmlControl, ALongListOfClocksIsReadWhole) {
   EXPECT_EQ(look(SettingKind::gpu_clocks)->allowed, (SettingValue{210, 3000}));
 }
 
-TEST_F(NvmlControl, ADriverThatTellsNoClocksLeavesTheRangeOpen) {
+TEST_F(NvmlControl, UnsupportedClockQueryLeavesRangeOpen) {
   fake.codes["memory_clocks"] = kNotSupported;
   EXPECT_EQ(*look(SettingKind::gpu_clocks), SettingState{});
   EXPECT_EQ(*look(SettingKind::memory_clocks), SettingState{});
@@ -69,7 +70,7 @@ TEST_F(NvmlControl, ModesAreRead) {
   EXPECT_EQ(look(SettingKind::compute_mode)->now, (SettingValue{3, 3}));
 }
 
-TEST_F(NvmlControl, EccIsWhatWasAskedForAndSaysWhatItIsUntilTheReset) {
+TEST_F(NvmlControl, PendingEccShowsRequestedAndCurrentMode) {
   EXPECT_EQ(*look(SettingKind::ecc),
             (SettingState{SettingValue{1, 1}, SettingValue{1, 1}, {}, {}}));
   settings.ecc_pending = 0;
@@ -77,7 +78,7 @@ TEST_F(NvmlControl, EccIsWhatWasAskedForAndSaysWhatItIsUntilTheReset) {
             (SettingState{SettingValue{0, 0}, SettingValue{1, 1}, {}, SettingValue{1, 1}}));
 }
 
-TEST_F(NvmlControl, WhatTheDriverDoesNotTellIsNotInvented) {
+TEST_F(NvmlControl, UnavailableDefaultsAndLimitsStayEmpty) {
   fake.codes = {
       {"default_limit", kNotSupported}, {"constraints", kUnknown}, {"default_ecc", kUnknown}};
   fake.limit_mw = UINT_MAX;
@@ -104,7 +105,7 @@ TEST_F(NvmlControl, TheTotalEnergyIsMillijoules) {
   EXPECT_EQ(total_energy_of(api_, device_).error().message, "reading the total energy: No data");
 }
 
-TEST_F(NvmlControl, AFailureSaysWhatWasTriedInNvmlsWords) {
+TEST_F(NvmlControl, ErrorNamesOperationAndNvmlText) {
   RecordProperty("contract", "B17");
   fake.codes = {{"set_power_limit", kNoPermission},
                 {"reset_gpu_clocks", kNotSupported},
@@ -157,7 +158,7 @@ TEST_F(NvmlControl, ALibraryWithoutASetterLacksThatSettingAlone) {
   EXPECT_TRUE(apply(power_limit(300'000)).ok());
 }
 
-TEST_F(NvmlControl, ANumberThatTheDriversAreTooNarrowForIsNotWrapped) {
+TEST_F(NvmlControl, OverflowingValueIsInvalidWithoutDriverCall) {
   constexpr std::int64_t kWraps = (std::int64_t{1} << 32U) + 300'000;
   EXPECT_EQ(apply(power_limit(kWraps)).error().code, Errc::invalid);
   EXPECT_EQ(apply(gpu_clocks(-1, 1500)).error().code, Errc::invalid);
@@ -183,7 +184,7 @@ TEST_F(NvmlBackendControl, AGpuThatIsOpenObeys) {
   EXPECT_EQ(settings.calls, (Calls{"set_power_limit 300000", "clear_ecc_counts 1"}));
 }
 
-TEST_F(NvmlBackendControl, AGpuThatIsNotOpenIsNotFoundAndNothingIsCalled) {
+TEST_F(NvmlBackendControl, UnopenedGpuIsNotFoundWithoutDriverCall) {
   const Error why{Errc::not_found, "no GPU GPU-1 is open"};
   EXPECT_EQ(backend_.look("GPU-1", SettingKind::power_limit).error(), why);
   EXPECT_EQ(backend_.apply("GPU-1", power_limit(300'000)).error(), why);
@@ -192,7 +193,8 @@ TEST_F(NvmlBackendControl, AGpuThatIsNotOpenIsNotFoundAndNothingIsCalled) {
   EXPECT_EQ(settings.calls, Calls{});
 }
 
-TEST(SimulatedNvmlControl, AnybodyMayTryAndItsKeeperDecides) {
+// The operator of a simulated GPU decides at each call.
+TEST(SimulatedNvmlControl, UnprivilegedUserIsAllowed) {
   NvmlBackend simulated({settable_api(), "", true});
   EXPECT_TRUE(simulated.may_control().ok());
 }
@@ -201,7 +203,7 @@ TEST(SimulatedNvmlControl, AnybodyMayTryAndItsKeeperDecides) {
 
 namespace {
 
-TEST(Privilege, WithoutTheCapabilityItSaysWhatIsMissingAndHowToGetIt) {
+TEST(Privilege, MissingCapabilityErrorExplainsRemedy) {
   RecordProperty("contract", "E15");
   const auto may = may_administer({1000, false});
   ASSERT_FALSE(may.ok());
@@ -216,7 +218,7 @@ TEST(Privilege, TheCapabilityIsEnoughAndSoIsRoot) {
   EXPECT_TRUE(may_administer({0, false}).ok());
 }
 
-TEST(Privilege, IsWhatTheKernelSaysOfThisThread) {
+TEST(Privilege, EffectiveUidComesFromKernel) {
   EXPECT_EQ(effective_privilege().uid, ::geteuid());
 }
 

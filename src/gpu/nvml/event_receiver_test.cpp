@@ -75,7 +75,7 @@ class EventWatchTest : public ::testing::Test {
   EventWatch watch_{api_};
 };
 
-TEST_F(EventWatchTest, AnXidIsToldWithItsGpu) {
+TEST_F(EventWatchTest, XidEventIncludesGpu) {
   happen(1, kEventXid, 79);
   const auto event = next();
   ASSERT_TRUE(event.ok() && *event);
@@ -102,13 +102,13 @@ TEST_F(EventWatchTest, OtherKindsHaveNoNumber) {
   }
 }
 
-TEST_F(EventWatchTest, NothingHappensIsNoError) {
+TEST_F(EventWatchTest, WaitWithoutEventReturnsEmpty) {
   const auto event = next();
   ASSERT_TRUE(event.ok());
   EXPECT_FALSE(*event);
 }
 
-TEST_F(EventWatchTest, AGpuIsRegisteredOnceForWhatItSupports) {
+TEST_F(EventWatchTest, GpuIsRegisteredOnceForSupportedEvents) {
   event_driver.supported = kEventXid | 0x4;  // 0x4: changes of the performance state, not wanted
   static_cast<void>(next().ok());
   EXPECT_EQ(event_driver.registered, (std::map<unsigned, unsigned long long>{{0, 0x8}, {1, 0x8}}));
@@ -119,7 +119,7 @@ TEST_F(EventWatchTest, AGpuIsRegisteredOnceForWhatItSupports) {
   EXPECT_EQ(event_driver.sets, 1);
 }
 
-TEST_F(EventWatchTest, ADriverThatDoesNotSayWhatItSupportsIsAskedForXids) {
+TEST_F(EventWatchTest, UnknownSupportRegistersXidEvents) {
   api_.supported_event_types = {};
   static_cast<void>(next().ok());
   EXPECT_EQ(event_driver.registered[0], kEventXid);
@@ -139,7 +139,7 @@ TEST_F(EventWatchTest, GpusWithoutEventsTakeNoPart) {
   EXPECT_TRUE(event_driver.registered.empty());
 }
 
-TEST_F(EventWatchTest, ALostGpuIsAnEventAndDoesNotSilenceTheOthers) {
+TEST_F(EventWatchTest, LostGpuIsReportedOnceAndOthersContinue) {
   ASSERT_TRUE(next().ok());
   event_driver.register_codes[0] = kGpuIsLost;
   EXPECT_EQ(next().error().code, Errc::device_lost);
@@ -164,7 +164,7 @@ TEST_F(EventWatchTest, AWaitThatAlwaysFailsIsAnErrorEachTime) {
   EXPECT_EQ(event_driver.sets, event_driver.freed + 1);
 }
 
-TEST_F(EventWatchTest, AnEventOfAGpuThatIsNotOpenIsNoEvent) {
+TEST_F(EventWatchTest, EventOfUnopenedGpuIsIgnored) {
   happen(9, kEventXid, 79);
   const auto event = next();
   ASSERT_TRUE(event.ok());

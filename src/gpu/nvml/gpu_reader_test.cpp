@@ -34,7 +34,7 @@ bool is_an_answer(Probe probe, ReturnCode code) {
   return false;
 }
 
-TEST(GpuReader, EveryReturnCodeIsAReasonInEveryRowOfEveryProbe) {
+TEST(GpuReader, EveryErrorCodeBecomesMissingReason) {
   const Api api = uniform_api();
   ProbeSet::all().each([&](Probe probe) {
     for (ReturnCode code = kUninitialized; code <= kResetTypeNotSupported; ++code) {
@@ -50,7 +50,7 @@ TEST(GpuReader, EveryReturnCodeIsAReasonInEveryRowOfEveryProbe) {
   });
 }
 
-TEST(GpuReader, ALibraryWithoutAnySymbolIsNotSupportedNotACrash) {
+TEST(GpuReader, EmptyApiGivesNotSupported) {
   const Api nothing;
   const Sample sample = read(nothing, ProbeSet::all());
   for (const Reading& reading : sample.readings()) {
@@ -71,7 +71,7 @@ TEST(GpuReader, EveryProbeFillsEachOfItsRows) {
   }
 }
 
-TEST(GpuReader, WhatIsNotSupportedIsNotAskedForAgainSoon) {
+TEST(GpuReader, UnsupportedProbeIsNotRetriedSoon) {
   static int asked = 0;
   asked = 0;
   Api api;
@@ -97,7 +97,7 @@ TEST(SupportMemory, ForgetsAfterAWhileBecauseAModeMayHaveChanged) {
   EXPECT_FALSE(memory.is_unsupported(Metric::gpm_sm, kNow + SupportMemory::kRetryAfter));
 }
 
-TEST(GpuReader, TheNewerMemoryLayoutTellsWhatTheDriverReserves) {
+TEST(GpuReader, MemoryV2ReportsReservedMemory) {
   Api api;
   api.memory_info_v2.function = [](DeviceHandle, MemoryV2* out) {
     EXPECT_EQ(out->version, 0x02000028U);
@@ -187,7 +187,7 @@ TEST(GpuReader, PlacesThatCountNoErrorsAreLeftOut) {
   EXPECT_EQ(*sample.number(Metric::ecc_uncorrected_aggregate_at, 7), 7);
 }
 
-TEST(GpuReader, RetiredPagesAreCountedWithoutAskingForTheirAddresses) {
+TEST(GpuReader, RetiredPagesAreCountedWithoutAddresses) {
   Api api;
   api.retired_pages.function = [](DeviceHandle, unsigned cause, unsigned* count,
                                   unsigned long long* addresses) {
@@ -266,7 +266,7 @@ TEST(GpuReader, AllOnesAreNoNumberAlsoInALargerType) {
   }
 }
 
-TEST(GpuReader, EachFieldOfOneCallHasItsOwnReturnCodeAndType) {
+TEST(GpuReader, FieldValuesHaveIndependentCodesAndTypes) {
   Api api;
   api.field_values.function = [](DeviceHandle, int count, FieldValue* values) {
     EXPECT_EQ(count, 2);
@@ -319,7 +319,7 @@ TEST(GpuReader, OfAnUnknownLibraryTheMovedFieldsAreNotRead) {
   EXPECT_EQ(why(sample, Metric::throttle_time_hw_thermal).reason, MissingReason::not_supported);
 }
 
-TEST(GpuReader, BrandAndArchitectureAreNamedAndANewOneIsItsNumber) {
+TEST(GpuReader, KnownBrandIsNamedUnknownArchitectureIsNumber) {
   Api api;
   api.brand.function = [](DeviceHandle, unsigned* out) { return *out = 14, kSuccess; };
   api.architecture.function = [](DeviceHandle, unsigned* out) { return *out = 99, kSuccess; };
@@ -404,7 +404,7 @@ class GpmTest : public ::testing::Test {
 
 using std::chrono::milliseconds;
 
-TEST_F(GpmTest, TheFirstTimeThereIsNothingToCompareWith) {
+TEST_F(GpmTest, FirstSampleIsNotReady) {
   EXPECT_EQ(why(read_after(milliseconds(0)), Metric::gpm_tensor), MissingReason::not_ready);
 }
 
@@ -416,7 +416,7 @@ TEST_F(GpmTest, BetweenTwoSamplesEachPipeHasItsShare) {
   EXPECT_EQ(why(sample, Metric::gpm_fp64), MissingReason::not_supported);
 }
 
-TEST_F(GpmTest, TooSoonAfterTheLastSampleTheOlderOneIsKept) {
+TEST_F(GpmTest, EarlyReadKeepsPreviousSample) {
   read_after(milliseconds(0));
   EXPECT_EQ(why(read_after(milliseconds(99)), Metric::gpm_tensor), MissingReason::not_ready);
   EXPECT_NE(read_after(milliseconds(100)).number(Metric::gpm_tensor), nullptr);
@@ -431,7 +431,7 @@ TEST_F(GpmTest, TheNewerSampleIsTheOlderOneNextTime) {
   EXPECT_EQ(gpm_driver.allocated, 2U);
 }
 
-TEST_F(GpmTest, WhatIsNoShareIsImplausible) {
+TEST_F(GpmTest, ValueOutsidePercentRangeIsFailed) {
   read_after(milliseconds(0));
   gpm_driver.tensor = std::nan("");
   EXPECT_EQ(why(read_after(milliseconds(100)), Metric::gpm_tensor), MissingReason::failed);
@@ -439,7 +439,7 @@ TEST_F(GpmTest, WhatIsNoShareIsImplausible) {
   EXPECT_EQ(why(read_after(milliseconds(200)), Metric::gpm_tensor), MissingReason::failed);
 }
 
-TEST_F(GpmTest, AGpuThatWasLostIsNotComparedWithItsFormerLife) {
+TEST_F(GpmTest, GpuLossDiscardsPreviousSample) {
   read_after(milliseconds(0));
   gpm_driver.get = kGpuIsLost;
   EXPECT_EQ(why(read_after(milliseconds(100)), Metric::gpm_dram), MissingReason::device_lost);

@@ -61,7 +61,8 @@ TEST_F(NvmlBackendTest, EveryProbeFillsItsRows) {
   EXPECT_EQ(*sample.number(Metric::clock_sm), 1755);
 }
 
-TEST_F(NvmlBackendTest, UsedMemoryIsTotalLessFreeWhateverTheDriverCallsUsed) {
+// The driver's own figure for used memory is ignored.
+TEST_F(NvmlBackendTest, UsedMemoryIsTotalMinusFree) {
   RecordProperty("contract", "A6 E2");
   EXPECT_EQ(*read({Probe::memory}).number(Metric::memory_used), 20LL << 30U);
 }
@@ -102,7 +103,7 @@ TEST_F(NvmlBackendTest, AllOnesMeansNotAvailableInEveryCounter) {
   }
 }
 
-TEST_F(NvmlBackendTest, AReadingIsAsOldAsTheMomentTheDriverWasAsked) {
+TEST_F(NvmlBackendTest, ReadingTimePrecedesDriverCall) {
   static TimePoint inside_the_call;
   Api api = healthy_api();
   api.power_usage = {[](DeviceHandle, unsigned* out) {
@@ -162,7 +163,7 @@ TEST_F(NvmlBackendTest, AMissingSymbolCostsItsReadingAlone) {
   EXPECT_NE(sample.number(Metric::energy_total), nullptr);
 }
 
-TEST_F(NvmlBackendTest, AGpuThatWillNotOpenIsListedWithItsReasonBesideTheOthers) {
+TEST_F(NvmlBackendTest, UnopenedGpuIsListedWithFault) {
   RecordProperty("contract", "E6 A13");
   fake.handle_codes[0] = kUnknown;
   const auto fleet = enumerate(backend_);
@@ -180,7 +181,7 @@ TEST_F(NvmlBackendTest, AGpuWithoutANameIsListedWithItsReason) {
   EXPECT_EQ(fleet->devices[0].uuid, "GPU-0");
 }
 
-TEST_F(NvmlBackendTest, VersionsThatTheDriverDoesNotTellAreEmptyNotInvented) {
+TEST_F(NvmlBackendTest, UnavailableVersionsAreEmpty) {
   RecordProperty("contract", "E4 E7");
   fake.codes = {
       {"driver_version", kUnknown}, {"nvml_version", kUnknown}, {"cuda_driver_version", kUnknown}};
@@ -208,7 +209,7 @@ TEST_F(NvmlBackendTest, WithoutPermissionTheErrorIsDenied) {
             (Error{Errc::denied, "failed to initialise NVML: Insufficient Permissions"}));
 }
 
-TEST_F(NvmlBackendTest, TheInitFlagIsNotLeftTrueWhenTheCountFails) {
+TEST_F(NvmlBackendTest, FailedDeviceCountLeavesUninitialised) {
   RecordProperty("contract", "E5 E10");
   fake.codes["count"] = kUnknown;
   EXPECT_EQ(enumerate(backend_).error().message, "NVML query failed: Unknown Error");

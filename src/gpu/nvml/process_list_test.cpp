@@ -108,7 +108,7 @@ TEST_F(ProcessListsTest, ProcessesThatStartInBetweenAreThere) {
   EXPECT_EQ(*read().number(Metric::processes_compute), 101);
 }
 
-TEST_F(ProcessListsTest, MemoryThatTheDriverDoesNotTellIsEmptyNotHuge) {
+TEST_F(ProcessListsTest, UnavailableProcessMemoryIsEmptyNotHuge) {
   process_driver.compute = {{101, kMemoryNotAvailable}};
   EXPECT_EQ(processes().at(0).memory_bytes, std::nullopt);
   EXPECT_EQ(read().find(Metric::processes_memory)->missing()->reason, MissingReason::not_supported);
@@ -131,7 +131,7 @@ TEST_F(ProcessListsTest, AProcessThatComputesAndDrawsIsOneProcess) {
                                                   {102, ProcessKind::graphics, 5, {}}}));
 }
 
-TEST_F(ProcessListsTest, OfVeryManyTheUsersOfMostMemoryAreListedAndAllAreCounted) {
+TEST_F(ProcessListsTest, LargestMemoryUsersAreListedAndAllCounted) {
   for (unsigned pid = 1; pid <= 10'000; ++pid) process_driver.compute.push_back({pid, pid});
   const Sample sample = read();
   EXPECT_EQ(*sample.number(Metric::processes_compute), 10'000);
@@ -174,7 +174,7 @@ TEST_F(ProcessListsTest, ABoardThatNeverDrawsHasAWholeList) {
   EXPECT_EQ(read().processes()->processes()->size(), 1U);
 }
 
-TEST_F(ProcessListsTest, ACountThatCannotBeIsNoReasonToAllocateIt) {
+TEST_F(ProcessListsTest, ImplausibleProcessCountIsNotAllocated) {
   api_.compute_processes.function = [](DeviceHandle, unsigned* count, void*) {
     *count = 4'000'000'000U;
     return kInsufficientSize;

@@ -23,7 +23,7 @@ class FreshTest : public TelemetryTest {
   std::vector<SnapshotPtr> results_;
 };
 
-TEST_F(FreshTest, AFreshReadAsksTheDriverNowAndHoldsOnlyItsRows) {
+TEST_F(FreshTest, QueriesDriverAtOnceForRequestedProbesOnly) {
   RecordProperty("contract", "E1");
   start(2);
   value_ = 99;
@@ -37,7 +37,7 @@ TEST_F(FreshTest, AFreshReadAsksTheDriverNowAndHoldsOnlyItsRows) {
   EXPECT_EQ(results_[0]->devices[0].sample.find(Metric::power_draw), nullptr);
 }
 
-TEST_F(FreshTest, AFreshReadHasTheListOfProcessesOrSaysWhyNot) {
+TEST_F(FreshTest, ProcessListIsCurrentOrMissing) {
   start(2);
   loop_.advance(milliseconds(500));
   SnapshotPtr result;
@@ -82,7 +82,7 @@ TEST_F(FreshTest, AnAnswerUnderWaySinceBeforeDoesNotCount) {
   ASSERT_EQ(results_.size(), 1U);
 }
 
-TEST_F(FreshTest, CallersThatArriveMeanwhileShareTheNextRead) {
+TEST_F(FreshTest, ConcurrentCallersShareNextRead) {
   start(1);
   loop_.advance(milliseconds(500));
   ask_fresh();
@@ -97,7 +97,7 @@ TEST_F(FreshTest, CallersThatArriveMeanwhileShareTheNextRead) {
   EXPECT_NE(results_[0], results_[1]);
 }
 
-TEST_F(FreshTest, AGpuThatIsUnresponsiveCostsNobodyAnything) {
+TEST_F(FreshTest, UnresponsiveGpuDoesNotDelayResult) {
   start(2);
   stuck_ = "GPU-0";
   pass(std::chrono::seconds(3));
@@ -108,7 +108,7 @@ TEST_F(FreshTest, AGpuThatIsUnresponsiveCostsNobodyAnything) {
   EXPECT_EQ(*memory(0, 1).number(), 42);
 }
 
-TEST_F(FreshTest, WithoutADriverTheAnswerIsAnEmptyListAtOnceButNotInsideTheCall) {
+TEST_F(FreshTest, MissingDriverPostsEmptyResult) {
   RecordProperty("contract", "E6");
   telemetry_.on_no_driver(init_failed("Driver Not Loaded"));
   ask_fresh();
@@ -118,7 +118,7 @@ TEST_F(FreshTest, WithoutADriverTheAnswerIsAnEmptyListAtOnceButNotInsideTheCall)
   EXPECT_TRUE(results_[0]->devices.empty());
 }
 
-TEST_F(FreshTest, AHostThatDiesDuringAFreshReadAnswersItWithTheReason) {
+TEST_F(FreshTest, HostExitFailsPendingRead) {
   start(1);
   loop_.advance(milliseconds(500));
   ask_fresh();
@@ -141,7 +141,7 @@ TEST_F(FreshTest, ACallerMayAskAgainFromItsAnswer) {
   EXPECT_EQ(answers, 2);
 }
 
-TEST_F(TelemetryTest, AFreshReadDoesNotWaitForAGpuThatIsGone) {
+TEST_F(TelemetryTest, FreshReadDoesNotWaitForGoneGpu) {
   start(2);
   start(1);
   bool landed = false;

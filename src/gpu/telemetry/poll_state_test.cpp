@@ -14,7 +14,7 @@ Sample power(std::int64_t milliwatts, TimePoint taken = kNow) {
   return sample;
 }
 
-TEST(Track, NothingIsAskedUntilSomethingIsDue) {
+TEST(Track, NextIsEmptyWithoutDueProbes) {
   EXPECT_TRUE(Track(kGpu).next().empty());
 }
 
@@ -32,7 +32,7 @@ TEST(Track, TheSlowTierGoesOneCallAtATime) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(Track, WhatSomebodyWaitsForGoesFirst) {
+TEST(Track, UrgentProbesGoFirst) {
   Track track(kGpu);
   track.make_due(probes_of(Tier::fast));
   track.make_urgent({Probe::memory});
@@ -56,7 +56,7 @@ TEST(Track, AnAnswerToAnotherQuestionIsDropped) {
   EXPECT_EQ(track.sample().number(Metric::power_draw), nullptr);
 }
 
-TEST(Track, AGpuIsUnresponsiveWhileAnAnswerIsOverdueAndWellAgainAfterIt) {
+TEST(Track, OverdueReplyIsUnresponsiveUntilAnswered) {
   Track track(kGpu);
   track.asked(1, {Probe::power}, kNow);
   EXPECT_FALSE(track.unresponsive(kNow + kUnresponsiveAfter - Duration(1)));
@@ -69,7 +69,7 @@ Sample failed(TimePoint taken) {
   return missing_sample(probes_of(Tier::fast), {MissingReason::failed, "Unknown Error"}, taken);
 }
 
-TEST(Track, AGpuWithoutAnyReadingForHalfAMinuteIsUnavailable) {
+TEST(Track, ThirtySecondsWithoutReadingIsUnavailable) {
   Track track(kGpu);
   track.asked(1, {Probe::power}, kNow);
   track.answered(1, power(5), kNow);
@@ -94,7 +94,7 @@ TEST(Track, OneReadableValueKeepsAGpuAvailable) {
   EXPECT_EQ(track.state(kNow + std::chrono::minutes(1)).condition, DeviceCondition::responsive);
 }
 
-TEST(Track, AnUnresponsiveGpuKeepsItsLastReadingsWithTheirTime) {
+TEST(Track, UnresponsiveGpuKeepsLastReadingsAndTimes) {
   Track track(kGpu);
   track.asked(1, {Probe::power}, kNow);
   track.answered(1, power(5), kNow);
@@ -105,7 +105,7 @@ TEST(Track, AnUnresponsiveGpuKeepsItsLastReadingsWithTheirTime) {
   EXPECT_EQ(state.sample.find(Metric::power_draw)->taken, kNow);
 }
 
-TEST(Track, AGpuWhoseEveryReadingIsLostIsUnavailable) {
+TEST(Track, AllReadingsLostIsUnavailable) {
   Track track(kGpu);
   const ProbeSet probes{Probe::power, Probe::memory};
   track.asked(1, probes, kNow);
@@ -116,7 +116,7 @@ TEST(Track, AGpuWhoseEveryReadingIsLostIsUnavailable) {
 }
 
 // A driver that has corrupted its process's memory may make it answer anything.
-TEST(Track, OfAnAnswerOnlyWhatWasAskedIsTaken) {
+TEST(Track, UnrequestedReadingsAreDiscarded) {
   Track track(kGpu);
   track.asked(1, {Probe::power}, kNow);
   Sample answer = power(5);
@@ -127,7 +127,7 @@ TEST(Track, OfAnAnswerOnlyWhatWasAskedIsTaken) {
   EXPECT_EQ(*track.sample().number(Metric::power_draw), 5);
 }
 
-TEST(Track, AnAnswerIsNeitherOlderThanItsQuestionNorFromTheFuture) {
+TEST(Track, ReadingTimeIsClampedToQueryInterval) {
   for (const TimePoint claimed : {TimePoint::min(), TimePoint::max()}) {
     Track track(kGpu);
     const TimePoint later = kNow + std::chrono::seconds(1);
@@ -138,7 +138,7 @@ TEST(Track, AnAnswerIsNeitherOlderThanItsQuestionNorFromTheFuture) {
   }
 }
 
-TEST(Track, ARowThatIsLeftOutOrIsNoNumberIsMissing) {
+TEST(Track, OmittedOrNonNumericReadingIsMissing) {
   Track track(kGpu);
   track.asked(1, {Probe::power, Probe::energy}, kNow);
   Sample answer;
@@ -165,7 +165,7 @@ Sample failing(MissingReason reason, const std::string& text) {
   return missing_sample({Probe::memory, Probe::power}, {reason, text}, {});
 }
 
-TEST(QueryErrors, ACauseIsLoggedOnceForEachGpuAndThenCounted) {
+TEST(QueryErrors, RepeatedCauseIsLoggedOnceAndCounted) {
   RecordProperty("contract", "E9");
   const CapturedLog log;
   QueryErrors errors;
@@ -185,7 +185,7 @@ TEST(QueryErrors, AnotherCauseAndAnotherGpuAreLoggedToo) {
   EXPECT_EQ(log.lines().size(), 3U);
 }
 
-TEST(QueryErrors, WhatAGpuDoesNotSupportIsNoError) {
+TEST(QueryErrors, UnsupportedOrNotReadyIsNoError) {
   const CapturedLog log;
   QueryErrors errors;
   errors.note(kGpu, failing(MissingReason::not_supported, "Not Supported"));
@@ -194,7 +194,7 @@ TEST(QueryErrors, WhatAGpuDoesNotSupportIsNoError) {
   EXPECT_EQ(errors.count("GPU-a"), 0U);
 }
 
-TEST(QueryErrors, ADriverThatAlwaysSaysSomethingElseDoesNotFillTheMemoryOrTheLog) {
+TEST(QueryErrors, DistinctCausesAreBoundedInLogButCounted) {
   const CapturedLog log;
   QueryErrors errors;
   for (int i = 0; i < 5000; ++i) {
@@ -239,12 +239,12 @@ class RosterTest : public ::testing::Test {
   Roster roster_;
 };
 
-TEST_F(RosterTest, ListsWhatTheDriverCounts) {
+TEST_F(RosterTest, DriverInventoryIsListed) {
   arrive({gpu(0, "GPU-a"), gpu(1, "GPU-b")});
   EXPECT_EQ(list(), "0 GPU-a, 1 GPU-b");
 }
 
-TEST_F(RosterTest, OneThatIsNotCountedAnyMoreIsStillListedWithSinceWhen) {
+TEST_F(RosterTest, GoneGpuStaysListedWithTimestamp) {
   RecordProperty("contract", "A10");
   arrive({gpu(0, "GPU-a"), gpu(1, "GPU-b")});
   arrive({gpu(0, "GPU-a")});
@@ -336,7 +336,7 @@ TEST_F(RosterTest, OneThatDoesNotOpenAnyMoreKeepsItsIdentity) {
   EXPECT_EQ(list(), "0 GPU-a, 1 GPU-b");
 }
 
-TEST_F(RosterTest, WhereTheOrderMayHaveChangedNobodyIsTakenForAnother) {
+TEST_F(RosterTest, ChangedIndexOrderKeepsGpuIdentities) {
   arrive({gpu(0, "GPU-a"), gpu(1, "GPU-b")});
   arrive({gpu(0, "GPU-b"), unopened(1)});
   EXPECT_EQ(list(), "0 GPU-b, 1 index:1 (faulty), 2 GPU-a (gone)");

@@ -36,7 +36,7 @@ class BurstTest : public ::testing::Test {
                }};
 };
 
-TEST_F(BurstTest, NobodyIsAskedWhileNobodyListens) {
+TEST_F(BurstTest, GpuWithoutSubscriberIsNotQueried) {
   RecordProperty("contract", "B19");
   loop_.advance(seconds(10));
   EXPECT_TRUE(asked_.empty());
@@ -53,7 +53,7 @@ TEST_F(BurstTest, NobodyIsAskedWhileNobodyListens) {
   EXPECT_EQ(burst_.listeners(), 0U);
 }
 
-TEST_F(BurstTest, TheFirstValueComesAtOnceAndASteadyOneAgainAndAgain) {
+TEST_F(BurstTest, FirstValueIsImmediateAndUnchangedOnesRepeat) {
   std::vector<Reading> heard;
   const auto listening = burst_.listen("GPU-a", milliseconds(100), into(heard));
   loop_.advance(milliseconds(1));
@@ -75,7 +75,7 @@ TEST_F(BurstTest, EachListenerHearsAtItsOwnRate) {
   EXPECT_NEAR(asked_["GPU-a"], 201, 2);
 }
 
-TEST_F(BurstTest, WhereAGpuHasNoPowerOfTheInstantTheAverageIsTold) {
+TEST_F(BurstTest, MissingInstantPowerFallsBackToAverage) {
   has_ = Metric::power_draw;
   std::vector<Reading> heard;
   const auto listening = burst_.listen("GPU-a", milliseconds(100), into(heard));
@@ -84,7 +84,7 @@ TEST_F(BurstTest, WhereAGpuHasNoPowerOfTheInstantTheAverageIsTold) {
   EXPECT_EQ(heard[0].metric, Metric::power_draw);
 }
 
-TEST_F(BurstTest, AnAnswerToAnotherQuestionIsNotTold) {
+TEST_F(BurstTest, ReplyToOtherQueryIsIgnored) {
   stuck_ = true;
   std::vector<Reading> heard;
   const auto listening = burst_.listen("GPU-a", milliseconds(100), into(heard));
@@ -95,7 +95,7 @@ TEST_F(BurstTest, AnAnswerToAnotherQuestionIsNotTold) {
   EXPECT_TRUE(heard.empty());
 }
 
-TEST_F(BurstTest, AGpuThatDoesNotAnswerIsAskedOnceASecondAndToldAsTimedOut) {
+TEST_F(BurstTest, StuckGpuReportsTimeoutEverySecond) {
   stuck_ = true;
   std::vector<Reading> heard;
   const auto listening = burst_.listen("GPU-a", milliseconds(10), into(heard));

@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST_F(TelemetryTest, BeforeTheDriverSpokeThereIsASnapshotThatSaysSo) {
+TEST_F(TelemetryTest, InitialSnapshotIsUninitialisedAndEmpty) {
   EXPECT_EQ(latest().generation, 0U);
   EXPECT_FALSE(latest().driver.initialised);
   EXPECT_TRUE(latest().devices.empty());
@@ -33,7 +33,7 @@ TEST_F(TelemetryTest, TheFleetFoundIsLogged) {
   EXPECT_EQ(log_.lines().front(), "INFO NVML initialized successfully. Found 2 GPU(s)");
 }
 
-TEST_F(TelemetryTest, AMissingDriverIsLoggedOnceAndSaidInTheSnapshot) {
+TEST_F(TelemetryTest, MissingDriverIsLoggedOnceAndInSnapshot) {
   RecordProperty("contract", "E9 E6");
   telemetry_.on_no_driver(init_failed("NVML Shared Library Not Found"));
   telemetry_.on_no_driver(init_failed("NVML Shared Library Not Found"));
@@ -62,7 +62,7 @@ TEST_F(TelemetryTest, TheSlowTierIsReadEveryFiveSeconds) {
   EXPECT_EQ(*latest().devices[0].sample.number(Metric::power_limit), 43);
 }
 
-TEST_F(TelemetryTest, AStuckGpuDoesNotHoldUpTheSnapshotOfTheOthers) {
+TEST_F(TelemetryTest, StuckGpuDoesNotDelaySnapshot) {
   start(8);
   stuck_ = "GPU-3";
   value_ = 43;
@@ -86,7 +86,7 @@ TEST_F(TelemetryTest, AStuckGpuIsAskedOnceAndRecoversByItself) {
   EXPECT_EQ(latest().devices[1].condition, DeviceCondition::responsive);
 }
 
-TEST_F(TelemetryTest, ALostGpuIsUnavailableBesideHealthyOnesAndLoggedOnce) {
+TEST_F(TelemetryTest, LostGpuIsUnavailableAndLoggedOnce) {
   RecordProperty("contract", "E6 E9 A13");
   start(2);
   lost_ = "GPU-0";
@@ -115,7 +115,7 @@ TEST_F(TelemetryTest, HealthFollowsTheReadingsAndIsNotKnownBeforeThere) {
   EXPECT_EQ(latest().devices[0].health.reasons.back(), "38 new uncorrectable ECC errors");
 }
 
-TEST_F(TelemetryTest, ALostGpuIsUnhealthyAndOneWhoseHostIsDownIsNotJudged) {
+TEST_F(TelemetryTest, LostGpuIsUnhealthyHostDownIsUnknown) {
   RecordProperty("contract", "A10");
   start(2);
   lost_ = "GPU-0";
@@ -154,7 +154,7 @@ TEST_F(TelemetryTest, AGpuThatOpensLaterJoinsWithoutDisturbingTheOthers) {
   EXPECT_EQ(latest().devices[1].condition, DeviceCondition::responsive);
 }
 
-TEST_F(TelemetryTest, AfterAHostRestartTheSlowTierIsReadAtOnce) {
+TEST_F(TelemetryTest, HostRestartReadsSlowTierAtOnce) {
   start(1);
   pass(kFastPeriod);
   telemetry_.on_host_down("driver-host exited");
@@ -163,14 +163,14 @@ TEST_F(TelemetryTest, AfterAHostRestartTheSlowTierIsReadAtOnce) {
   EXPECT_EQ(*latest().devices[0].sample.number(Metric::power_limit), 43);
 }
 
-TEST_F(TelemetryTest, ALostGpuIsUnavailableWithinASecondAndAHalf) {
+TEST_F(TelemetryTest, LostGpuIsUnavailableAtNextTickDeadline) {
   start(1);
   lost_ = "GPU-0";
   pass(kFastPeriod + kTickDeadline);
   EXPECT_EQ(latest().devices[0].condition, DeviceCondition::unavailable);
 }
 
-TEST_F(TelemetryTest, WhenTheHostGoesDownReadingsStayWithTheirAgeAndTheReason) {
+TEST_F(TelemetryTest, HostDownKeepsReadingsAsUnresponsive) {
   start(1);
   telemetry_.on_host_down("driver-host exited");
   ASSERT_EQ(latest().devices.size(), 1U);
@@ -182,13 +182,13 @@ TEST_F(TelemetryTest, WhenTheHostGoesDownReadingsStayWithTheirAgeAndTheReason) {
   EXPECT_TRUE(latest().driver.initialised);
 }
 
-TEST_F(TelemetryTest, AHostThatStaysDownForOneReasonIsLoggedOnce) {
+TEST_F(TelemetryTest, RepeatedHostDownReasonIsLoggedOnce) {
   start(1);
   for (int i = 0; i < 3; ++i) telemetry_.on_host_down("driver-host exited");
   EXPECT_EQ(std::count(log_.lines().begin(), log_.lines().end(), "WARNING driver-host exited"), 1);
 }
 
-TEST_F(TelemetryTest, WhileTheHostIsDownSnapshotsGoOnAndReadingsAge) {
+TEST_F(TelemetryTest, HostDownContinuesSnapshotsWithAgingReadings) {
   start(1);
   telemetry_.on_host_down("driver-host exited");
   accepting_ = false;
@@ -199,7 +199,7 @@ TEST_F(TelemetryTest, WhileTheHostIsDownSnapshotsGoOnAndReadingsAge) {
   EXPECT_GE(latest().taken - power.taken, std::chrono::seconds(39));
 }
 
-TEST_F(TelemetryTest, AReaderThatIsBusyIsAskedAgainAtTheNextTick) {
+TEST_F(TelemetryTest, RefusedReadIsRetriedAtNextTick) {
   accepting_ = false;
   start(1);
   EXPECT_TRUE(asked_.empty());
@@ -312,7 +312,7 @@ TEST_F(TelemetryTest, ErrorsBeforeARebootAreKnown) {
   EXPECT_EQ(latest().devices[1].health.verdict, Health::healthy);
 }
 
-TEST_F(TelemetryTest, AGpuThatCameBackIsHealthyAgainUnderWhateverIndex) {
+TEST_F(TelemetryTest, ReturnedGpuIsHealthyUnderNewIndex) {
   RecordProperty("contract", "A10");
   start(2);
   Fleet fleet = fleet_of(2);

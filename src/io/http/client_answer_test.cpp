@@ -67,7 +67,7 @@ std::string repeated(std::string_view text, int times) {
   return all;
 }
 
-TEST(Fetch, WaitsForTheAnswerBehindThoseThatPrecedeIt) {
+TEST(Fetch, InformationalResponsesAreSkipped) {
   for (const int times : {1, 8}) {
     const Parrot server(repeated(kHints, times) + kBareHello);
     const auto response = fetch(server.origin(), ClientRequest(), kPatience);
@@ -125,7 +125,7 @@ TEST(FetchVerdict, HasTheStatusOfATlsAnswerWithoutAGoodbye) {
   EXPECT_EQ(response->status, 200);
 }
 
-TEST(FetchVerdict, HasTheStatusOfAnAnswerThatDoesNotEndInTime) {
+TEST(FetchVerdict, UnfinishedResponseStillReturnsStatus) {
   const Parrot server("HTTP/1.1 200 OK\r\n\r\nand", Parrot::Then::stays);
   // Some deadline is long enough for the head, however slow this machine is.
   Duration deadline = milliseconds(20);

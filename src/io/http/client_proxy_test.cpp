@@ -116,7 +116,7 @@ TEST(FetchThroughAProxy, NamesTheServerInPlainText) {
                                     "Host: receiver.invalid:9093\r\n"));
 }
 
-TEST(FetchThroughAProxy, SaysWhatTheProxyAnswers) {
+TEST(FetchThroughAProxy, ProxyRefusalErrorIncludesStatus) {
   OneProxy way("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
                std::nullopt);
   Origin origin{true, "receiver.invalid", 443};

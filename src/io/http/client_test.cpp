@@ -196,7 +196,7 @@ Handler streaming(std::vector<Chunk> chunks, bool ends) {
   };
 }
 
-TEST(EventReader, TellsEventsUntilTheServerEndsTheStream) {
+TEST(EventReader, EventsAreReadUntilStreamEnd) {
   const Daemon daemon(streaming({event_chunk("a", "1", "e-1"), event_chunk("b", "2")}, true));
   auto reader = EventReader::open(daemon.endpoint(), ClientRequest(), kPatience);
   ASSERT_TRUE(reader) << reader.error().message;
@@ -208,7 +208,7 @@ TEST(EventReader, TellsEventsUntilTheServerEndsTheStream) {
   EXPECT_EQ(over.error().code, Errc::not_found);
 }
 
-TEST(EventReader, TellsAnEventOfManyMegabytes) {
+TEST(EventReader, MultiMegabyteEventIsRead) {
   const std::string data(3'000'000, 'x');
   const Daemon daemon(streaming({event_chunk("a", data)}, false));
   auto reader = EventReader::open(daemon.endpoint(), ClientRequest(), kPatience);
@@ -216,7 +216,7 @@ TEST(EventReader, TellsAnEventOfManyMegabytes) {
   EXPECT_EQ((**reader->next(kPatience)).data, data);
 }
 
-TEST(EventReader, SaysNothingWhenNothingHappensInTime) {
+TEST(EventReader, TimeoutWithoutEventReturnsEmpty) {
   const Daemon daemon(streaming({}, false));
   auto reader = EventReader::open(daemon.endpoint(), ClientRequest(), kPatience);
   ASSERT_TRUE(reader) << reader.error().message;

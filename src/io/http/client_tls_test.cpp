@@ -68,14 +68,14 @@ TEST_F(FetchOverTls, BringsALargeAnswerHomeThatEndsWithTheConnection) {
   EXPECT_EQ(server_->server_name(), "");  // an address is no name
 }
 
-TEST_F(FetchOverTls, TakesNothingThatWasCutOffForAnAnswer) {
+TEST_F(FetchOverTls, TruncatedResponseIsUnavailable) {
   start(TestCertificate(kOwnNames), {"HTTP/1.1 200 OK\r\n\r\nhalf", false});
   const auto response = fetch_from("localhost", ca_file());
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::unavailable);
 }
 
-TEST_F(FetchOverTls, TrustsNobodyItDoesNotKnow) {
+TEST_F(FetchOverTls, UnknownIssuerIsDeniedBeforeRequest) {
   start(TestCertificate(kOwnNames), {kBareHello});
   const auto response = fetch_from("localhost", "");
   ASSERT_FALSE(response);
@@ -86,7 +86,7 @@ TEST_F(FetchOverTls, TrustsNobodyItDoesNotKnow) {
   EXPECT_EQ(server_->request(), "");  // it was not told anything
 }
 
-TEST_F(FetchOverTls, NamesACaFileThatIsMissingOrHasNoCertificate) {
+TEST_F(FetchOverTls, InvalidCaFileIsNamedInError) {
   start(TestCertificate(kOwnNames), {kBareHello});
   const std::string missing = directory_.in("missing");
   const auto none = fetch_from("localhost", missing);
@@ -100,7 +100,7 @@ TEST_F(FetchOverTls, NamesACaFileThatIsMissingOrHasNoCertificate) {
   EXPECT_THAT(empty.error().message, HasSubstr("empty.pem contains no trusted certificates"));
 }
 
-TEST_F(FetchOverTls, TrustsNobodyWithTheCertificateOfAnotherHost) {
+TEST_F(FetchOverTls, HostnameMismatchIsDeniedBeforeRequest) {
   start(TestCertificate("DNS:other.example,IP:127.0.0.2"), {kBareHello});
   for (const auto& [host, why] : {std::pair{"localhost", "hostname mismatch"},
                                   std::pair{"127.0.0.1", "IP address mismatch"}}) {
@@ -120,7 +120,7 @@ TEST_F(FetchOverTls, TrustsNoCertificateThatHasExpired) {
   EXPECT_THAT(response.error().message, HasSubstr("certificate has expired"));
 }
 
-TEST_F(FetchOverTls, TrustsWhatTheEnvironmentNames) {
+TEST_F(FetchOverTls, SslCertFileFromEnvironmentIsTrusted) {
   start(TestCertificate(kOwnNames), {kBareHello});
   ::setenv("SSL_CERT_FILE", ca_file().c_str(), 1);
   const auto response = fetch_from("localhost", "");
@@ -128,7 +128,7 @@ TEST_F(FetchOverTls, TrustsWhatTheEnvironmentNames) {
 }
 
 // A pin for a name that the certificate does not have, from a signer nobody knows, and out of date.
-TEST_F(FetchOverTls, AsksForThePinnedKeyAndForNothingElse) {
+TEST_F(FetchOverTls, PinnedKeyOverridesNameIssuerAndExpiry) {
   const TestCertificate certificate("DNS:other.example", -60);
   start(certificate, {kBareHello});
   const std::string pin = facts_of(certificate.certificate.get()).pin;
@@ -138,7 +138,7 @@ TEST_F(FetchOverTls, AsksForThePinnedKeyAndForNothingElse) {
   EXPECT_EQ(response->body, "hello");
 }
 
-TEST_F(FetchOverTls, TrustsNoOtherKeyThanThePinnedOneAndShowsBoth) {
+TEST_F(FetchOverTls, PinMismatchIsDeniedWithBothPins) {
   const TestCertificate certificate(kOwnNames);
   start(certificate, {kBareHello});
   const std::string shown = facts_of(certificate.certificate.get()).pin;
@@ -161,7 +161,7 @@ TEST_F(FetchOverTls, SaysThatAPinIsNone) {
   EXPECT_THAT(response.error().message, HasSubstr("'sha256//abc' is not a public key pin"));
 }
 
-TEST_F(FetchOverTls, LooksAtACertificateWithoutTrustingIt) {
+TEST_F(FetchOverTls, UntrustedCertificateIsFetchedWithoutRequest) {
   const TestCertificate certificate("DNS:other.example");
   start(certificate, {kBareHello});
   const auto shown = look_at(Origin{true, "localhost", server_->port()}, kPatience);
@@ -178,7 +178,7 @@ TEST_F(FetchOverTls, LooksAtACertificateWithoutTrustingIt) {
   EXPECT_TRUE(look_at(Origin{true, "localhost", server_->port()}, kPatience));
 }
 
-TEST_F(FetchOverTls, SeesNothingToDistrustInWhatFetchWouldTrust) {
+TEST_F(FetchOverTls, TrustedCertificateHasEmptyDistrust) {
   start(TestCertificate(kOwnNames), {kBareHello});
   const auto shown = look_at(Origin{true, "localhost", server_->port(), ca_file()}, kPatience);
   ASSERT_TRUE(shown) << shown.error().message;
@@ -186,7 +186,7 @@ TEST_F(FetchOverTls, SeesNothingToDistrustInWhatFetchWouldTrust) {
 }
 
 // What we make for ourselves is good for a client that is given the file, as for one with the pin.
-TEST_F(FetchOverTls, TrustsACertificateOfOurOwnMakingThatItIsGiven) {
+TEST_F(FetchOverTls, SelfSignedCertificateAsCaFileIsTrusted) {
   const auto made = make_self_signed({"localhost"}, wall_now());
   ASSERT_TRUE(made);
   const std::string file = directory_.write("made.crt", made->certificate);
@@ -212,7 +212,7 @@ TEST_F(FetchOverTls, NamesAFileOfTheEnvironmentThatIsMissing) {
               HasSubstr("SSL_CERT_FILE: opening /nonexistent.pem: No such"));
 }
 
-TEST_F(FetchOverTls, SpeaksTls12WhereThereIsNothingNewer) {
+TEST_F(FetchOverTls, Tls12OnlyServerIsAccepted) {
   start(TestCertificate(kOwnNames), {kBareHello, true, TLS1_2_VERSION});
   const auto response = fetch_from("localhost", ca_file());
   EXPECT_TRUE(response) << response.error().message;
@@ -251,7 +251,7 @@ TEST(Origin, IsWrittenAsInAHostField) {
   EXPECT_EQ((Origin{false, "::1", 9093}.text()), "[::1]:9093");
 }
 
-TEST(Resolve, KnowsALiteralAndLocalhostWithoutAskingAnybody) {
+TEST(Resolve, LiteralAndLocalhostNeedNoLookup) {
   const auto six = resolve("::1", 80, BootClock::now());
   ASSERT_TRUE(six) << six.error().message;
   EXPECT_EQ(*six, std::vector{Endpoint::tcp("::1", 80)});

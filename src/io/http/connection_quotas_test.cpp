@@ -105,7 +105,7 @@ TEST_F(HandshakesTest, AreLimitedAltogether) {
   for (const FakeHandshake& one : begun_) EXPECT_FALSE(one.ended());
 }
 
-TEST_F(HandshakesTest, GiveWayWhereTheyAreStalledTheLongestOneFirst) {
+TEST_F(HandshakesTest, LongestStalledHandshakeIsEvictedFirst) {
   FakeHandshake& busy = begin("a", std::nullopt);
   begin("b", 150);
   FakeHandshake& longest = begin("c", 300);
@@ -116,7 +116,7 @@ TEST_F(HandshakesTest, GiveWayWhereTheyAreStalledTheLongestOneFirst) {
   EXPECT_EQ(handshakes_.size(), 3U);
 }
 
-TEST_F(HandshakesTest, GiveWayOnlyToTheirOwnAddressWhereThatHasItsShare) {
+TEST_F(HandshakesTest, FullAddressQuotaEvictsFromSameAddress) {
   FakeHandshake& other = begin("b", 500);
   begin("a", 150);
   FakeHandshake& own = begin("a", 200);
@@ -162,21 +162,21 @@ class PartiesTest : public ::testing::Test {
   int opened_ = 0;
 };
 
-TEST_F(PartiesTest, NobodyHasMoreThanOneMayHave) {
+TEST_F(PartiesTest, GroupAtQuotaIsRefused) {
   open("uid 1", 6, Doing::answering);
   EXPECT_EQ(room("uid 1"), Room::own);
   EXPECT_EQ(room("uid 2"), Room::there);
   EXPECT_EQ(alive("uid 1"), 6U) << "there was room";
 }
 
-TEST_F(PartiesTest, HisOwnIdleConnectionGivesWayFirst) {
+TEST_F(PartiesTest, OwnIdleConnectionIsEvictedFirst) {
   open("uid 1", 5, Doing::answering);
   FakeConnection& idle = open("uid 1", Doing::waiting);
   EXPECT_EQ(room("uid 1"), Room::there);
   EXPECT_TRUE(idle.ended());
 }
 
-TEST_F(PartiesTest, WhoHasMostGivesWayToWhoHasLess) {
+TEST_F(PartiesTest, FullListenerEvictsFromLargestGroup) {
   open("uid 1", 6, Doing::answering);
   open("uid 2", 2, Doing::answering);
   EXPECT_EQ(room("uid 3"), Room::there);
@@ -184,7 +184,7 @@ TEST_F(PartiesTest, WhoHasMostGivesWayToWhoHasLess) {
   EXPECT_EQ(alive("uid 2"), 2U);
 }
 
-TEST_F(PartiesTest, WhereAllHaveTheSameAnIdleOneGivesWayAndElseNobody) {
+TEST_F(PartiesTest, EqualGroupsEvictOnlyIdleConnection) {
   for (int uid = 1; uid <= 8; ++uid) open("uid " + std::to_string(uid));
   EXPECT_EQ(room("uid 9"), Room::nobody);
   EXPECT_EQ(room("uid 1"), Room::nobody);
@@ -194,7 +194,7 @@ TEST_F(PartiesTest, WhereAllHaveTheSameAnIdleOneGivesWayAndElseNobody) {
   EXPECT_TRUE(idle.ended());
 }
 
-TEST_F(PartiesTest, AnIdleOneOfSomebodyWhoHasLessStays) {
+TEST_F(PartiesTest, IdleConnectionOfSmallerGroupIsKept) {
   open("uid 1", 5, Doing::answering);
   FakeConnection& light = open("uid 2", Doing::waiting);
   open("uid 0", 2, Doing::waiting);
@@ -203,7 +203,7 @@ TEST_F(PartiesTest, AnIdleOneOfSomebodyWhoHasLessStays) {
   EXPECT_EQ(alive("uid 0"), 2U);
 }
 
-TEST_F(PartiesTest, PlacesAreKeptForRootWhoseOwnAreNobodysToTake) {
+TEST_F(PartiesTest, RootSlotsAreReservedAndNeverEvicted) {
   for (int uid = 1; uid <= 8; ++uid) open("uid " + std::to_string(uid));
   EXPECT_EQ(room("uid 0"), Room::there);
   open("uid 0", 2, Doing::answering);
@@ -212,13 +212,13 @@ TEST_F(PartiesTest, PlacesAreKeptForRootWhoseOwnAreNobodysToTake) {
   EXPECT_EQ(alive("uid 0"), 2U);
 }
 
-TEST_F(PartiesTest, NobodyHasMoreStreamsThanOneMayHave) {
+TEST_F(PartiesTest, GroupAtStreamQuotaIsRefused) {
   open("uid 1", 5, Doing::streaming);
   EXPECT_EQ(parties_.room_to_stream(open("uid 1")), Room::own);
   EXPECT_EQ(parties_.room_to_stream(open("uid 2")), Room::there);
 }
 
-TEST_F(PartiesTest, WhoHasMostStreamsGivesWayAtTheFullListener) {
+TEST_F(PartiesTest, FullListenerEvictsStreamOfLargestGroup) {
   open("uid 1", 5, Doing::streaming);
   open("uid 2", 1, Doing::streaming);
   EXPECT_EQ(parties_.room_to_stream(open("uid 2")), Room::there);

@@ -9,7 +9,7 @@ bool accepted(const char* field) {
   return accepts_gzip({{"Host", "gzip"}, {"accept-encoding", field}});
 }
 
-TEST(AcceptsGzip, WhenItIsNamedAndNotWorthLessThanThePlainBody) {
+TEST(AcceptsGzip, QualityAtLeastIdentityIsAccepted) {
   for (const char* field :
        {"gzip", "GZIP", "x-gzip", "deflate, gzip;q=1.0, *;q=0.5", "br,gzip", "gzip ; q=0.5", "*",
         "gzip;q=0.001", "identity;q=0.5, gzip;q=0.5", "*;q=0, gzip", "gzip;level=9;q=1"}) {
@@ -39,7 +39,7 @@ TEST(NamesEtag, ComparesWholeTagsWeakOrNot) {
   EXPECT_FALSE(names_etag("", "\"a1\""));
 }
 
-TEST(GzipCache, CompressesASharedBodyOnceAndForgetsItWithItsOwner) {
+TEST(GzipCache, SharedBodyIsCompressedOnceUntilReleased) {
   GzipCache cache;
   auto body = std::make_shared<const std::string>("shared");
   const auto another_holder = body;
@@ -79,7 +79,7 @@ TEST_F(Fitted, OpenMetricsAreAText) {
   EXPECT_EQ(field(fit({.gzip = true}), "Content-Encoding"), "gzip");
 }
 
-TEST_F(Fitted, ALargeTextIsCompressedForWhoAcceptsIt) {
+TEST_F(Fitted, AcceptedGzipCompressesLargeText) {
   const Response packed = fit({.gzip = true});
   EXPECT_EQ(field(packed, "Content-Encoding"), "gzip");
   EXPECT_EQ(field(packed, "Vary"), "Accept-Encoding");
@@ -99,7 +99,7 @@ TEST_F(Fitted, ASmallBodyOrAnImageStaysAsItIs) {
   EXPECT_TRUE(fit({.gzip = true}).headers.empty());
 }
 
-TEST_F(Fitted, APackedBodyIsUnpackedForWhoDoesNotTakeIt) {
+TEST_F(Fitted, PackedBodyIsUnpackedWithoutGzipSupport) {
   response_ = Response(200, "text/css", gzip("plain"));
   response_.gzipped = true;
   EXPECT_EQ(*fit({.gzip = false}).body, "plain");
@@ -108,7 +108,7 @@ TEST_F(Fitted, APackedBodyIsUnpackedForWhoDoesNotTakeIt) {
   EXPECT_EQ(field(packed, "Content-Encoding"), "gzip");
 }
 
-TEST_F(Fitted, WhoHasTheBodyAlreadyGets304WithItsTag) {
+TEST_F(Fitted, MatchingEtagReturns304OnlyForSuccessfulReads) {
   response_.etag = "\"a1\"";
   const Response known = fit({.gzip = true, .reads = true, .if_none_match = "\"a1\""});
   EXPECT_EQ(known.status, 304);
@@ -138,7 +138,7 @@ TEST(Gzip, HasTheFrameThatBrowsersKnow) {
   EXPECT_EQ(gzip("x").substr(0, 3), "\x1f\x8b\x08");
 }
 
-TEST(Gunzip, RefusesWhatIsCutShortChangedOrNoGzip) {
+TEST(Gunzip, TruncatedCorruptOrNonGzipInputIsRefused) {
   const std::string packed = gzip(std::string(5000, 'x') + "end");
   EXPECT_FALSE(gunzip(packed.substr(0, packed.size() - 1), kPlenty));
   std::string changed = packed;

@@ -21,7 +21,7 @@ TEST(ParseEndpoint, TakesTheUrlThatTheDaemonPrints) {
   EXPECT_FALSE(parse_endpoint("http://127.0.0.1:9410/metrics"));
 }
 
-TEST(ParseEndpoint, ReadsWhatTextWrites) {
+TEST(ParseEndpoint, TextFormRoundTrips) {
   for (const char* text :
        {"127.0.0.1:9410", "[::1]:9410", "0.0.0.0:0", "/run/gpuyard/gpuyard.sock"}) {
     const auto endpoint = parse_endpoint(text);
@@ -133,7 +133,7 @@ TEST_F(TcpServer, DeliversARefusalToAClientThatIsStillSending) {
   EXPECT_THAT(client.receive_all(), StartsWith("HTTP/1.1 413 "));
 }
 
-TEST_F(UnixServer, KnowsWhoIsAsking) {
+TEST_F(UnixServer, RequestCarriesPeerCredentials) {
   Server server(loop_, handler());
   ASSERT_TRUE(server.listen_unix(path()));
   RawClient client(loop_, on_unix());
@@ -193,7 +193,7 @@ class PeerGroups : public ServerTest, public testing::WithParamInterface<std::si
   }
 };
 
-TEST_P(PeerGroups, AreThoseItConnectedWith) {
+TEST_P(PeerGroups, SupplementaryIdsAreCapturedAtConnect) {
   const Peer peer = peer_in(GetParam());
   if (peer.uid == static_cast<uid_t>(-1)) GTEST_SKIP() << "only root can change its groups";
   EXPECT_EQ(peer.groups.size(), GetParam() + 1);
@@ -206,14 +206,14 @@ TEST_P(PeerGroups, AreThoseItConnectedWith) {
 
 INSTANTIATE_TEST_SUITE_P(Unix, PeerGroups, testing::Values(0, 1, 32, 33, kMostPeerGroups));
 
-TEST_F(PeerGroups, SomebodyInTooManyIsInNoneButTheirOwn) {
+TEST_F(PeerGroups, TooManyGroupsLeaveOnlyPrimaryGroup) {
   const Peer peer = peer_in(kMostPeerGroups + 1);
   if (peer.uid == static_cast<uid_t>(-1)) GTEST_SKIP() << "only root can change its groups";
   EXPECT_EQ(peer.groups, std::vector{::getgid()});
   EXPECT_FALSE(peer.in_group(70'000));
 }
 
-TEST_F(TcpServer, NobodySaysOfAPeerWhichGroupsItIsIn) {
+TEST_F(TcpServer, PeerHasNoGroups) {
   Server server(loop_, handler());
   const auto bound = server.listen_tcp("127.0.0.1", 0);
   ASSERT_TRUE(bound);
@@ -225,7 +225,7 @@ TEST_F(TcpServer, NobodySaysOfAPeerWhichGroupsItIsIn) {
   EXPECT_FALSE(last_.peer.in_group(last_.peer.gid));
 }
 
-TEST_F(UnixServer, GivesTheSocketItsModeWhateverTheUmask) {
+TEST_F(UnixServer, SocketModeIgnoresUmask) {
   const mode_t before = ::umask(077);
   Server server(loop_, handler());
   ASSERT_TRUE(server.listen_unix(path(), 0666));
@@ -235,7 +235,7 @@ TEST_F(UnixServer, GivesTheSocketItsModeWhateverTheUmask) {
   EXPECT_EQ(info.st_mode & 0777U, 0666U);
 }
 
-TEST_F(UnixServer, LeavesNothingBehindWhenItCloses) {
+TEST_F(UnixServer, CloseRemovesSocketFile) {
   {
     Server server(loop_, handler());
     ASSERT_TRUE(server.listen_unix(path()));
@@ -270,7 +270,7 @@ TEST_F(UnixServer, DoesNotTakeTheSocketOfALivingOne) {
   EXPECT_TRUE(client.connected());
 }
 
-TEST_F(UnixServer, NeverDeletesWhatIsNoSocket) {
+TEST_F(UnixServer, NonSocketFileIsConflictAndKept) {
   const std::string file = directory_.in("file");
   const UniqueFd created(::open(file.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
   Server server(loop_, handler());

@@ -27,7 +27,7 @@ TEST(EventParser, ReadsNameIdAndData) {
               ElementsAre(ServerEvent{"xid", "7-1", "{}"}));
 }
 
-TEST(EventParser, ReadsWhatWeWrite) {
+TEST(EventParser, WrittenEventRoundTrips) {
   const Chunk chunk = event_chunk("a", "line 1\nline 2\n", "e-1");
   EXPECT_THAT(parse(chunk.text()), ElementsAre(ServerEvent{"a", "e-1", "line 1\nline 2\n"}));
 }
@@ -48,7 +48,7 @@ TEST(EventParser, KeepsTheIdOfAnEarlierEvent) {
                           ServerEvent{"message", "", "c"}));
 }
 
-TEST(EventParser, LeavesOutWhatHasNoData) {
+TEST(EventParser, EventWithoutDataIsSkipped) {
   EXPECT_THAT(parse(":\n\nevent: x\n\nid: 3\n\nnonsense: y\n\n"), IsEmpty());
   EXPECT_THAT(parse("event: x\n\ndata: a\n\n"), ElementsAre(ServerEvent{"message", "", "a"}));
 }

@@ -37,7 +37,7 @@ struct Pipe {
   UniqueFd write_end;
 };
 
-TEST(IoLoop, TimersFireInTheOrderOfTheirMoments) {
+TEST(IoLoop, TimersFireInDeadlineOrder) {
   IoLoop loop;
   std::vector<int> order;
   std::array<Subscription, 3> timers;
@@ -61,7 +61,7 @@ TEST(IoLoop, ATimerDoesNotFireBeforeItsMoment) {
   EXPECT_GE(*fired, when);
 }
 
-TEST(IoLoop, AMomentInThePastComesAtOnceButNotInsideTheCall) {
+TEST(IoLoop, PastDeadlineFiresAsynchronously) {
   IoLoop loop;
   bool fired = false;
   const auto timer = loop.call_at(TimePoint{}, [&] { fired = true; });
@@ -69,7 +69,7 @@ TEST(IoLoop, AMomentInThePastComesAtOnceButNotInsideTheCall) {
   EXPECT_TRUE(loop.run_until([&] { return fired; }, kLoopPatience));
 }
 
-TEST(IoLoop, ATimerThatAlwaysSetsANewOneDoesNotStarvePostedWork) {
+TEST(IoLoop, SelfRearmingTimerDoesNotStarvePostedWork) {
   IoLoop loop;
   Subscription timer;
   std::function<void()> again = [&] { timer = loop.call_at(TimePoint{}, again); };
@@ -121,7 +121,7 @@ TEST(IoLoop, ASubscriptionMayOutliveTheLoop) {
   watch.reset();
 }
 
-TEST(IoLoop, AWatchFiresForAsLongAsThereIsSomethingToRead) {
+TEST(IoLoop, ReadableWatchIsLevelTriggered) {
   IoLoop loop;
   const Pipe pipe;
   int calls = 0;
@@ -201,7 +201,7 @@ TEST(IoLoop, OneDescriptorMayBeWatchedTwice) {
   EXPECT_TRUE(loop.run_until([&] { return first && second; }, kLoopPatience));
 }
 
-TEST(IoLoop, RunsWhatAnotherThreadPostsAndStopsWhenItSays) {
+TEST(IoLoop, PostsFromOtherThreadRunUntilStop) {
   IoLoop loop;
   int done = 0;
   std::thread other([&] {

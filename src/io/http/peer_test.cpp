@@ -121,7 +121,7 @@ TEST_F(Presences, AHandlerHearsThatItsClientHasLeft) {
   EXPECT_TRUE(settle([&] { return told == 1; }));
 }
 
-TEST_F(Presences, WhoeverWasAnsweredIsNotMissed) {
+TEST_F(Presences, AnsweredClientDisconnectIsNotReported) {
   hold_ = true;
   Server server(loop_, handler());
   ASSERT_TRUE(server.listen_unix(path()));
@@ -138,7 +138,7 @@ TEST_F(Presences, WhoeverWasAnsweredIsNotMissed) {
   EXPECT_EQ(told, 0);
 }
 
-TEST_F(Presences, AHandlerThatTakesTooLongHearsThatNobodyWaitsAnyMore) {
+TEST_F(Presences, HandlerTimeoutNotifiesDisconnect) {
   hold_ = true;
   Server server(loop_, handler(), Limits{.handler = std::chrono::milliseconds(5)});
   ASSERT_TRUE(server.listen_unix(path()));

@@ -128,7 +128,7 @@ TEST_F(RelayTest, EndsWithTheServerOnceAllIsPassedOn) {
   EXPECT_EQ(client_.receive(100), "last words");
 }
 
-TEST_F(RelayTest, OfAClientThatSaysNoMoreTheLastRequestIsAnswered) {
+TEST_F(RelayTest, HalfClosedClientGetsLastReply) {
   start({.last_words = kPatience});
   client_.send("question");
   client_.half_close();
@@ -139,13 +139,13 @@ TEST_F(RelayTest, OfAClientThatSaysNoMoreTheLastRequestIsAnswered) {
   EXPECT_TRUE(is_over());
 }
 
-TEST_F(RelayTest, AClientThatSaysNoMoreIsNotAnsweredForEver) {
+TEST_F(RelayTest, HalfClosedClientTimesOut) {
   start({.last_words = kSoon});
   client_.half_close();
   EXPECT_TRUE(is_over());
 }
 
-TEST_F(RelayTest, AClientThatReadsNothingDoesNotKeepIt) {
+TEST_F(RelayTest, NonReadingClientTimesOut) {
   // More than both sockets can hold: the client's end stays open, and nothing moves any more.
   start({.silence = kSoon});
   std::thread sender([&] {
@@ -170,7 +170,7 @@ TEST_F(RelayTest, WithoutAServerThereIsNoGreeting) {
   EXPECT_TRUE(client_.ends());
 }
 
-TEST(RelayBetweenPipes, EndsWhenNobodyReadsItsOutput) {
+TEST(RelayBetweenPipes, ClosedOutputReaderEndsCleanly) {
   const ScratchDirectory directory;
   auto listener = listen_on_unix(directory.in("a.sock"), 0600);
   ASSERT_TRUE(listener);

@@ -58,7 +58,7 @@ TEST_F(TurnsTest, ACrowdLetsOthersInBetween) {
   EXPECT_LE(most_at_once_, 6U);
 }
 
-TEST_F(TurnsTest, ManyOfOnePartyDoNotDelayTheFewOfAnother) {
+TEST_F(TurnsTest, LargeQuotaGroupDoesNotDelaySmallOne) {
   for (int who = 0; who < 4; ++who) {
     asio::co_spawn(io_, take_turn(who, Duration::zero()), asio::detached);
   }
@@ -82,7 +82,7 @@ TEST_F(TurnsTest, RootHasEverySecondTurn) {
   EXPECT_EQ(had_, (std::vector{10, 0, 11, 1, 2, 3}));
 }
 
-TEST_F(TurnsTest, WhoSleepsHasATurnWhenHeIsWoken) {
+TEST_F(TurnsTest, WokenSleeperGetsOneTurn) {
   begin(sleep(1));
   EXPECT_TRUE(had_.empty());
   turns_.wake(this);  // no sleeper has this key
@@ -95,7 +95,7 @@ TEST_F(TurnsTest, WhoSleepsHasATurnWhenHeIsWoken) {
   EXPECT_EQ(had_, std::vector{1});
 }
 
-TEST_F(TurnsTest, WhoStillWaitsAtTheEndIsForgotten) {
+TEST_F(TurnsTest, DestructionDiscardsWaiters) {
   begin(sleep(1));
   asio::co_spawn(io_, take_turn(2, Duration::zero()), asio::detached);
   io_.poll_one();  // it waits, and its turn has not come

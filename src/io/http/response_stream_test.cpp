@@ -22,7 +22,8 @@ TEST(Chunk, MayHoldLineEnds) {
   EXPECT_EQ(Chunk("\r\n\r\n").text(), "\r\n\r\n");
 }
 
-TEST(Chunk, OfNothingIsNothingForItWouldEndTheBody) {
+// An empty chunk would end a chunked body.
+TEST(Chunk, EmptyTextIsFalse) {
   EXPECT_FALSE(Chunk(""));
   EXPECT_FALSE(Chunk());
   EXPECT_EQ(Chunk().text(), "");
@@ -82,7 +83,7 @@ TEST_F(ChannelTest, EachListenerHearsTheNewestOfAllInTurn) {
   EXPECT_EQ(next(feed), "");
 }
 
-TEST_F(ChannelTest, APieceIsRenderedOnceForAllWhoHearIt) {
+TEST_F(ChannelTest, PieceIsRenderedOnceForAllSubscribers) {
   std::vector<std::unique_ptr<ChannelsFeed>> feeds;
   for (int i = 0; i < 100; ++i) feeds.push_back(std::make_unique<ChannelsFeed>(channels_, true));
   put(0, "a");
@@ -91,14 +92,14 @@ TEST_F(ChannelTest, APieceIsRenderedOnceForAllWhoHearIt) {
   EXPECT_EQ(rendered_, 1);
 }
 
-TEST_F(ChannelTest, WhoComesLaterHearsAtOnceWhatIsThere) {
+TEST_F(ChannelTest, LateSubscriberGetsLatestPieceAtOnce) {
   put(0, "a");
   put(0, "b");
   ChannelsFeed feed(channels_, true);
   EXPECT_EQ(next(feed), "b-0");
 }
 
-TEST_F(ChannelTest, WhoTookAllIsToldOfTheNextAndNotAgain) {
+TEST_F(ChannelTest, DrainedSubscriberIsNotifiedOnceUntilNextRead) {
   ChannelsFeed feed(channels_, true);
   int told = 0;
   feed.on_more([&] { ++told; });
@@ -112,7 +113,7 @@ TEST_F(ChannelTest, WhoTookAllIsToldOfTheNextAndNotAgain) {
   EXPECT_EQ(told, 2);
 }
 
-TEST_F(ChannelTest, WhoHasGoneIsNotTold) {
+TEST_F(ChannelTest, DestroyedSubscriberIsNotNotified) {
   {
     ChannelsFeed feed(channels_, true);
     EXPECT_EQ(next(feed), "");

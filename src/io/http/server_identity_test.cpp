@@ -34,7 +34,7 @@ class LoadIdentity : public testing::Test {
   IdentityForTests ours_;
 };
 
-TEST(SelfSigned, IsGoodFor397DaysForItsNamesAndForAServerOnly) {
+TEST(SelfSigned, CertificateIsValid397DaysForGivenNames) {
   const WallTime now = wall_now();
   const IdentityForTests ours;
   const auto identity = ours.load();
@@ -46,7 +46,7 @@ TEST(SelfSigned, IsGoodFor397DaysForItsNamesAndForAServerOnly) {
   EXPECT_FALSE(identity->asks_for_certificates);
 }
 
-TEST(SelfSigned, KeepsItsPinWhenItIsRenewedWithTheSameKey) {
+TEST(SelfSigned, RenewalWithSameKeyKeepsPin) {
   IdentityForTests ours;
   const CertificateFacts first = ours.load()->facts;
   ours.renew(ours.key());
@@ -58,7 +58,7 @@ TEST(SelfSigned, KeepsItsPinWhenItIsRenewedWithTheSameKey) {
   EXPECT_TRUE(is_pin(first.pin)) << first.pin;
 }
 
-TEST(SelfSigned, IsNotMadeForWhatIsNoName) {
+TEST(SelfSigned, InvalidNameOrKeyIsRefused) {
   for (const char* name : {"", "a,DNS:b", "a b", "https://a", "a/b"}) {
     const auto made = make_self_signed({name}, wall_now());
     ASSERT_FALSE(made) << name;
@@ -80,7 +80,7 @@ TEST(Fingerprint, IsReadAsPeopleWriteIt) {
   EXPECT_FALSE(to_fingerprint("g" + plain.substr(1)));
 }
 
-TEST_F(LoadIdentity, RefusesFilesThatAreNotThereOrHoldNothing) {
+TEST_F(LoadIdentity, MissingEmptyOrDamagedFileIsRefused) {
   ours_.files.certificate = directory().in("nowhere");
   expect_refused("/nowhere", "No such file");
   ours_.files.certificate = directory().path();
@@ -125,7 +125,7 @@ TEST_F(LoadIdentity, WantsTheKeysCertificateFirst) {
               ElementsAre(HasSubstr("certificate 2 did not sign the one before it")));
 }
 
-TEST_F(LoadIdentity, RefusesWhatHasExpiredOrIsNotYetValid) {
+TEST_F(LoadIdentity, ExpiredOrFutureCertificateIsRefused) {
   expect_refused("/tls.crt", "expired at", wall_now() + days(397));
   expect_refused("/tls.crt", "is not valid before", wall_now() - days(1));
   use(TestCertificate(kLocalNames, -60));
@@ -154,7 +154,7 @@ TEST_F(LoadIdentity, ReplacesTicketKeysAfterADay) {
   EXPECT_NE(keys_at(now - std::chrono::milliseconds(1)), *(*first)->ticket_keys);
 }
 
-TEST_F(LoadIdentity, WarnsOfKeysThatAreSlowAndRefusesThoseThatNobodyTakes) {
+TEST_F(LoadIdentity, SlowKeyWarnsAndUnsupportedKeyIsRefused) {
   use(TestCertificate(kLocalNames, 3600, EVP_RSA_gen(2048)));
   EXPECT_THAT(ours_.load()->warnings, IsEmpty());
   use(TestCertificate(kLocalNames, 3600, EVP_RSA_gen(4096)));
@@ -169,7 +169,7 @@ TEST_F(LoadIdentity, WarnsOfKeysThatAreSlowAndRefusesThoseThatNobodyTakes) {
   expect_refused("/tls.key", "is of a type that clients do not accept");
 }
 
-TEST_F(LoadIdentity, WarnsOfACertificateForNobody) {
+TEST_F(LoadIdentity, CertificateWithoutAlternativeNamesWarns) {
   use(TestCertificate("email:a@example.com"));
   EXPECT_THAT(ours_.load()->warnings, ElementsAre(HasSubstr("no subject alternative names")));
 }

@@ -54,7 +54,7 @@ TEST_F(ServerStream, GoesOverTcpAndOverUnixSockets) {
   EXPECT_EQ(server.counters().streams, 2U);
 }
 
-TEST_F(ServerStream, DropsAClientThatDoesNotReadAndServesTheOthers) {
+TEST_F(ServerStream, NonReadingClientIsDroppedOthersContinue) {
   Server server(loop_, streaming(), Limits{.write = milliseconds(50), .stream_unsent_bytes = 8192});
   ASSERT_TRUE(server.listen_unix(path()));
   const UniqueFd stuck = stuck_reader(on_unix());
@@ -76,7 +76,7 @@ TEST_F(ServerStream, DropsAClientThatDoesNotReadAndServesTheOthers) {
   healthy.receive("the end");
 }
 
-TEST_F(ServerStream, NoticesAClientThatLeavesEvenIfNothingIsSent) {
+TEST_F(ServerStream, DisconnectOfIdleClientIsDetected) {
   Server server(loop_, streaming());
   ASSERT_TRUE(server.listen_unix(path()));
   {

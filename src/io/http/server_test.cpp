@@ -20,7 +20,7 @@ using testing::StartsWith;
 
 using AnyServer = ServerTest;
 
-TEST_F(AnyServer, ServesSeveralDoorsAndTellsThemApart) {
+TEST_F(AnyServer, SeveralListenersAreDistinguished) {
   Server server(loop_, handler());
   ASSERT_TRUE(server.listen_unix(directory_.in("a.sock")));
   ASSERT_TRUE(server.listen_unix(directory_.in("b.sock"), 0600));
@@ -60,7 +60,7 @@ TEST_F(AnyServer, ManyRequestsOfOnePartyDelayNoOther) {
   ASSERT_TRUE(settle([&] { return handled.size() == kCrowd + 1; }));
 }
 
-TEST_F(AnyServer, TurnsAwayConnectionsOverItsLimitWhenAllAreBeingAnswered) {
+TEST_F(AnyServer, ConnectionBeyondBusyLimitGets503) {
   hold_ = true;
   Server server(loop_, handler(), Limits{.connections = 2, .kept_places = 0});
   ASSERT_TRUE(server.listen_unix(path()));
@@ -115,7 +115,7 @@ TEST_F(AnyServer, SaysBusyWhenAHandlerTakesTooLong) {
   held_.clear();  // too late, and harmless
 }
 
-TEST_F(AnyServer, FreesTheSeatOfAClientThatLeavesWhileItsHandlerWorks) {
+TEST_F(AnyServer, DisconnectDuringHandlerFreesSlot) {
   hold_ = true;
   Server server(loop_, handler());
   ASSERT_TRUE(server.listen_unix(path()));
@@ -211,7 +211,7 @@ TEST_F(AnyServer, ClosesEverythingWhenTheGraceIsOver) {
   EXPECT_EQ(client.receive_all(), "");
 }
 
-TEST_F(AnyServer, SaysDoneWhenNobodyWasConnected) {
+TEST_F(AnyServer, ShutdownWithoutConnectionsCompletesAsynchronously) {
   Server server(loop_, handler());
   bool done = false;
   server.shutdown(kPatience, [&] { done = true; });

@@ -67,7 +67,7 @@ class TlsOverSockets : public ServerTest {
   std::uint16_t port_ = 0;
 };
 
-TEST_F(TlsOverSockets, ServesAClientBesideAllThatStallAfterTheirHello) {
+TEST_F(TlsOverSockets, StalledHandshakesDoNotBlockNewClient) {
   start();
   const Limits limits;
   std::vector<UniqueFd> stalled;
@@ -84,7 +84,7 @@ TEST_F(TlsOverSockets, ServesAClientBesideAllThatStallAfterTheirHello) {
   EXPECT_EQ(server_->counters().handshakes, limits.handshakes - 1);  // one gave way
 }
 
-TEST_F(TlsOverSockets, TurnsAwayWhatOneAddressHasBeyondItsShare) {
+TEST_F(TlsOverSockets, HandshakesBeyondAddressQuotaAreRefused) {
   start();
   const Limits limits;
   std::vector<UniqueFd> stalled;
@@ -94,7 +94,7 @@ TEST_F(TlsOverSockets, TurnsAwayWhatOneAddressHasBeyondItsShare) {
   EXPECT_EQ(server_->counters().active, 0U);
 }
 
-TEST_F(TlsOverSockets, ShowsNewConnectionsTheNewCertificateAndKeepsTheOldOnes) {
+TEST_F(TlsOverSockets, RenewedCertificateAppliesToNewConnectionsOnly) {
   start();
   Client before(loop_, port_);
   ASSERT_TRUE(agree_with(before));
@@ -115,7 +115,7 @@ TEST_F(TlsOverSockets, ShowsNewConnectionsTheNewCertificateAndKeepsTheOldOnes) {
   EXPECT_EQ(ask(after), kHello);
 }
 
-TEST_F(TlsOverSockets, EndsWhatIsUnderWayWithTheServer) {
+TEST_F(TlsOverSockets, ShutdownEndsHandshakesAndConnections) {
   start();
   const UniqueFd stalled = stall(0);
   Client client(loop_, port_);

@@ -7,7 +7,7 @@ using testing::StartsWith;
 
 using Refusal = SessionTest;
 
-TEST_F(Refusal, RefusesTheBodyInsteadOfContinueWhenItIsTooLarge) {
+TEST_F(Refusal, OversizedExpectContinueGets413) {
   expect_refused(
       "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 70000\r\nExpect: 100-continue\r\n\r\n",
       413, "body_too_large");
@@ -30,7 +30,7 @@ TEST_F(Refusal, RefusesALongHeader) {
   expect_refused("GET / HTTP/1.1\r\nX: " + std::string(17'000, 'x'), 431, "header_too_large");
 }
 
-TEST_F(Refusal, RefusesAHeaderOfManyShortFieldsThatComeOneByOne) {
+TEST_F(Refusal, ManySmallHeaderFieldsGet431) {
   exchange("GET / HTTP/1.1\r\nHost: localhost\r\n");
   std::string response;
   for (int i = 0; i < 1000 && response.empty(); ++i) {
@@ -115,14 +115,14 @@ TEST_F(Refusal, RefusesATransferEncodingItDoesNotKnow) {
                  501, "unsupported");
 }
 
-TEST_F(Refusal, ToldANameThatIsNotOursExplainsAndCloses) {
+TEST_F(Refusal, ForeignHostGets421AndCloses) {
   expect_refused("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421, "misdirected");
   EXPECT_TRUE(paths_.empty());
 }
 
 // If one reader of a request sees a transfer encoding and the other does not, one of them takes the
 // rest for a request of its own.
-TEST_F(Refusal, RefusesATransferEncodingThatOnlyLooksLikeOne) {
+TEST_F(Refusal, AmbiguousTransferEncodingGets501) {
   for (const char* value : {"xchunked", "chunked, identity", "identity", "\"chunked\"", ""}) {
     start(Limits());
     expect_refused("POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: " +

@@ -28,7 +28,7 @@ class SessionStream : public SessionTest {
   std::shared_ptr<FeedByHand> feed_ = std::make_shared<FeedByHand>();
 };
 
-TEST_F(SessionStream, BeginsAtOnceAndSaysHowLongToWaitBeforeComingBack) {
+TEST_F(SessionStream, HeadAndRetryDelayAreSentAtOnce) {
   EXPECT_EQ(begin(),
             "HTTP/1.1 200 OK\r\nServer: gpuyard\r\nX-Content-Type-Options: nosniff\r\n"
             "Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
@@ -37,7 +37,7 @@ TEST_F(SessionStream, BeginsAtOnceAndSaysHowLongToWaitBeforeComingBack) {
   EXPECT_EQ(site_->counters.streams, 1U);
 }
 
-TEST_F(SessionStream, SendsWhatWasThereBeforeWithTheHead) {
+TEST_F(SessionStream, PendingPieceIsSentWithHead) {
   feed_->say("early");
   EXPECT_THAT(begin(), EndsWith(framed("early")));
 }
@@ -91,7 +91,7 @@ TEST_F(SessionStream, EndsTheBodyAtOnceWhenTheServerStops) {
   EXPECT_TRUE(pipe_->finished_by_server());
 }
 
-TEST_F(SessionStream, GivesASignOfLifeWhenNothingElseHappens) {
+TEST_F(SessionStream, HeartbeatIsSentAfterIdleInterval) {
   begin();
   pass(site_->limits.heartbeat - milliseconds(1));
   EXPECT_EQ(pipe_->take_received(), "");
@@ -121,7 +121,7 @@ TEST_F(SessionStream, EndsWhenItsClientDoesNotRead) {
   EXPECT_TRUE(gone());
 }
 
-TEST_F(SessionStream, TakesNothingFromTheFeedForAClientThatDoesNotRead) {
+TEST_F(SessionStream, StalledWriteStopsTakingPieces) {
   begin();
   pipe_->stall();
   for (int i = 0; i < 100; ++i) say("unread");

@@ -36,7 +36,7 @@ TEST_F(Session, AssemblesARequestDeliveredByteByByte) {
   EXPECT_EQ(last_->method, Method::post);
 }
 
-TEST_F(Session, AssemblesAChunkedBodyDeliveredByteByByteAndDropsItsTrailer) {
+TEST_F(Session, BytewiseChunkedBodyIsAssembledWithoutTrailer) {
   const std::string request =
       "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
       "3;ext=1\r\nabc\r\n2\r\nde\r\n0\r\nX-Late: 1\r\n\r\n";
@@ -99,7 +99,7 @@ TEST_F(Session, LeavesPipelinedBytesToTheSenderWhileItIsBusy) {
   EXPECT_GE(pipe_->unread() + site_->limits.header_bytes + kBeyondHeader, flood.size());
 }
 
-TEST_F(Session, CompressesALargeBodyForWhoAcceptsIt) {
+TEST_F(Session, AcceptedGzipCompressesLargeBody) {
   answer_ = Response(200, "text/plain", std::string(5000, 'x'));
   const std::string packed =
       exchange("GET /a HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n");
@@ -202,7 +202,7 @@ TEST_F(Session, AnswersAThrowingHandlerWith500) {
   log::capture(nullptr);
 }
 
-TEST_F(Session, EndsAtOnceWhenItsClientLeavesWhileTheHandlerWorks) {
+TEST_F(Session, DisconnectDuringHandlerEndsAtOnce) {
   hold_ = true;
   exchange(kGet);
   EXPECT_FALSE(gone());

@@ -68,7 +68,7 @@ TEST_F(TlsServerTest, HasOnlySuitesWithForwardSecrecyAndAead) {
   }
 }
 
-TEST_F(TlsServerTest, AgreesOnHttp11OrOnNothing) {
+TEST_F(TlsServerTest, AlpnAcceptsOnlyHttp11) {
   EXPECT_TRUE(talks({.protocols = "\x02h2\x08http/1.1"}));
   const unsigned char* chosen = nullptr;
   unsigned int size = 0;
@@ -165,7 +165,7 @@ TEST_F(TlsServerTest, HoldsNoMoreOfAHandshakeThanItsLimit) {
   EXPECT_THAT(step.error().message, HasSubstr("received more than 65536 bytes"));
 }
 
-TEST_F(TlsServerTest, DoesNotNegotiateAnew) {
+TEST_F(TlsServerTest, RenegotiationIsRefused) {
   ASSERT_TRUE(talks({.newest = TLS1_2_VERSION}));
   ASSERT_EQ(::SSL_renegotiate(client_->ssl()), 1);
   client_->shake_hands();
@@ -266,14 +266,14 @@ TEST_F(TlsServerWithClients, KnowsAClientByTheNamesOfItsCertificate) {
   }
 }
 
-TEST_F(TlsServerWithClients, LetsInAClientWithoutACertificateAndNoneWithAnUnknownOne) {
+TEST_F(TlsServerWithClients, ClientCertificateIsOptionalButUnknownIsRefused) {
   ASSERT_TRUE(talks({}));
   EXPECT_FALSE(server_->client());
   EXPECT_FALSE(talks({.shows = &unknown_}));
   EXPECT_FALSE(server_->client());
 }
 
-TEST_F(TlsServerWithClients, AsksNobodyWhereNobodyIsTrusted) {
+TEST_F(TlsServerWithClients, EmptyClientCaRequestsNoCertificate) {
   ours_.files.client_ca.clear();
   identity_ = ours_.load();
   ASSERT_TRUE(talks({.shows = &known_}));

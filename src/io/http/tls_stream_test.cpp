@@ -83,7 +83,7 @@ class TlsSessionTest : public testing::Test {
   std::optional<TlsClientForTests> client_;
 };
 
-TEST_F(TlsSessionTest, AnswersAndSaysWhoAsks) {
+TEST_F(TlsSessionTest, RequestsAreAnsweredAndPeerIsEncrypted) {
   ASSERT_TRUE(agree_on());
   EXPECT_EQ(exchange(kGet), kHello);
   EXPECT_EQ(exchange(kGet), kHello);
@@ -117,7 +117,7 @@ TEST_F(TlsSessionTest, TakesARequestOneByteAtATime) {
   EXPECT_EQ(client_->decrypted(pipe_->take_received()), kHello);
 }
 
-TEST_F(TlsSessionTest, TakesARequestThatComesWithTheEndOfTheHandshake) {
+TEST_F(TlsSessionTest, RequestsSentWithHandshakeEndAreAnswered) {
   client_->shake_hands();
   flow();
   client_->feed(pipe_->take_received());
@@ -236,7 +236,7 @@ TEST_F(TlsSessionTest, WaitsForNoHandshakeBeyondItsDeadline) {
   EXPECT_EQ(site_->counters.handshakes_failed, 1U);
 }
 
-TEST_F(TlsSessionTest, LetsNobodyPutTheDeadlineOffByTrickling) {
+TEST_F(TlsSessionTest, TrickledBytesDoNotExtendHandshakeDeadline) {
   for (int i = 0; i < 49; ++i) {
     pipe_->send("\x16");
     pass(milliseconds(100));
@@ -245,7 +245,7 @@ TEST_F(TlsSessionTest, LetsNobodyPutTheDeadlineOffByTrickling) {
   EXPECT_TRUE(pipe_->finished_by_server());
 }
 
-TEST_F(TlsSessionTest, TellsAClientInPlainTextToUseHttps) {
+TEST_F(TlsSessionTest, PlainTextRequestGets400WithHttpsHint) {
   pipe_->send(kGet);
   io_.poll();
   const std::string answer = pipe_->take_received();
@@ -266,7 +266,7 @@ TEST_F(TlsSessionTest, EndsWithGarbage) {
 }
 
 // A client that asks for little waits for one step, however many shake hands.
-TEST_F(TlsSessionTest, TakesOneStepOfAHandshakeInATurnOfTheLoop) {
+TEST_F(TlsSessionTest, OneHandshakeStepRunsPerLoopTurn) {
   constexpr int kCrowd = 20;
   std::vector<std::unique_ptr<MemoryPipe>> crowd;
   for (int i = 0; i < kCrowd; ++i) {

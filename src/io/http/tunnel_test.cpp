@@ -58,7 +58,7 @@ TEST(Greeting, IsFoundBehindTheNoiseOfALogin) {
   EXPECT_TRUE(is_there("Welcome!\ngpuyard-dial-stdio 1\n"));
 }
 
-TEST(Greeting, NothingFollowsItAndItComesBeforeTooMuchElse) {
+TEST(Greeting, TrailingDataOrTooMuchNoiseIsError) {
   EXPECT_FALSE(has_greeting("gpuyard-dial-stdio 1\nHTTP/1.1 200 OK\r\n"));
   EXPECT_TRUE(has_greeting(std::string(kMostBeforeGreeting, 'x')));
   EXPECT_FALSE(has_greeting(std::string(kMostBeforeGreeting + 1, 'x')));
@@ -76,7 +76,7 @@ TEST(Line, IsAChildsStdinAndStdoutOnceItHasGreeted) {
   EXPECT_EQ(::recv((*line)->descriptor(), space.data(), space.size(), 0), 1);
 }
 
-TEST(Line, AChildThatEndsIsExplainedByItsStatusAndItsLastWords) {
+TEST(Line, ChildExitErrorIncludesStatusAndStderr) {
   const auto line = Line::open(shell("echo first >&2; printf 'no\\033 key\\n@@@@\\n' >&2; exit 3"));
   ASSERT_FALSE(line);
   EXPECT_EQ(line.error(), (Error{Errc::conflict, "3 false first; no? key"}));
@@ -101,7 +101,7 @@ TEST(Line, AChildThatDoesNotGreetInTimeIsEnded) {
   EXPECT_EQ(errno, ESRCH);
 }
 
-TEST(Line, AProgramThatIsNotThereIsAnErrorThatNamesIt) {
+TEST(Line, MissingProgramErrorNamesPath) {
   CarrierPlan plan = shell("");
   plan.command = {"/nowhere/ssh"};
   const auto line = Line::open(plan);
@@ -118,7 +118,7 @@ TEST(Carrier, OneConnectionCarriesManyRequests) {
   EXPECT_EQ(body_of(endpoint, Method::post), "3");
 }
 
-TEST(Carrier, AConnectionThatHasEndedIsMadeAnew) {
+TEST(Carrier, EndedConnectionIsReopened) {
   // Each child answers one request and ends.
   const Endpoint endpoint = through(
       std::string(kCounts).replace(std::string(kCounts).find("; done"), 6, "; exit 0; done"));

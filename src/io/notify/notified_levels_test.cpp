@@ -24,7 +24,7 @@ std::vector<std::string> words(const std::vector<Notice>& notices) {
   return all;
 }
 
-TEST(ToldLevels, LeaveAloneWhatIsNewOrTheSame) {
+TEST(ToldLevels, NewOrSameLevelIsUnchanged) {
   ToldLevels levels;
   EXPECT_THAT(words(levels.completed({at(Level::error)}, kNoon)), ElementsAre("firing error"));
   levels.note({at(Level::error)});
@@ -32,7 +32,7 @@ TEST(ToldLevels, LeaveAloneWhatIsNewOrTheSame) {
   EXPECT_THAT(words(levels.completed({}, kNoon)), IsEmpty());
 }
 
-TEST(ToldLevels, EndWhatHasAnotherLevelNow) {
+TEST(ToldLevels, ChangedLevelResolvesOldLevelFirst) {
   ToldLevels levels;
   levels.note({at(Level::error)});
   const auto worse = levels.completed({at(Level::critical)}, kNoon);
@@ -43,7 +43,7 @@ TEST(ToldLevels, EndWhatHasAnotherLevelNow) {
               ElementsAre("firing critical"));
 }
 
-TEST(ToldLevels, EndAnAlertAsWhatItIsKnown) {
+TEST(ToldLevels, ResolvedUsesLastNotifiedLevel) {
   ToldLevels levels;
   levels.note({at(Level::critical)});
   const auto over = levels.completed({at(Level::warning, cool_again())}, kNoon);

@@ -68,7 +68,7 @@ TEST(Webhook, WithoutAKeyIsNotSigned) {
   EXPECT_EQ(request.target, "/");
 }
 
-TEST(Slack, ShowsTheAlertAndEscapesWhatSlackWouldRead) {
+TEST(Slack, AlertIsShownWithEscapedText) {
   Notice notice = hot_gpu();
   notice.message = "<!channel> GPU 3 & 91 °C > 80 °C";
   const auto request = request_for(
@@ -83,7 +83,7 @@ TEST(Slack, ShowsTheAlertAndEscapesWhatSlackWouldRead) {
             "2026-01-31T12:00:00.250Z");
 }
 
-TEST(Slack, SaysWhatIsOverAndWhatIsNotReal) {
+TEST(Slack, ResolvedTestAndSimulatedAreMarked) {
   Notice notice = cool_again();
   notice.simulated = notice.test = true;
   notice.gpu.reset();
@@ -125,7 +125,7 @@ TEST(PagerDuty, TriggersAndResolvesOneIncident) {
   EXPECT_EQ(text_at(off, "/payload/timestamp"), "2026-01-31T12:05:00.250Z");
 }
 
-TEST(PagerDuty, KnowsWhatConcernsNoGpuByItsMachine) {
+TEST(PagerDuty, DedupKeyWithoutGpuIncludesHost) {
   Notice here = hot_gpu();
   here.key = "sink-failing/node";
   here.gpu.reset();
@@ -150,7 +150,7 @@ TEST(PagerDuty, ShortensASummaryAtAWholeCharacter) {
   EXPECT_TRUE(summary.ends_with("°...")) << summary;
 }
 
-TEST(Alertmanager, KnowsAnAlertByWhatDoesNotChange) {
+TEST(Alertmanager, LabelsExcludeChangingValues) {
   const auto sink = sink_of(SinkKind::alertmanager, "http://127.0.0.1:9093");
   Notice hotter = hot_gpu("n-9");
   hotter.message = "GPU 3 is at 95 °C";

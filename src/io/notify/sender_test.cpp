@@ -85,7 +85,7 @@ TEST(Answer, IsNotRepeatedWhenItGivesASecretAway) {
             "example.org responded with 400: ?[2Jno such?field");
 }
 
-TEST(Answer, IsNotRepeatedWhenItSaysWhatWeSentEncoded) {
+TEST(Answer, EchoedSecretIsOmittedFromError) {
   ScratchDirectory directory;
   const std::string file = directory.write("secret", "pa55");
   for (const std::string& how :
@@ -157,7 +157,7 @@ TEST(HttpSender, SaysThatAProxyIsSetAndNotUsed) {
   EXPECT_EQ(why_of_silence(), "no response from example.org in time");
 }
 
-TEST(HttpSender, SaysNothingOfAProxyThatItUsesOrDoesNotNeed) {
+TEST(HttpSender, UsedOrInapplicableProxyIsNotReported) {
   const Variable set("https_proxy", "http://127.0.0.1:3128");
   SinkConfig sink = webhook();
   EXPECT_EQ(unused_proxy(sink), "https_proxy");
@@ -188,7 +188,7 @@ TEST(HttpSender, AsksOnItsWorkerAndAnswersOnTheLoop) {
   EXPECT_EQ(wired.heard[0].kind, Outcome::Kind::taken);
 }
 
-TEST(HttpSender, TriesLaterWhatItsWorkerHasNoPlaceFor) {
+TEST(HttpSender, FullWorkerQueueReturnsRetryLater) {
   Wired wired([](const auto&, const auto&, Duration) { return Answer(response(200)); });
   wired.worker->full = true;
   wired.send();
@@ -198,7 +198,7 @@ TEST(HttpSender, TriesLaterWhatItsWorkerHasNoPlaceFor) {
   EXPECT_EQ(wired.heard[0].kind, Outcome::Kind::later);
 }
 
-TEST(Sinks, NeverGiveASecretAwayWhateverTheReceiverSays) {
+TEST(Sinks, EchoedSecretsNeverReachLogOrError) {
   const CapturedLog log;
   ManualLoop loop;
   ManualWorker* worker = nullptr;

@@ -131,7 +131,7 @@ TEST_F(ReadSinks, KnowsWherePagerDutyIs) {
   EXPECT_TRUE(sink.url.origin.tls);
 }
 
-TEST_F(ReadSinks, SaysWhoItIsToAlertmanager) {
+TEST_F(ReadSinks, AlertmanagerCredentialsBecomeBasicAuth) {
   const SinkConfig sink = only(fmt::format(
       "[sink.am]\nkind = \"alertmanager\"\nurl = \"http://127.0.0.1:9093\"\nusername = \"me\"\n"
       "password_file = \"{}\"\nresend_s = 20\n",
@@ -150,7 +150,7 @@ TEST_F(ReadSinks, ReadsACommand) {
   EXPECT_EQ(sink.where(), "/bin/true");
 }
 
-TEST_F(ReadSinks, SaysWhereAndWhatIsWrong) {
+TEST_F(ReadSinks, InvalidConfigurationErrorNamesLineAndKey) {
   struct Case {
     const char* toml;
     const char* error;

@@ -20,7 +20,8 @@ SinkConfig alertmanager_named(std::string name) {
   return sink;
 }
 
-TEST(Outlets, RepeatWhatFiresToThoseWhoForget) {
+// An Alertmanager resolves an alert that is not sent again in time.
+TEST(Outlets, FiringAlertsAreResentOnlyToAlertmanager) {
   FakeYard yard({alertmanager_named("a"), webhook_named("b")});
   for (const char* sink : {"a", "b"}) yard.sinks[sink].answers = &takes;
   Notice minor = hot_gpu("minor");
@@ -38,7 +39,7 @@ TEST(Outlets, RepeatWhatFiresToThoseWhoForget) {
   EXPECT_THAT(yard.told, IsEmpty());
 }
 
-TEST(Outlets, RepeatWhatFiresToASinkThatIsBack) {
+TEST(Outlets, ReturnedSinkGetsFiringAlerts) {
   FakeYard yard;
   yard.outlets.still_firing({{hot_gpu("n-1"), {"a"}}});
   yard.sinks["a"].answers = &takes;
@@ -47,7 +48,7 @@ TEST(Outlets, RepeatWhatFiresToASinkThatIsBack) {
   EXPECT_THAT(yard.sinks["a"].tries, ElementsAre("n-1"));
 }
 
-TEST(Outlets, RepeatNothingWhileATryIsUnderWay) {
+TEST(Outlets, PendingSendDelaysResend) {
   FakeYard yard({alertmanager_named("a")});
   FakeSink& sink = yard.sinks["a"];
   yard.outlets.still_firing({{hot_gpu("n-1"), {"a"}}});
@@ -60,7 +61,7 @@ TEST(Outlets, RepeatNothingWhileATryIsUnderWay) {
   EXPECT_THAT(sink.tries, ElementsAre("n-1", "n-1"));
 }
 
-TEST(Outlets, GiveNoticesTheirTurnAtASinkThatIsSlowerThanItIsToldAgain) {
+TEST(Outlets, SlowSinkGetsNewNotificationBeforeResend) {
   Outcome busy = Outcome::later("503");
   busy.after = minutes(2);
   for (const Outcome& outcome : {Outcome::taken(), busy}) {
@@ -77,7 +78,7 @@ TEST(Outlets, GiveNoticesTheirTurnAtASinkThatIsSlowerThanItIsToldAgain) {
   }
 }
 
-TEST(Outlets, EndWhatASinkKnowsByAnotherLevelAlsoAfterItWasReadAgain) {
+TEST(Outlets, LevelChangeAfterReloadResolvesOldLevel) {
   FakeYard yard({alertmanager_named("a")});
   yard.sinks["a"].answers = &takes;
   Notice milder = hot_gpu("n-1");

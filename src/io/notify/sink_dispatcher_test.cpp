@@ -42,7 +42,7 @@ TEST(Outlets, LetASinkThatHangsHoldUpNoOther) {
   EXPECT_EQ(yard.figures("a").queued, 2U);
 }
 
-TEST(Outlets, SayThatThereIsNoSuchSink) {
+TEST(Outlets, UnknownSinkDeadLettersNotification) {
   FakeYard yard;
   yard.outlets.send("a", hot_gpu("n-1"));
   EXPECT_THAT(yard.told, IsEmpty());
@@ -50,7 +50,7 @@ TEST(Outlets, SayThatThereIsNoSuchSink) {
   EXPECT_THAT(yard.told, ElementsAre("a never gets n-1: unknown sink a"));
 }
 
-TEST(Outlets, LogOnceThatASinkForWhichSomethingWaitsIsNotThereAnyMore) {
+TEST(Outlets, RemovedSinkIsLoggedOnce) {
   const CapturedLog log;
   FakeYard yard;
   for (const char* id : {"n-1", "n-2"}) yard.outlets.send("a", about("x/GPU-1", id));
@@ -71,7 +71,7 @@ TEST(Outlets, NameTheSinksThatWantALevel) {
   EXPECT_THAT(yard.outlets.names(), ElementsAre("all", "quiet"));
 }
 
-TEST(Outlets, TryAgainLaterAndLaterButNotLaterThanFiveMinutes) {
+TEST(Outlets, RetryDelayGrowsToFiveMinutes) {
   FakeYard yard({webhook_named("a")});
   FakeSink& sink = yard.sinks["a"];
   sink.answers = &fails;
@@ -95,7 +95,8 @@ TEST(Outlets, TryAgainLaterAndLaterButNotLaterThanFiveMinutes) {
   EXPECT_FALSE(yard.figures("a").failing_since);
 }
 
-TEST(Outlets, DoNotComeBackAtTheSameMomentOnAllNodes) {
+// Nodes that share a sink must not all retry at the same moment.
+TEST(Outlets, BackOffIncludesJitter) {
   EXPECT_EQ(back_off(1, 0), milliseconds(500));
   EXPECT_EQ(back_off(1, 1), seconds(1));
   EXPECT_EQ(back_off(4, 0.5), seconds(6));
@@ -118,7 +119,7 @@ TEST(Outlets, GiveUpAfterSixHours) {
   EXPECT_EQ(yard.sinks["a"].tries.size(), tries);
 }
 
-TEST(Outlets, DoNotRepeatWhatWasRefused) {
+TEST(Outlets, RefusedNotificationIsNotRetried) {
   FakeYard yard({webhook_named("a")});
   yard.sinks["a"].answers = [](const std::string&) { return Outcome::refused("404"); };
   yard.outlets.send("a", hot_gpu("n-1"));
@@ -141,7 +142,7 @@ TEST(Outlets, NeverLetAnEndOvertakeItsBeginning) {
   EXPECT_THAT(yard.told, ElementsAre("a has on", "a has off"));  // no alert is lost
 }
 
-TEST(Outlets, TellTheEndOfWhatCouldNotBeTold) {
+TEST(Outlets, ResolvedIsSentAfterRefusedFiring) {
   FakeYard yard({webhook_named("a")});
   yard.sinks["a"].answers = [](const std::string& id) {
     return id == "on" ? Outcome::refused("no") : Outcome::taken();
@@ -152,7 +153,7 @@ TEST(Outlets, TellTheEndOfWhatCouldNotBeTold) {
   EXPECT_THAT(yard.told, ElementsAre("a never gets on: no", "a has off"));
 }
 
-TEST(Outlets, LetOneNoticeThatFailsDelayAnotherByFiveSecondsAtMost) {
+TEST(Outlets, FailingNotificationDelaysOthersFiveSecondsAtMost) {
   FakeYard yard({webhook_named("a")});
   yard.sinks["a"].answers = [](const std::string& id) {
     return id == "bad" ? fails(id) : takes(id);
@@ -199,7 +200,7 @@ class TickingLoop final : public Loop {
   ManualLoop& inner_;
 };
 
-TEST(Outlets, TryWhatWasTriedLeastAlthoughTimeGoesOn) {
+TEST(Outlets, LeastTriedNotificationGoesFirst) {
   ManualLoop time;
   TickingLoop loop(time);
   FakeSink sink;
@@ -220,7 +221,7 @@ TEST(Outlets, TryWhatWasTriedLeastAlthoughTimeGoesOn) {
   EXPECT_THAT(sink.tries, ElementsAre("n-1", "n-2"));
 }
 
-TEST(Outlets, TellAllThatWaitsSoonAfterASinkThatWasDownTakesOne) {
+TEST(Outlets, SinkRecoverySendsAllQueuedSoon) {
   FakeYard yard({webhook_named("a")});
   yard.sinks["a"].answers = &fails;
   for (const char* id : {"n-1", "n-2", "n-3"}) yard.outlets.send("a", about(id, id));
@@ -233,7 +234,7 @@ TEST(Outlets, TellAllThatWaitsSoonAfterASinkThatWasDownTakesOne) {
   EXPECT_THAT(yard.told, UnorderedElementsAre("a has n-4", "a has n-1", "a has n-2", "a has n-3"));
 }
 
-TEST(Outlets, HaveThePatienceThatASinkAsksForAndNoMore) {
+TEST(Outlets, RetryAfterIsHonouredUpToMaximum) {
   for (const auto& [asked, waits] : {std::pair<Duration, Duration>{seconds(40), seconds(40)},
                                      std::pair<Duration, Duration>{hours(100), kMostPatience}}) {
     FakeYard yard({webhook_named("a")});
@@ -298,7 +299,7 @@ Notice small(const std::string& id) {
   return notice;
 }
 
-TEST(Outlets, LetAnInfoGoBeforeAPageWhenTooManyWait) {
+TEST(Outlets, FullQueueDropsLeastSevereFirst) {
   FakeYard yard({webhook_named("a")});
   yard.outlets.send("a", small("0"));
   yard.loop.run_posted();  // under way, so it stays
@@ -311,7 +312,7 @@ TEST(Outlets, LetAnInfoGoBeforeAPageWhenTooManyWait) {
                                      "sink, none of them less severe"));
 }
 
-TEST(Outlets, SendThePageFirstOfWhatWaits) {
+TEST(Outlets, MostSevereQueuedNotificationGoesFirst) {
   FakeYard yard({webhook_named("a")});
   FakeSink& sink = yard.sinks["a"];
   yard.outlets.send("a", small("0"));
@@ -324,7 +325,7 @@ TEST(Outlets, SendThePageFirstOfWhatWaits) {
   EXPECT_THAT(sink.tries, ElementsAre("0", "page", "1"));
 }
 
-TEST(Outlets, KeepWhatWaitsWhenTheirSinksAreReadAgain) {
+TEST(Outlets, ReloadKeepsQueuedNotificationsOfExistingSinks) {
   FakeYard yard({webhook_named("a"), webhook_named("b")});
   yard.sinks["a"].answers = &fails;
   yard.sinks["b"].answers = &fails;
@@ -339,7 +340,7 @@ TEST(Outlets, KeepWhatWaitsWhenTheirSinksAreReadAgain) {
                              "a has n-1", "b never gets n-1: the sink b no longer exists"));
 }
 
-TEST(Outlets, LetATryEndAsItBeganWhenTheirSinksAreReadAgain) {
+TEST(Outlets, ReloadDoesNotRepeatPendingSend) {
   FakeYard yard({webhook_named("a")});
   FakeSink& sink = yard.sinks["a"];
   yard.outlets.send("a", hot_gpu("n-1"));
@@ -354,14 +355,14 @@ TEST(Outlets, LetATryEndAsItBeganWhenTheirSinksAreReadAgain) {
   EXPECT_THAT(yard.told, ElementsAre("a has n-1"));
 }
 
-TEST(Outlets, RefuseTwoSinksOfOneNameAndKeepTheOldOnes) {
+TEST(Outlets, DuplicateOrExcessSinksKeepOldConfiguration) {
   FakeYard yard({webhook_named("a")});
   EXPECT_FALSE(yard.outlets.replace({webhook_named("b"), webhook_named("b")}));
   EXPECT_FALSE(yard.outlets.replace(std::vector(kMostSinks + 1, webhook_named("b"))));
   EXPECT_THAT(yard.outlets.names(), ElementsAre("a"));
 }
 
-TEST(Outlets, NameAllAlertsInTheLogOfWhichANoticeWasNotDelivered) {
+TEST(Outlets, UndeliveredAlertsAreNamedInLog) {
   const CapturedLog log;
   FakeYard yard({webhook_named("a")});
   yard.sinks["a"].answers = [](const std::string&) { return Outcome::refused("404"); };
@@ -377,7 +378,7 @@ TEST(Outlets, NameAllAlertsInTheLogOfWhichANoticeWasNotDelivered) {
   EXPECT_EQ(log.lines().size(), 3U);  // one of them that the sink fails
 }
 
-TEST(Outlets, NameSixteenAlertsInOneLineAlsoOfASinkThatIsGone) {
+TEST(Outlets, LogLineNamesSixteenAlertsAtMost) {
   const CapturedLog log;
   FakeYard yard({webhook_named("a")});
   for (int i = 0; i < 20; ++i) yard.outlets.send("a", about(std::to_string(i), "n"));
@@ -407,7 +408,7 @@ TEST(Outlets, WriteToTheLogAtOnce) {
   EXPECT_THAT(yard.told, ElementsAre("log has n-1", "log has n-2"));
 }
 
-TEST(Outlets, WriteOneLineWhateverIsInIt) {
+TEST(Outlets, LogSinkWritesOneSanitizedLine) {
   const CapturedLog log;
   SinkConfig config;
   config.name = "log";
@@ -422,7 +423,7 @@ TEST(Outlets, WriteOneLineWhateverIsInIt) {
   EXPECT_LT(log.lines().back().size(), 2100U);
 }
 
-TEST(Outlets, TellNobodyOnceTheyAreGone) {
+TEST(Outlets, DestructionSuppressesCallbacks) {
   ManualLoop loop;
   bool told = false;
   {

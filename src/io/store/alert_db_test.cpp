@@ -76,7 +76,7 @@ class AlertDbTest : public ::testing::Test {
   AlertDb db_{store_};
 };
 
-TEST_F(AlertDbTest, WhatFiresIsAsItWasKept) {
+TEST_F(AlertDbTest, FiringAlertsRoundTrip) {
   Alert acknowledged = alert(2);
   acknowledged.acknowledged = {"uid 0", "on it", WallTime(std::chrono::milliseconds(5000))};
   acknowledged.xid = 79;
@@ -91,7 +91,7 @@ TEST_F(AlertDbTest, WhatFiresIsAsItWasKept) {
   EXPECT_EQ(kept.last_number, 3U);
 }
 
-TEST_F(AlertDbTest, WhatIsOverIsHistoryAndItsNumberIsNotGivenAgain) {
+TEST_F(AlertDbTest, ResolvedAlertIsHistoryAndNumberStaysReserved) {
   save({.alerts = {alert(1), alert(2)}});
   save({.alerts = {resolved(alert(2))}});
   const auto kept = load();
@@ -128,7 +128,7 @@ TEST_F(AlertDbTest, SilencesComeAndGo) {
   EXPECT_EQ(load().silences, std::vector{one});
 }
 
-TEST_F(AlertDbTest, EverythingTakesThePlaceOfWhatWasKeptButForHistory) {
+TEST_F(AlertDbTest, FullSaveReplacesAllButHistory) {
   save({.alerts = {alert(1), resolved(alert(2))}, .outgoing = {{"a", "ops", "1", 1}}});
   save({.everything = true, .alerts = {alert(3)}});
   const auto kept = load();
@@ -137,7 +137,7 @@ TEST_F(AlertDbTest, EverythingTakesThePlaceOfWhatWasKeptButForHistory) {
   EXPECT_EQ(history({}), (std::vector<std::uint64_t>{3, 2}));
 }
 
-TEST_F(AlertDbTest, OldHistoryIsForgottenAndWhatFiresIsNot) {
+TEST_F(AlertDbTest, PruningKeepsFiringAlerts) {
   std::vector<Alert> many = {alert(1)};
   for (std::uint64_t number = 2; number < 10'010; ++number) {
     many.push_back(resolved(alert(number)));
@@ -160,14 +160,14 @@ TEST_F(AlertDbTest, HistoryIsFilteredByGpuAndRule) {
             (std::vector<std::uint64_t>{22, 16, 10, 4}));
 }
 
-TEST_F(AlertDbTest, EmptyChangeWritesNothing) {
+TEST_F(AlertDbTest, EmptyTransactionDoesNotWrite) {
   save({.alerts = {alert(1)}});
   const auto before = std::filesystem::file_size(directory_.in("state.db-wal"));
   save({});
   EXPECT_EQ(std::filesystem::file_size(directory_.in("state.db-wal")), before);
 }
 
-TEST_F(AlertDbTest, NumbersThatJumpForgetNothing) {
+TEST_F(AlertDbTest, NumberJumpKeepsHistory) {
   save({.alerts = {resolved(alert(1)), resolved(alert(2))}});
   save({.alerts = {resolved(alert(1'700'000'000))}});
   EXPECT_EQ(history({}), (std::vector<std::uint64_t>{1'700'000'000, 2, 1}));

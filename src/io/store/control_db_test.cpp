@@ -133,7 +133,7 @@ TEST_F(ControlDbTest, HoldingsComeBackExactly) {
   EXPECT_EQ(*loaded, (std::vector{clocks(), limits()}));
 }
 
-TEST_F(ControlDbTest, ALaterHoldingTakesThePlaceOfTheEarlierWithItsClaims) {
+TEST_F(ControlDbTest, LaterManagedSettingReplacesEarlierWithClaims) {
   save({limits(), {}, {}});
   Holding later = limits();
   later.claims.erase(later.claims.begin());
@@ -240,7 +240,7 @@ TEST_F(ControlDbTest, PruningLevelsTheTwoLargestUsers) {
   EXPECT_EQ(kept_of(entry.source), ControlArchive::kRefusalsKept);
 }
 
-TEST_F(ControlDbTest, WhatAdministratorsDidIsKeptForATime) {
+TEST_F(ControlDbTest, AdministratorAuditIsPrunedAfterRetention) {
   using control::ControlArchive;
   fill_audit(ControlArchive::kAuditKept);
   AuditEntry entry = audit("new", "GPU-0");
@@ -287,7 +287,7 @@ TEST(AuditPersons, AreDerivedWhenAnOlderFileIsMigrated) {
   }
 }
 
-TEST_F(ControlDbTest, WhatIsToBeKeptSoonIsKeptTogetherAfterAMoment) {
+TEST_F(ControlDbTest, DeferredSavesCommitTogetherAfterDelay) {
   int kept = 0;
   const auto count = [&](const Result<void>& done) { kept += done ? 1 : 0; };
   ASSERT_TRUE(db_.save({limits(), {}, {}}, When::soon, count));
@@ -301,7 +301,7 @@ TEST_F(ControlDbTest, WhatIsToBeKeptSoonIsKeptTogetherAfterAMoment) {
   EXPECT_EQ(*load(), std::vector{limits()});
 }
 
-TEST_F(ControlDbTest, AHoldingThatIsPutNowIsNotOverwrittenByAnOlderOne) {
+TEST_F(ControlDbTest, ImmediateSaveSupersedesOlderDeferredSave) {
   int kept = 0;
   const auto count = [&](const Result<void>& done) { kept += done ? 1 : 0; };
   Holding older = limits();
@@ -362,7 +362,7 @@ TEST_F(ControlDbTest, AuditIsFilteredByGpu) {
   EXPECT_TRUE(ask({"GPU-9", 5, {}}).empty());
 }
 
-TEST_F(ControlDbTest, TheEndKeepsWhatWasToBeKeptSoon) {
+TEST_F(ControlDbTest, ShutdownCommitsDeferredSaves) {
   {
     ControlDb ending(loop_, store_);
     ASSERT_TRUE(ending.save({limits(), {}, {}}, When::soon, [](const Result<void>&) {}));

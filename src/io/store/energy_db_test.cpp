@@ -66,14 +66,14 @@ TEST_F(EnergyDbTest, TheFirstBooksAreEmpty) {
   EXPECT_EQ(load(), Books{});
 }
 
-TEST_F(EnergyDbTest, WhatIsKeptComesBackWhole) {
+TEST_F(EnergyDbTest, SavedLedgerRoundTrips) {
   const Books books{{account("GPU-0", 12), account("GPU-1", std::nullopt)},
                     {window("a"), window("b")}};
   save({false, books, {}});
   EXPECT_EQ(load(), books);
 }
 
-TEST_F(EnergyDbTest, ALaterSaveReplacesWhatItNames) {
+TEST_F(EnergyDbTest, LaterSaveReplacesNamedAccountsAndWindows) {
   save({false, {{account("GPU-0", 12)}, {window("a"), window("b")}}, {}});
   energy::Window changed = window("b");
   changed.gpus[1].peak_mw = 5;

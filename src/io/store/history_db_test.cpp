@@ -57,7 +57,7 @@ class HistoryDbTest : public ::testing::Test {
   const ScratchDirectory directory_;
 };
 
-TEST_F(HistoryDbTest, WhatIsPutComesBackAfterARestart) {
+TEST_F(HistoryDbTest, MinutesSurviveRestart) {
   const DaemonRun first = run("boot", 0, 3 * kHourMs);
   const Minutes put = minutes(0, 3 * kHourMs);
   {
@@ -84,7 +84,7 @@ TEST_F(HistoryDbTest, PuttingAnHourAgainReplacesIt) {
   EXPECT_EQ(past[0].buckets.size(), 20U);
 }
 
-TEST_F(HistoryDbTest, TwoRunsInOneHourKeepTheirOwn) {
+TEST_F(HistoryDbTest, OverlappingRunsKeepSeparateMinutes) {
   HistoryDb db(path());
   ASSERT_TRUE(db.put(run("boot", 0, 10 * kMinuteMs), {minutes(0, 10 * kMinuteMs)}));
   const DaemonRun second = run("boot", 9 * kMinuteMs, 20 * kMinuteMs);
@@ -104,7 +104,7 @@ TEST_F(HistoryDbTest, OnlyTheAskedTimeIsRead) {
   EXPECT_THAT(other->front().buckets, IsEmpty());
 }
 
-TEST_F(HistoryDbTest, AnEarlierRunOfTheBootIsToldByTheClockAsItIsNow) {
+TEST_F(HistoryDbTest, EarlierRunOfBootUsesCurrentClockOffset) {
   HistoryDb db(path());
   ASSERT_TRUE(db.put(run("boot", 0, kHourMs), {minutes(0, kHourMs)}));
   DaemonRun present = run("boot", 2 * kHourMs, 3 * kHourMs, kOffset + 5 * kHourMs);
@@ -129,7 +129,7 @@ TEST_F(HistoryDbTest, AfterAMonthThatWasRecordedItIsForgotten) {
   EXPECT_EQ(past[1].run.boot_id, "new");
 }
 
-TEST_F(HistoryDbTest, AWallClockThatIsWrongForgetsNothing) {
+TEST_F(HistoryDbTest, WrongWallClockKeepsOldMinutes) {
   HistoryDb db(path());
   ASSERT_TRUE(db.put(run("old", 0, kHourMs), {minutes(0, kHourMs)}));
   const std::int64_t years = std::int64_t{10} * 365 * 24 * kHourMs;
@@ -164,7 +164,7 @@ TEST_F(HistoryDbTest, BeyondItsBytesTheOldestDaysGo) {
   EXPECT_LT(std::filesystem::file_size(path()), 4 * kLimit);
 }
 
-TEST_F(HistoryDbTest, WhatIsNoDatabaseIsMovedAsideAndSaidOnce) {
+TEST_F(HistoryDbTest, InvalidFileIsSetAsideAndLoggedOnce) {
   std::ofstream(path()) << std::string(5000, 'x');
   const CapturedLog log;
   HistoryDb db(path());
@@ -191,7 +191,7 @@ TEST_F(HistoryDbTest, AnotherLayoutIsMovedAside) {
   EXPECT_EQ(count(db, present), 60U);
 }
 
-TEST_F(HistoryDbTest, ADamagedBlockBeginsItAnew) {
+TEST_F(HistoryDbTest, DamagedBlockStartsEmptyDatabase) {
   const DaemonRun present = run("boot", 0, kHourMs);
   {
     HistoryDb db(path());
@@ -239,7 +239,7 @@ class FullDisk {
   rlimit before_{};
 };
 
-TEST_F(HistoryDbTest, AFullDiskIsSaidOnceAndLosesNothingThatWasStored) {
+TEST_F(HistoryDbTest, FullDiskLogsOnceAndKeepsStoredMinutes) {
   HistoryDb db(path());
   const DaemonRun early = run("boot", 0, kHourMs);
   ASSERT_TRUE(db.put(early, {minutes(0, kHourMs)}));
@@ -291,7 +291,7 @@ class StaysDbTest : public HistoryDbTest {
   }
 };
 
-TEST_F(StaysDbTest, WhatIsPutComesBackAfterARestart) {
+TEST_F(StaysDbTest, ProcessSpansSurviveRestart) {
   processes::Stay unknown = stay(9, 5, 6);
   unknown.started.reset();
   unknown.uid.reset();
@@ -306,7 +306,7 @@ TEST_F(StaysDbTest, WhatIsPutComesBackAfterARestart) {
   EXPECT_EQ(*back, (std::vector{stay(7, 10, 20), unknown}));
 }
 
-TEST_F(StaysDbTest, ALaterPutOfTheSameProcessGoesOnWithIt) {
+TEST_F(StaysDbTest, LaterPutExtendsSpanOfSameProcess) {
   HistoryDb db(path());
   ASSERT_TRUE(db.put({stay(7, 10, 20)}));
   processes::Stay later = stay(7, 30, 40);
@@ -323,7 +323,7 @@ TEST_F(StaysDbTest, ALaterPutOfTheSameProcessGoesOnWithIt) {
   EXPECT_TRUE(back->front().over);
 }
 
-TEST_F(StaysDbTest, OnlyWhatTouchesTheTimeIsReadTheNewestFirst) {
+TEST_F(StaysDbTest, QueryReturnsOverlappingSpansNewestFirst) {
   HistoryDb db(path());
   ASSERT_TRUE(db.put({stay(1, 10, 20), stay(2, 15, 40), stay(3, 30, 50)}));
   EXPECT_THAT(pids(db, 0, 100), ElementsAre(3, 2, 1));
@@ -333,7 +333,7 @@ TEST_F(StaysDbTest, OnlyWhatTouchesTheTimeIsReadTheNewestFirst) {
   EXPECT_TRUE(db.get(processes::StaysQuestion{wall(0), wall(100), {"GPU-2"}, 100})->empty());
 }
 
-TEST_F(StaysDbTest, AfterAMonthTheyAreForgotten) {
+TEST_F(StaysDbTest, SpansArePrunedAfterOneMonth) {
   constexpr std::int64_t kMonth = std::int64_t{30} * 24 * 3600;
   HistoryDb db(path());
   ASSERT_TRUE(db.put({stay(1, 10, 20)}));
@@ -377,7 +377,7 @@ std::vector<bottleneck::Spell> all_spells(HistoryDb& db) {
   return spells ? *spells : std::vector<bottleneck::Spell>{};
 }
 
-TEST_F(HistoryDbTest, SpellsComeBackAfterARestartAsTheyWerePutLast) {
+TEST_F(HistoryDbTest, LatestBottleneckSpanSurvivesRestart) {
   bottleneck::Spell later = spell(10, 30);
   later.over = true;
   {
@@ -403,7 +403,8 @@ TEST_F(HistoryDbTest, OfTooManySpellsTheOldestGo) {
   EXPECT_EQ(kept.back().first_seen, wall(kMore - 1));
 }
 
-TEST_F(HistoryDbTest, ACauseThatOnlyANewerGpuyardKnowsIsLeftOut) {
+// A newer version of gpuyard may have written the cause.
+TEST_F(HistoryDbTest, UnknownBottleneckCauseIsSkipped) {
   {
     HistoryDb db(path());
     ASSERT_TRUE(db.put(std::vector{spell(10, 20), spell(30, 40)}));

@@ -249,11 +249,11 @@ class LeaseCrash : public ::testing::Test {
   std::uint64_t grants_ = 0;  // that a client heard of
 };
 
-TEST_F(LeaseCrash, WhatIsLeftIsABeginningOfWhatHappenedWithAllThatWasToldAsKept) {
+TEST_F(LeaseCrash, RecoveredStateIsPrefixWithAllAcknowledgedCommits) {
   look_at_all(4'000, "entries", [this](Daemon& daemon) { live(daemon); });
 }
 
-TEST_F(LeaseCrash, AGrantThatAnybodyHeardOfIsLeftWithItsFence) {
+TEST_F(LeaseCrash, ReportedGrantSurvivesWithFence) {
   look_at_all(8'000, "processes", [this](Daemon& daemon) { live_with_processes(daemon); });
   EXPECT_GT(grants_, images_ / 100);
 }

@@ -205,14 +205,14 @@ TEST_F(LeaseDbTest, ANewOneIsEmpty) {
   EXPECT_EQ(loaded->last_fence, 0U);
 }
 
-TEST_F(LeaseDbTest, LeasesComeInTheOrderOfTheirTickets) {
+TEST_F(LeaseDbTest, LeasesLoadInTicketOrder) {
   ASSERT_TRUE(load());
   ASSERT_TRUE(save(entry({held("c", 1, "GPU-1"), held("a", 3, "GPU-3"), held("b", 2, "GPU-2")})));
   EXPECT_EQ(load()->leases,
             (std::vector{held("c", 1, "GPU-1"), held("b", 2, "GPU-2"), held("a", 3, "GPU-3")}));
 }
 
-TEST_F(LeaseDbTest, CordonsComeBackUntilTheyAreTakenOff) {
+TEST_F(LeaseDbTest, CordonsPersistUntilRemoved) {
   ASSERT_TRUE(load());
   const Cordon first{"GPU-0", "uid 0", "smells of smoke", WallTime(milliseconds(5))};
   const Cordon second{"GPU-1", "uid 0", "", WallTime(milliseconds(6))};
@@ -248,7 +248,7 @@ TEST_F(LeaseDbTest, TheCountersKnowTheLeasesThatAreKept) {
   EXPECT_EQ(load()->last_fence, 12U);
 }
 
-TEST_F(LeaseDbTest, WhatIsForgottenIsGone) {
+TEST_F(LeaseDbTest, PrunedLeaseIsRemovedAndIdReusable) {
   ASSERT_TRUE(load());
   ASSERT_TRUE(save(entry({ended("over", 1, loop_.wall()), held("goes on", 2, "GPU-1")})));
   lease::LeaseEntry forgets;
@@ -261,7 +261,7 @@ TEST_F(LeaseDbTest, WhatIsForgottenIsGone) {
   EXPECT_EQ(load()->leases.size(), 2U) << "a new lease with the id of one that was forgotten";
 }
 
-TEST_F(LeaseDbTest, TheJournalIsInOrderAndOfOneLeaseIfWanted) {
+TEST_F(LeaseDbTest, EventsAreOrderedAndFilteredByLease) {
   ASSERT_TRUE(load());
   const Event asked{"a", WallTime(milliseconds(1)), "asked", "uid 1000", ""};
   const Event granted{"a", WallTime(milliseconds(2)), "granted", "", "GPU-0"};
@@ -387,7 +387,7 @@ TEST_F(LeaseDbTest, NewCordonOfAllGpusReplacesEarlierUncordons) {
   EXPECT_EQ(load()->cordons.size(), 1U);
 }
 
-TEST_F(LeaseDbTest, UnreadableEndedLeaseWithholdsNothing) {
+TEST_F(LeaseDbTest, UnreadableEndedLeaseWithholdsNoGpu) {
   ASSERT_TRUE(load());
   ASSERT_TRUE(save(entry({ended("a", 1, loop_.wall())})));
   execute("UPDATE leases SET ending = 'bored'");
@@ -414,7 +414,7 @@ TEST_F(LeaseDbTest, FencesRiseBeyondAnUnreadableLease) {
   EXPECT_EQ(load()->last_ticket, 7U);
 }
 
-TEST_F(LeaseDbTest, FencesRiseIfTheirCounterIsUnreadable) {
+TEST_F(LeaseDbTest, FenceRisesAfterUnreadableCounter) {
   for (const char* const lost :
        {"UPDATE lease_counters SET name = 'last_fenge' WHERE name = 'last_fence'",
         "UPDATE lease_counters SET value = -5 WHERE name = 'last_fence'",
@@ -450,7 +450,7 @@ TEST_F(LeaseDbTest, ANumberIsNotTakenForText) {
   EXPECT_TRUE(refused);
 }
 
-TEST_F(LeaseDbTest, NothingIsKeptBeforeItWasRead) {
+TEST_F(LeaseDbTest, SaveBeforeLoadIsUnavailable) {
   ASSERT_TRUE(load());
   ASSERT_TRUE(save(entry({held("a", 1, "GPU-0")})));
   restart();
@@ -460,7 +460,7 @@ TEST_F(LeaseDbTest, NothingIsKeptBeforeItWasRead) {
 }
 
 // A later entry may depend on a missing one: a GPU granted whose release was lost.
-TEST_F(LeaseDbTest, AfterAnEntryThatFailedNoneIsKeptUntilItIsReadAgain) {
+TEST_F(LeaseDbTest, FailedSaveBlocksSavesUntilReload) {
   ASSERT_TRUE(load());
   ASSERT_TRUE(save(entry({held("a", 1, "GPU-0")})));
   std::vector<std::string> outcomes;
@@ -484,7 +484,7 @@ TEST_F(LeaseDbTest, AfterAnEntryThatFailedNoneIsKeptUntilItIsReadAgain) {
   EXPECT_TRUE(save(entry({ended("a", 1, loop_.wall())})));
 }
 
-TEST_F(LeaseDbTest, AFileThatGoesCorruptLosesNothingThatWasTold) {
+TEST_F(LeaseDbTest, FileCorruptionKeepsAcknowledgedState) {
   ASSERT_TRUE(load());
   lease::LeaseEntry first = entry({held("a", 1, "GPU-0"), ended("b", 2, loop_.wall())});
   first.cordoned = {{"GPU-7", "uid 0", "broken", WallTime(milliseconds(1))}};
@@ -519,7 +519,8 @@ TEST_F(LeaseDbTest, AnOlderFileInItsPlaceIsNotBelieved) {
   EXPECT_TRUE(save(entry({held("c", 3, "GPU-1")})));
 }
 
-TEST_F(LeaseDbTest, AfterACorruptOneThatNobodyRemembersTheFenceIsHigherThanAnyBefore) {
+// The present time is a higher number than any fence granted before.
+TEST_F(LeaseDbTest, CorruptFileAtStartTakesFenceFromClock) {
   ASSERT_TRUE(load());
   ASSERT_TRUE(save(entry({held("a", 1000, "GPU-0")})));
   db_.reset();
@@ -535,7 +536,7 @@ TEST_F(LeaseDbTest, AfterACorruptOneThatNobodyRemembersTheFenceIsHigherThanAnyBe
   EXPECT_EQ(load()->last_fence, kept->last_fence);
 }
 
-TEST_F(LeaseDbTest, AnEndDoesNotTellAnybody) {
+TEST_F(LeaseDbTest, DestructionSuppressesCallbacksButCommits) {
   ASSERT_TRUE(load());
   bool told = false;
   ASSERT_TRUE(db_->save(entry({held("a", 1, "GPU-0")}), [&](const Result<void>&) { told = true; }));

@@ -40,7 +40,7 @@ class MachineDbTest : public ::testing::Test {
   MachineDb db_{store_};
 };
 
-TEST_F(MachineDbTest, BoardsAreAsTheyWereStored) {
+TEST_F(MachineDbTest, StoredBoardsRoundTrip) {
   KnownBoard sick = board("GPU-b", 1);
   sick.listed = false;
   sick.errors = {Metric::ecc_uncorrected_aggregate, 3, 5, 2, 1, {4711, 4712}, {4713}};
@@ -69,7 +69,7 @@ TEST_F(MachineDbTest, ASimulatedWorldReplacesEarlierOnes) {
   EXPECT_EQ(load("this")->size(), 1U);
 }
 
-TEST_F(MachineDbTest, WhatWasTakenOutIsForgotten) {
+TEST_F(MachineDbTest, RemovedBoardIsDeleted) {
   save({"this", {board("GPU-a", 0), board("GPU-b", 1)}});
   save({"this", {board("GPU-b", 0)}, {"GPU-a"}});
   EXPECT_EQ(*load("this"), std::vector{board("GPU-b", 0)});

@@ -28,7 +28,7 @@ class SqliteTest : public ::testing::Test {
   const ScratchDirectory directory_;
 };
 
-TEST_F(SqliteTest, WhatIsBoundComesBack) {
+TEST_F(SqliteTest, BoundValuesRoundTrip) {
   auto database = open();
   ASSERT_TRUE(database) << database.error().message;
   ASSERT_TRUE(database->execute("CREATE TABLE t(i INTEGER, r REAL, s TEXT, b BLOB, n)"));
@@ -48,7 +48,7 @@ TEST_F(SqliteTest, WhatIsBoundComesBack) {
   EXPECT_TRUE(select->is_null(4));
 }
 
-TEST_F(SqliteTest, AStatementThatIsUsedAgainRemembersNothing) {
+TEST_F(SqliteTest, ReusedStatementIsReset) {
   auto database = open();
   ASSERT_TRUE(database && database->execute("CREATE TABLE t(i)"));
   for (const bool bound : {true, false}) {
@@ -69,7 +69,7 @@ TEST_F(SqliteTest, AStatementThatIsUsedAgainRemembersNothing) {
   EXPECT_TRUE(select->is_null(0));
 }
 
-TEST_F(SqliteTest, MoreStatementsThanAreKeptAreCompiledAnew) {
+TEST_F(SqliteTest, EvictedStatementsAreRecompiled) {
   auto database = open();
   ASSERT_TRUE(database);
   for (int round = 0; round < 2; ++round) {
@@ -89,7 +89,7 @@ TEST_F(SqliteTest, AKeptStatementFollowsItsTable) {
   EXPECT_EQ(count(*database), 0);
 }
 
-TEST_F(SqliteTest, ATransactionThatFailsLeavesNothing) {
+TEST_F(SqliteTest, FailedTransactionIsRolledBack) {
   auto database = open();
   ASSERT_TRUE(database && database->execute("CREATE TABLE t(i)"));
   const auto failed = database->transaction([&]() -> Result<void> {
@@ -147,7 +147,7 @@ TEST_F(SqliteTest, DatabaseWithAReaderIsLockedForOtherPrograms) {
   ::close(file);
 }
 
-TEST_F(SqliteTest, WhatIsNoDatabaseIsInvalid) {
+TEST_F(SqliteTest, NonDatabaseFileIsInvalid) {
   std::ofstream(path()) << std::string(5000, 'x');
   const auto database = open();
   ASSERT_FALSE(database);
@@ -162,7 +162,7 @@ TEST_F(SqliteTest, ADirectoryThatIsNotThereIsDenied) {
 }
 
 // A later commit that is synced would depend on what is lost.
-TEST_F(SqliteTest, AJournalThatCannotBeSyncedFailsTheCommitThatCopiesIt) {
+TEST_F(SqliteTest, WalSyncFailureFailsCheckpointingCommit) {
   FakeDisk disk;
   disk.insert({});
   auto database = Database::open(FakeDisk::kPath, Durability::normal);

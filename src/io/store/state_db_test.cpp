@@ -60,7 +60,7 @@ TEST_F(StateDbTest, AMissingOneIsMadeWithEveryTable) {
   EXPECT_EQ(count, 0);
 }
 
-TEST_F(StateDbTest, WhatIsCommittedIsThereInTheNextLife) {
+TEST_F(StateDbTest, CommittedDataSurvivesReopen) {
   int count = 0;
   {
     StateDb state(path(), kStateLayout);
@@ -138,7 +138,7 @@ TEST_F(StateDbTest, ACorruptOneIsPutAsideAndAnotherBegins) {
   EXPECT_GE(files("state.db.corrupt-"), 1U);
 }
 
-TEST_F(StateDbTest, APageThatIsTornIsFoundWhenItIsOpened) {
+TEST_F(StateDbTest, TornPageIsDetectedOnOpen) {
   {
     StateDb state(path(), kStateLayout);
     ASSERT_TRUE(commit(state, executes(kOneAccount)));
@@ -182,7 +182,7 @@ namespace {
 constexpr std::uint32_t kXfs = 0x58465342;
 constexpr std::uint32_t kZfs = 0x2fc12fc1;
 
-TEST(LocalDisk, WhatOthersMayWriteToIsNotLocal) {
+TEST(LocalDisk, NetworkFileSystemIsDetectedByMagic) {
   for (const std::uint32_t magic : std::initializer_list<std::uint32_t>{
            NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, 0xff534d42, 0xfe534d42, V9FS_MAGIC, CODA_SUPER_MAGIC,
            AFS_SUPER_MAGIC, CEPH_SUPER_MAGIC, OCFS2_SUPER_MAGIC, 0x0bd00bd0, 0x47504653}) {
@@ -223,7 +223,8 @@ TEST(LocalDisk, TheMountOfADeviceIsFound) {
   EXPECT_EQ(mount_type("no mount\n\n", 8, 1), "");
 }
 
-TEST(LocalDisk, WhereTheTestsRunIsLocalAndWhatIsNotThereIsForOthersToSay) {
+// A file system that cannot be determined counts as local.
+TEST(LocalDisk, LocalOrMissingDirectoryIsAccepted) {
   const ScratchDirectory directory;
   EXPECT_TRUE(check_local(directory.path()));
   EXPECT_TRUE(check_local("/proc"));
@@ -290,7 +291,7 @@ class StateStoreTest : public ::testing::Test {
   std::vector<int> failed_;
 };
 
-TEST_F(StateStoreTest, WhatComesDuringACommitIsDoneTogetherInTheNext) {
+TEST_F(StateStoreTest, RequestsDuringCommitShareNextCommit) {
   run(1);
   run(2);
   run(3);
@@ -300,7 +301,7 @@ TEST_F(StateStoreTest, WhatComesDuringACommitIsDoneTogetherInTheNext) {
   EXPECT_THAT(kept_, ElementsAre(1, 2, 3));
 }
 
-TEST_F(StateStoreTest, AGroupThatFailsIsToldToAllOfIt) {
+TEST_F(StateStoreTest, FailedCommitIsReportedUntilNextSuccess) {
   outcome_ = Error{Errc::unavailable, "disk full"};
   run(1);
   worker_.run_all();
@@ -324,7 +325,7 @@ TEST_F(StateStoreTest, TroubleThatGoesOnIsLoggedOnce) {
   EXPECT_EQ(log_.lines().size(), 1U);
 }
 
-TEST_F(StateStoreTest, WhatWaitsIsBounded) {
+TEST_F(StateStoreTest, FullQueueRefusesWork) {
   worker_.full = true;
   for (std::size_t i = 0; i < shares::kStateWork; ++i) run(0);
   EXPECT_FALSE(enter(Requester::daemon()));
@@ -411,7 +412,7 @@ TEST_F(StateStoreTest, FailedReadDoesNotPutASoundFileAside) {
   EXPECT_EQ(read(), 1);
 }
 
-TEST_F(StateStoreTest, ANetworkFileSystemIsRefusedAndSaidUntilItIsNone) {
+TEST_F(StateStoreTest, NetworkFileSystemIsRefusedUntilLocal) {
   bool network = true;
   const auto place = [&](const std::string& directory) -> Result<void> {
     EXPECT_EQ(directory, directory_.path());
@@ -431,7 +432,7 @@ TEST_F(StateStoreTest, ANetworkFileSystemIsRefusedAndSaidUntilItIsNone) {
   EXPECT_THAT(kept_, ElementsAre(2));
 }
 
-TEST_F(StateStoreTest, AtItsEndWhatWaitsIsStillDoneAndNobodyIsTold) {
+TEST_F(StateStoreTest, ShutdownRunsQueuedWorkWithoutCallbacks) {
   run(1);
   run(2);
   store_.reset();

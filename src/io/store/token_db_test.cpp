@@ -77,7 +77,7 @@ TEST_F(TokenDbTest, KeepsEveryFieldOfAToken) {
   EXPECT_EQ(tokens[1].made_by, "uid 7");
 }
 
-TEST_F(TokenDbTest, EmptyChangeWritesNothing) {
+TEST_F(TokenDbTest, EmptyTransactionDoesNotWrite) {
   save({.put = {whole()}, .forget = {}});
   const auto before = std::filesystem::file_size(place_.path() + "/state.db-wal");
   save({});
@@ -94,7 +94,7 @@ TEST_F(TokenDbTest, OneUserIsLimitedToItsShareOfTheQueue) {
   EXPECT_TRUE(db_.save(changes, nobody));
 }
 
-TEST_F(TokenDbTest, AChangedTokenReplacesItselfAndAForgottenOneIsGone) {
+TEST_F(TokenDbTest, ChangedTokenIsReplacedAndRemovedOneDeleted) {
   save({.put = {whole()}, .forget = {}});
   access::Token later = whole();
   later.last_from = "192.0.2.8";

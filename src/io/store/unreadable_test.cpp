@@ -98,7 +98,7 @@ TEST_F(UnreadableRows, TokenWithUnreadableRightsIsDropped) {
       Contains(HasSubstr("row spoilt of the table tokens could not be read (column gpus: ")));
 }
 
-TEST_F(UnreadableRows, CanBeInsertedAgainFromTheirContent) {
+TEST_F(UnreadableRows, SavedContentCanBeReinserted) {
   const access::Token token{.id = "one", .digest = "d", .name = "it's", .made_by = "uid 7"};
   run([&](Database& database) { return save_tokens(database, {.put = {token}, .forget = {}}); });
   execute("UPDATE tokens SET scope = 'reat'");

@@ -73,7 +73,7 @@ class LeaseUseDbTest : public ::testing::Test {
   LeaseUseDb db_{store_};
 };
 
-TEST_F(LeaseUseDbTest, RowsComeBackWholeForTheLeasesThatAreNamedAndForNone) {
+TEST_F(LeaseUseDbTest, LoadReturnsNamedLeasesAndUnleasedRows) {
   UseRow full = row(kToday, "a", "GPU-0", 4'000'000'000U, 3);
   full.simulated = true;
   full.tally.estimated_mj = 7;
@@ -90,7 +90,7 @@ TEST_F(LeaseUseDbTest, ALaterRowTakesThePlaceOfAnEarlierOne) {
             (std::vector{row(kToday, "a", "GPU-0", 1000, 2), row(kToday, "a", "GPU-1", 1000, 1)}));
 }
 
-TEST_F(LeaseUseDbTest, AnIdThatIsClaimedAgainTakesNothingFromWhatItWasBefore) {
+TEST_F(LeaseUseDbTest, ReusedLeaseIdKeepsEarlierUsage) {
   UseRow before = row(kToday, "a", "GPU-0", 1000, 8);
   before.fence = 7;
   UseRow after = row(kToday, "a", "GPU-0", 1000, 1);
@@ -139,7 +139,7 @@ TEST_F(LeaseUseDbTest, FourHundredDaysAreKept) {
   EXPECT_EQ(kept.front().day, kToday - days(399));
 }
 
-TEST_F(LeaseUseDbTest, AClockThatIsWrongForgetsNothing) {
+TEST_F(LeaseUseDbTest, WrongClockKeepsOldUsage) {
   save({row(kToday - days(300), "old", "GPU-0", 1, 1), row(kToday, "new", "GPU-0", 1, 1)});
   for (const int wrong : {4000, 4001, -19'000})
     save({row(kToday + days(wrong), "x", "GPU-0", 1, 1)});
@@ -147,7 +147,7 @@ TEST_F(LeaseUseDbTest, AClockThatIsWrongForgetsNothing) {
   EXPECT_EQ(load(Day{}, {"old", "new"}).size(), 2U);
 }
 
-TEST_F(LeaseUseDbTest, LeasesThatUsedNextToNothingShareARow) {
+TEST_F(LeaseUseDbTest, TinyLeasesAreCompactedIntoOneRow) {
   std::vector<UseRow> rows;
   for (int i = 0; i < 1000; ++i) {
     for (const auto* const gpu : {"GPU-0", "GPU-1"}) {
@@ -173,7 +173,7 @@ TEST_F(LeaseUseDbTest, LeasesThatUsedNextToNothingShareARow) {
   EXPECT_EQ(by_lease.sums[1].leases, 1000);
 }
 
-TEST_F(LeaseUseDbTest, AFileThatIsTooLargeFoldsOldDaysOfWhoeverHasMost) {
+TEST_F(LeaseUseDbTest, OversizedFileCompactsOldDaysOfLargestUser) {
   LeaseUseDb small{store_, 0};
   std::vector<UseRow> rows;
   for (int day = 0; day < 5; ++day) {
@@ -230,7 +230,7 @@ TEST_F(LeaseUseDbTest, UseIsSummedByUserDayGpuAndLease) {
   EXPECT_EQ(keys(ask({UseBy::user, kToday, true})), "1000 ") << "simulated GPUs are apart";
 }
 
-TEST_F(LeaseUseDbTest, WhatNobodyWatchedHasNoUtilisation) {
+TEST_F(LeaseUseDbTest, UnobservedLeaseHasNoUtilization) {
   UseRow blind{kToday, "a", "GPU-0", 1000, false, {}};
   blind.tally.held = hours(1);
   save({blind});
@@ -241,7 +241,7 @@ TEST_F(LeaseUseDbTest, WhatNobodyWatchedHasNoUtilisation) {
   EXPECT_EQ(answer.sums[0].counted_s, 0);
 }
 
-TEST_F(LeaseUseDbTest, WhatIsNotKeptYetIsSummedAndStaysUnkept) {
+TEST_F(LeaseUseDbTest, UncommittedRowsAreSummedButNotSaved) {
   save({row(kToday, "a", "GPU-0", 1000, 1)});
   const auto answer = ask({UseBy::lease, kToday, false},
                           {row(kToday, "a", "GPU-0", 1000, 5), row(kToday, "b", "GPU-1", 1000, 2)});
@@ -250,7 +250,7 @@ TEST_F(LeaseUseDbTest, WhatIsNotKeptYetIsSummedAndStaysUnkept) {
   EXPECT_EQ(load(kToday, {"a", "b"}), std::vector{row(kToday, "a", "GPU-0", 1000, 1)});
 }
 
-TEST_F(LeaseUseDbTest, MoreSumsThanAnybodyReadsAreCounted) {
+TEST_F(LeaseUseDbTest, TotalsBeyondLimitAreCountedAsOmitted) {
   std::vector<UseRow> rows;
   for (std::size_t i = 0; i < UseAnswer::kMost + 3; ++i) {
     rows.push_back(row(kToday, "lease-" + std::to_string(i), "GPU-0", 1000, i == 7 ? 2 : 1));
