@@ -15,7 +15,8 @@
 namespace gpuyard {
 
 inline constexpr int kCommandHostSocket = kFirstGivenFd;
-// Of the command, its arguments and its environment; a longer command does not start.
+// The maximum size of a command with its arguments and environment, in bytes. A larger one is an
+// error.
 inline constexpr std::size_t kMostOfCommand = std::size_t{192} << 10;
 // A command host that begins no child within this time is killed, and no longer used.
 inline constexpr Duration kCommandHostPatience = std::chrono::seconds(3);

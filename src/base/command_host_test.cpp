@@ -84,7 +84,7 @@ TEST_F(CommandHost, PassesEnvironmentAndDescriptors) {
   EXPECT_EQ(out(), "1 /at home\n/dev/null\n/dev/zero\n");
 }
 
-TEST_F(CommandHost, StartsSessionsOnlyForPlansThatAskForOne) {
+TEST_F(CommandHost, SessionStartsOnlyIfRequested) {
   for (const bool own : {false, true}) {
     auto plan = shell("sleep 60");
     plan.own_session = own;

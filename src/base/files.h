@@ -20,12 +20,12 @@ Error system_error(std::string_view doing);
 // Opens a file to read it; `flags`: of open(), in addition.
 Result<UniqueFd> open_to_read(const std::string& path, int flags = 0);
 
-// Who opens the files that this user may not open, for the whole process; empty: nobody does. It is
+// Opens files that this user may not open, for the whole process; empty: they stay closed. It is
 // called on any thread. Set it before threads start.
 using OpenDenied = std::function<Result<UniqueFd>(const std::string& path)>;
 void open_denied_files_by(OpenDenied);
 
-// What stat() says of the file, also if only the one above may see it.
+// Returns the result of stat(), also for a file that only the function above can open.
 Result<struct stat> status_of_file(const std::string& path);
 
 // Reads a file of at most `limit` bytes; a longer file is an error.

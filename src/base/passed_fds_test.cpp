@@ -28,7 +28,7 @@ class PassedFdsTest : public ::testing::Test {
   std::array<char, 8> room_{};
 };
 
-TEST_F(PassedFdsTest, ArriveBesideTheBytesAndCloseAtExec) {
+TEST_F(PassedFdsTest, ArriveWithDataAndCloseOnExec) {
   const std::vector<int> fds = {STDIN_FILENO, STDERR_FILENO};
   ASSERT_EQ(send_with_fds(a_.get(), "text", fds), 4);
   const auto received = receive_with_fds(b_.get(), room_);
@@ -38,20 +38,20 @@ TEST_F(PassedFdsTest, ArriveBesideTheBytesAndCloseAtExec) {
   EXPECT_EQ(::fcntl(received.fds[1].get(), F_GETFD), FD_CLOEXEC);
 }
 
-TEST_F(PassedFdsTest, AreLostOnlyWithAMark) {
+TEST_F(PassedFdsTest, OversizedDatagramIsMarkedAsCut) {
   ASSERT_EQ(send_with_fds(a_.get(), "longer than the room", {}), 20);
   const auto received = receive_with_fds(b_.get(), room_);
   EXPECT_EQ(received.size, 20);
   EXPECT_TRUE(received.cut);
 }
 
-TEST_F(PassedFdsTest, BeyondTheLimitAreNotSent) {
+TEST_F(PassedFdsTest, MoreThanMaxAreNotSent) {
   const std::vector<int> fds(kMostPassedFds + 1, STDERR_FILENO);
   EXPECT_EQ(send_with_fds(a_.get(), "text", fds), -1);
   EXPECT_EQ(errno, ETOOMANYREFS);
 }
 
-TEST_F(PassedFdsTest, AtTheEndOfTheOtherSideAreNone) {
+TEST_F(PassedFdsTest, ClosedPeerYieldsEndOfFile) {
   a_.reset();
   EXPECT_EQ(receive_with_fds(b_.get(), room_).size, 0);
   EXPECT_EQ(send_with_fds(b_.get(), "text", {}), -1);

@@ -72,7 +72,7 @@ TEST(Keys, TheMouseClicksAndTurnsItsWheel) {
   EXPECT_TRUE(strokes_of("\x1b[<0;0;5M\x1b[<;;M\x1b[<0;99999999999999999999;1M").empty());
 }
 
-TEST(Keys, UnknownSequencesAreSkippedWhole) {
+TEST(Keys, UnknownSequencesAreSkippedCompletely) {
   EXPECT_EQ(commands_of("\x1b[1;5Cj\x1b[200~j"), (std::vector{Command::down, Command::down}));
 }
 

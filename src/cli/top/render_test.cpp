@@ -73,7 +73,7 @@ TEST(Screen, DifferentBoardsAreNamedOrCounted) {
   EXPECT_THAT(narrow, HasSubstr("kW  leased"));
 }
 
-TEST(Screen, NarrowHeaderDropsWholeParts) {
+TEST(Screen, NarrowHeaderDropsCompleteParts) {
   Model model = yard(8);
   model.news.today = "31.2kWh 7.80EUR today";
   for (std::size_t columns = 30; columns < 120; ++columns) {

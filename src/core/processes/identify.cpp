@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/capabilities.h"
 #include "base/files.h"
 #include "core/processes/process_reader.h"
 
@@ -99,10 +100,7 @@ Result<void> send_signal(const ProcessKey& process, int number,
 
 bool may_signal(std::uint32_t uid) {
   if (uid == ::getuid() || uid == ::geteuid()) return true;
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  std::array<__user_cap_data_struct, 2> data{};
-  if (::syscall(SYS_capget, &header, data.data()) != 0) return false;
-  return (data[CAP_TO_INDEX(CAP_KILL)].effective & CAP_TO_MASK(CAP_KILL)) != 0;
+  return (effective_capabilities() & capability_bit(CAP_KILL)) != 0;
 }
 
 Numbering own_numbering() {

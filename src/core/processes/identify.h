@@ -50,7 +50,7 @@ struct Numbering {
            pid_namespace == other.pid_namespace;
   }
 };
-// That of this process.
+// Returns the numbering of this process.
 Numbering own_numbering();
 
 // Checks that a number from the driver names the same process here. Drivers number processes as the

@@ -30,11 +30,11 @@ class MarkClient {
   using Open = std::function<Result<MarkLink>()>;
 
   static constexpr Duration kPatience = std::chrono::milliseconds(400);
-  // Of the first question on a connection, for which the other end may have to be started.
+  // The timeout of the first question on a connection, which may start the process.
   static constexpr Duration kFirstPatience = std::chrono::milliseconds(900);
   static constexpr Duration kFirstPause = std::chrono::seconds(1);
   static constexpr Duration kLongestPause = std::chrono::seconds(30);
-  // The most children that were killed but do not end. None is started beyond it.
+  // The maximum number of killed children that have not exited. No more are started.
   static constexpr std::size_t kMostDeparting = 4;
 
   explicit MarkClient(Open open) : open_(std::move(open)) {}
