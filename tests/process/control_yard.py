@@ -99,7 +99,10 @@ class ControlYard:
         os.kill(self.daemon.driver_host(), signal.SIGKILL)
 
     def kill_setter(self):
-        os.kill(self.daemon.setter(), signal.SIGKILL)
+        """Returns its pid, which may be seen a moment longer."""
+        killed = self.daemon.setter()
+        os.kill(killed, signal.SIGKILL)
+        return killed
 
     def stop(self):
         code = self.daemon.stop()

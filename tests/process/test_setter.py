@@ -99,7 +99,7 @@ def verified(yard):
     return done.stdout
 
 
-def replaced(yard, before=None):
+def replaced(yard, before):
     return wait_until(lambda: (pid := yard.daemon.setter()) not in (None, before) and pid, "another setter")
 
 
@@ -119,10 +119,8 @@ def test_a_setter_started_by_hand_says_so(run):
 def test_a_killed_setter_is_replaced(control):
     yard = control()
     accepted(yard.a.power(0, 300))
-    before = yard.daemon.setter()
     host = yard.daemon.driver_host()
-    yard.kill_setter()
-    replaced(yard, before)
+    replaced(yard, yard.kill_setter())
     accepted(yard.a.power(0, 310))
     assert yard.daemon.driver_host() == host, "readings go on"
     accepted(yard.a.delete(0, "power-limit"), "restored")
@@ -192,9 +190,7 @@ def test_a_change_beyond_the_rate_is_refused(control):
     refused = yard.root.power(0, 310)
     assert refused.status == 503 and "240 changes per GPU and minute" in refused.text, refused.text
     accepted(yard.root.power(1, 310))
-    before = yard.daemon.setter()
-    yard.kill_setter()  # the next one counts on
-    replaced(yard, before)
+    replaced(yard, yard.kill_setter())  # which counts on
     refused = yard.root.power(0, 310)
     assert "240 changes per GPU and minute" in refused.text, refused.text
 
@@ -321,8 +317,7 @@ def test_restores_and_restarts_make_no_difference(control, world):
     yard.kill()
     yard.start()
     yard.settled()
-    yard.kill_setter()
-    replaced(yard)
+    replaced(yard, yard.kill_setter())
     accepted(yard.root.restore_all("1", force=True))
     world.hang(0, "set_power_limit")
     yard.a.power(0, 230, wait=False)
