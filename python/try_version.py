@@ -24,14 +24,14 @@ assert e.joules and e.joules > 0, e.why
 with gpuyard.events(since="oldest") as events:
     assert events.next(10)
 try:
-    gpuyard.Yard("ssh://-x")
+    gpuyard.Client("ssh://-x")
     raise SystemExit("it took an option of ssh for a host")
 except gpuyard.Invalid:
     pass
 
 
 async def main() -> None:
-    async with gpuyard.aio.Yard() as yard:
+    async with gpuyard.aio.Client() as yard:
         async with yard.lease(1, wait="30s") as lease:
             assert (await lease.refresh()).state == "held"
 

@@ -4,7 +4,7 @@
     with gpuyard.energy() as e: train()
     print(e.joules)
 
-gpuyard.Yard("ssh://dgx1") connects to the daemon of another machine. gpuyard.aio is the same for
+gpuyard.Client("ssh://dgx1") connects to the daemon of another machine. gpuyard.aio is the same for
 asyncio. Modules are imported when they are first used.
 """
 
@@ -12,11 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from . import _deprecated
+
 if TYPE_CHECKING:
     from . import aio as aio
     from . import errors as errors
     from . import models as models
-    from .measuring import Energy as Energy
+    from .client import Client as Client
+    from .client import Client as Yard
+    from .energy_window import Energy as Energy
     from .errors import Busy as Busy
     from .errors import Conflict as Conflict
     from .errors import Denied as Denied
@@ -28,29 +32,28 @@ if TYPE_CHECKING:
     from .errors import TimedOut as TimedOut
     from .errors import Unavailable as Unavailable
     from .errors import Unsupported as Unsupported
-    from .streaming import Events as Events
-    from .following import Event as Event
-    from .leasing import Lease as Lease
-    from .simple import devices as devices
-    from .simple import energy as energy
-    from .simple import events as events
-    from .simple import lease as lease
-    from .simple import measured as measured
-    from .yard import Yard as Yard
+    from .event_follower import Event as Event
+    from .event_stream import Events as Events
+    from .lease_context import Lease as Lease
+    from .shortcuts import devices as devices
+    from .shortcuts import energy as energy
+    from .shortcuts import events as events
+    from .shortcuts import lease as lease
+    from .shortcuts import measured as measured
 
     __version__: str
 
 _PLACES = {
-    "Yard": "yard", "Lease": "leasing", "Energy": "measuring", "Event": "following",
-    "Events": "streaming",
-    **dict.fromkeys(("devices", "energy", "events", "lease", "measured"), "simple"),
+    "Client": "client", "Lease": "lease_context", "Energy": "energy_window",
+    "Event": "event_follower", "Events": "event_stream",
+    **dict.fromkeys(("devices", "energy", "events", "lease", "measured"), "shortcuts"),
     **dict.fromkeys(("Error", "Unsupported", "NotFound", "Denied", "Conflict", "Invalid", "Busy",
                      "Unavailable", "DeviceLost", "TimedOut", "Internal"), "errors"),
 }
 
 __all__ = [
-    "Busy", "Conflict", "Denied", "DeviceLost", "Energy", "Error", "Event", "Events", "Internal",
-    "Invalid", "Lease", "NotFound", "TimedOut", "Unavailable", "Unsupported", "Yard",
+    "Busy", "Client", "Conflict", "Denied", "DeviceLost", "Energy", "Error", "Event", "Events",
+    "Internal", "Invalid", "Lease", "NotFound", "TimedOut", "Unavailable", "Unsupported", "Yard",
     "__version__", "aio", "devices", "energy", "errors", "events", "lease", "measured", "models",
 ]
 
@@ -66,16 +69,16 @@ def __getattr__(name: str) -> Any:
     elif name in ("aio", "callbacks", "errors", "models"):
         value = import_module(f".{name}", __name__)
     else:
-        raise AttributeError(f"module 'gpuyard' has no attribute {name!r}")
+        return _deprecated.find(__name__, name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(set(__all__) - {"Yard"})  # a former name
 
 
 def load_ipython_extension(shell: Any) -> None:
     """%load_ext gpuyard"""
-    from .magic import load_ipython_extension as load
+    from .ipython import load_ipython_extension as load
     load(shell)

@@ -62,10 +62,10 @@ def shared(tmp_path_factory):
 
 @pytest.fixture
 def yard(shared, monkeypatch):
-    """The shared daemon as a Yard, and as the daemon of this process."""
+    """The shared daemon as a Client, and as the daemon of this process."""
     import gpuyard
     monkeypatch.setenv("GPUYARD_SOCKET", shared.socket)
-    with gpuyard.Yard() as one:
+    with gpuyard.Client() as one:
         yield one
 
 

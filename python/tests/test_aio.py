@@ -29,7 +29,7 @@ async def until(condition, seconds=30):
 
 def test_a_lease_for_a_block_of_a_coroutine():
     async def main():
-        async with gpuyard.aio.Yard() as yard:
+        async with gpuyard.aio.Client() as yard:
             assert len(await yard.devices()) == 4
             async with yard.lease(2, wait="1m", note="async") as lease:
                 (held,) = await yard.leases()
@@ -43,7 +43,7 @@ def test_a_lease_for_a_block_of_a_coroutine():
 
 def test_a_cancelled_task_gives_up_the_place_in_the_queue():
     async def main():
-        async with gpuyard.aio.Yard() as yard:
+        async with gpuyard.aio.Client() as yard:
             async def waits():
                 return len((await yard.request("GET", "/api/gpu/queue"))["waiting"]) == 1
             async with yard.lease(4):
@@ -61,7 +61,7 @@ def test_a_cancelled_task_gives_up_the_place_in_the_queue():
 def test_concurrent_tasks_never_share_a_gpu():
     async def main():
         taken = set()
-        async with gpuyard.aio.Yard() as yard:
+        async with gpuyard.aio.Client() as yard:
             async def work():
                 async with yard.lease(1, wait=60) as lease:
                     assert lease.uuids[0] not in taken
@@ -74,7 +74,7 @@ def test_concurrent_tasks_never_share_a_gpu():
 
 def test_a_lease_with_a_time_is_renewed():
     async def main():
-        async with gpuyard.aio.Yard() as yard:
+        async with gpuyard.aio.Client() as yard:
             async with yard.lease(1, ttl=10) as lease:
                 first = lease.record.until
 
@@ -88,7 +88,7 @@ def test_a_lease_with_a_time_is_renewed():
 
 def test_energy_of_a_block_of_a_coroutine(shared):
     async def main():
-        async with gpuyard.aio.Yard() as yard:
+        async with gpuyard.aio.Client() as yard:
             async with yard.energy([0, 1]) as e:
                 await asyncio.sleep(1.2)
                 await e.measure()
@@ -102,7 +102,7 @@ def test_energy_of_a_block_of_a_coroutine(shared):
 
 def test_events_come_while_others_work():
     async def main():
-        async with gpuyard.aio.Yard() as yard:
+        async with gpuyard.aio.Client() as yard:
             states = []
 
             async def listen(events):
@@ -124,7 +124,7 @@ def test_events_come_while_others_work():
 
 def test_unavailable_daemon_error_suggests_gpuyard_serve(tmp_path):
     async def main():
-        yard = gpuyard.aio.Yard(f"unix://{tmp_path}/none.sock")
+        yard = gpuyard.aio.Client(f"unix://{tmp_path}/none.sock")
         with pytest.raises(gpuyard.Unavailable, match="gpuyard serve"):
             await yard.devices()
         with pytest.raises(gpuyard.Unavailable):
@@ -141,7 +141,7 @@ def test_a_daemon_that_restarts_keeps_the_lease_and_the_stream(make_ground):
     ground = make_ground(gpus=1)
 
     async def main():
-        yard = gpuyard.aio.Yard("unix://" + ground.socket)
+        yard = gpuyard.aio.Client("unix://" + ground.socket)
         events = yard.events()
         await events.next(0.5)
         loop = asyncio.get_running_loop()

@@ -3,7 +3,7 @@
 import pytest
 
 import gpuyard
-from gpuyard.callbacks.common import AlertWatch, critical_of
+from gpuyard.callbacks.common import AlertPoller, critical_of
 from ground import Ground
 from program import wait_until
 
@@ -74,11 +74,11 @@ def test_alerts_fire_are_acknowledged_and_are_mine_or_not(ready, shared, monkeyp
     assert critical_of([alert], None) is alert and critical_of([alert], ["1"]) is alert
     assert critical_of([alert], ["0"]) is None and critical_of([alert], []) is None
 
-    watch = AlertWatch(every=0.1)
+    watch = AlertPoller(every=0.1)
     watch.start()
     assert wait_until(lambda: watch.alert, "the watch to see it").number == alert.number
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    other = AlertWatch(every=0.1)
+    other = AlertPoller(every=0.1)
     other.start()
 
     done = ready.acknowledge(alert.number, "fan ordered")

@@ -10,7 +10,7 @@ import pytest
 
 import gpuyard
 from gpuyard import models
-from gpuyard.measuring import by_gpu_of, joules_of, why_of
+from gpuyard.energy_window import by_gpu_of, joules_of, why_of
 from program import PROGRAM
 
 
@@ -107,7 +107,7 @@ def test_a_window_survives_the_daemon(make_ground, monkeypatch):
 def test_daemon_outage_at_block_end_makes_energy_unknown(make_ground, monkeypatch):
     ground = make_ground(gpus=1)
     monkeypatch.setenv("GPUYARD_SOCKET", ground.socket)
-    monkeypatch.setattr("gpuyard.measuring.ENDS_WITHIN", 0.3)
+    monkeypatch.setattr("gpuyard.energy_window.ENDS_WITHIN", 0.3)
     with gpuyard.energy() as e:
         ground.kill()
     ground.start()

@@ -52,7 +52,7 @@ def test_only_the_events_of_some_gpus(yard, shared):
 
 def test_daemon_restart_reports_away_back_and_lost(make_ground):
     ground = make_ground(gpus=1)
-    yard = gpuyard.Yard("unix://" + ground.socket)
+    yard = gpuyard.Client("unix://" + ground.socket)
     events = yard.events()
     with yard.lease(1) as lease:
         next_of(events, lambda event: event.name == "lease") if events.last else events.next(0.5)

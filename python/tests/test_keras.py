@@ -71,7 +71,7 @@ def test_epoch_energy_is_in_history_and_later_callbacks(yard, tmp_path):
 def test_a_critical_alert_of_my_gpus_stops_the_training(yard, shared, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", yard.devices()[1].uuid)
     mine = EnergyCallback()
-    mine.training.watch = common.AlertWatch(every=0.1)
+    mine.training.watch = common.AlertPoller(every=0.1)
     slow = Slow(0.1, then=lambda n: shared.world.inject(1, "--power-brake") if n == 3 else None)
     try:
         fit(slow, mine, epochs=200)
@@ -81,7 +81,7 @@ def test_a_critical_alert_of_my_gpus_stops_the_training(yard, shared, monkeypatc
         # It is none of the business of a training on the other GPU.
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
         other = EnergyCallback()
-        other.training.watch = common.AlertWatch(every=0.1)
+        other.training.watch = common.AlertPoller(every=0.1)
         slow = Slow(0.1)
         fit(slow, other, epochs=3)
         assert slow.batches == 12 and other.training.stopped_by is None

@@ -53,7 +53,7 @@ def test_waiting_claim_survives_daemon_restart(make_ground):
 def test_block_end_without_daemon_only_warns(make_ground, monkeypatch):
     ground = make_ground(gpus=1)
     monkeypatch.setenv("GPUYARD_SOCKET", ground.socket)
-    monkeypatch.setattr("gpuyard.leasing.LEAVES_WITHIN", 0.5)
+    monkeypatch.setattr("gpuyard.lease_context.LEAVES_WITHIN", 0.5)
     with pytest.warns(RuntimeWarning, match="could not be released"):
         with gpuyard.lease(1):
             ground.kill()
@@ -81,7 +81,7 @@ except KeyboardInterrupt:
 
 def test_killed_clients_claim_is_cancelled(make_ground):
     ground = make_ground(gpus=1)
-    with gpuyard.Yard("unix://" + ground.socket).lease(1):
+    with gpuyard.Client("unix://" + ground.socket).lease(1):
         waiter = ground.program(HOLDS)
         wait_until(ground.waiting, "its claim")
         waiter.kill()
@@ -121,7 +121,7 @@ if child == 0:
 
 def test_a_childs_own_yard_works_after_a_fork(make_ground):
     ground = make_ground(gpus=2)
-    yard = gpuyard.Yard("unix://" + ground.socket)
+    yard = gpuyard.Client("unix://" + ground.socket)
     with yard.lease(1):
         child = os.fork()
         if child == 0:

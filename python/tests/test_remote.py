@@ -13,9 +13,9 @@ import pytest
 
 import gpuyard
 from far_host import UID, FarHost
-from gpuyard import trust
+from gpuyard import tls_pins
+from gpuyard.daemon_address import _checksum
 from gpuyard.errors import Denied
-from gpuyard.hosts import _checksum
 from net_yard import NetYard
 from program import PROGRAM, Daemon, open_directory, program_for_others, wait_until
 from sim_world import World
@@ -50,7 +50,7 @@ def token(far):
 
 def test_pinned_host_with_token_is_reachable_by_name(client, token):
     client.know_host("dgx1", token="lease")
-    with gpuyard.Yard("dgx1") as yard:
+    with gpuyard.Client("dgx1") as yard:
         assert yard.is_elsewhere and len(yard.devices()) == 2
         with yard.lease(1, wait=30) as lease:
             assert lease.record.binding == "detached" and lease.record.pid is None
@@ -64,10 +64,10 @@ def test_pinned_host_with_token_is_reachable_by_name(client, token):
 
 def test_remote_lease_is_renewed_and_released_at_end(client, token):
     client.know_host("dgx1", token="lease")
-    with gpuyard.Yard("dgx1").lease(1, wait=30, ttl=10) as lease:
+    with gpuyard.Client("dgx1").lease(1, wait=30, ttl=10) as lease:
         before = lease.record.until
         wait_until(lambda: lease.refresh().until > before, "a renewal", every=0.3)
-    record = gpuyard.Yard("dgx1").find_lease(lease.id)
+    record = gpuyard.Client("dgx1").find_lease(lease.id)
     assert record.ending == "released"
 
 
@@ -75,7 +75,7 @@ def test_the_asyncio_client_does_the_same(client, token):
     client.know_host("dgx1", token="lease")
 
     async def main():
-        async with gpuyard.aio.Yard("dgx1") as yard:
+        async with gpuyard.aio.Client("dgx1") as yard:
             assert len(await yard.devices()) == 2
             async with yard.lease(1, wait=30) as lease:
                 assert lease.record.binding == "detached"
@@ -84,7 +84,7 @@ def test_the_asyncio_client_does_the_same(client, token):
             events.close()
         client.know_host("dgx1", pin=OTHER_PIN, token="lease")
         with pytest.raises(Denied, match="not trusted: its public key"):
-            await gpuyard.aio.Yard("dgx1").devices()
+            await gpuyard.aio.Client("dgx1").devices()
     asyncio.run(main())
 
 
@@ -92,13 +92,13 @@ def test_another_key_is_refused_before_the_token_is_sent(client):
     client.make_token("pinned", "--scope", "read")
     client.know_host("dgx1", pin=OTHER_PIN, token="pinned")
     def last_used():
-        tokens = gpuyard.Yard("unix://" + client.daemon.socket).request("GET", "/api/gpu/tokens")
+        tokens = gpuyard.Client("unix://" + client.daemon.socket).request("GET", "/api/gpu/tokens")
         return next(one["last_used"] for one in tokens["tokens"] if one["name"] == "pinned")
     with pytest.raises(Denied, match="gpuyard tls show"):
-        gpuyard.Yard("dgx1").devices()
+        gpuyard.Client("dgx1").devices()
     assert last_used() is None
     client.know_host("dgx1", token="pinned")
-    gpuyard.Yard("dgx1").devices()
+    gpuyard.Client("dgx1").devices()
     wait_until(last_used, "the daemon to note that it was used")
 
 
@@ -106,40 +106,40 @@ def test_without_a_pin_the_certificate_must_be_trusted(client, token, monkeypatc
     monkeypatch.setenv("GPUYARD_TOKEN", token)
     (client.place / "gpuyard" / "hosts.toml").write_text("")
     with pytest.raises(Denied, match="not trusted"):
-        gpuyard.Yard(client.host).devices()
+        gpuyard.Client(client.host).devices()
     monkeypatch.setenv("SSL_CERT_FILE", str(client.certificate))
-    assert len(gpuyard.Yard(client.host).devices()) == 2
+    assert len(gpuyard.Client(client.host).devices()) == 2
     by_address = client.host.replace("127.0.0.1", "127.0.0.2")
     with pytest.raises(gpuyard.Error):
-        gpuyard.Yard(by_address).devices()
+        gpuyard.Client(by_address).devices()
 
 
 def test_missing_wrong_or_readable_token_is_refused(
         client, token, monkeypatch):
     client.know_host("dgx1")
     with pytest.raises(Denied):
-        gpuyard.Yard("dgx1").devices()
+        gpuyard.Client("dgx1").devices()
     wrong = token[:20] + "".join("a" if c != "a" else "b" for c in token[20:-6])
     monkeypatch.setenv("GPUYARD_TOKEN", wrong + _checksum(wrong))
     with pytest.raises(Denied):
-        gpuyard.Yard("dgx1").devices()
+        gpuyard.Client("dgx1").devices()
     monkeypatch.setenv("GPUYARD_TOKEN", wrong + token[-6:])
     with pytest.raises(gpuyard.Invalid, match="mistyped"):
-        gpuyard.Yard("dgx1")
+        gpuyard.Client("dgx1")
     monkeypatch.delenv("GPUYARD_TOKEN")
     file = client.place / "open.token"
     file.write_text(token)
     file.chmod(0o644)
     with pytest.raises(Denied, match="chmod 600"):
-        gpuyard.Yard("dgx1", token_file=str(file))
+        gpuyard.Client("dgx1", token_file=str(file))
     file.chmod(0o600)
-    assert len(gpuyard.Yard("dgx1", token_file=str(file)).devices()) == 2
+    assert len(gpuyard.Client("dgx1", token_file=str(file)).devices()) == 2
 
 
 def test_a_token_that_may_only_read_may_not_lease(client):
     client.make_token("reader", "--scope", "read")
     client.know_host("dgx1", token="reader")
-    yard = gpuyard.Yard("dgx1")
+    yard = gpuyard.Client("dgx1")
     assert yard.devices()
     with pytest.raises(Denied):
         yard.lease(1).take()
@@ -147,25 +147,25 @@ def test_a_token_that_may_only_read_may_not_lease(client):
 
 def test_the_pin_is_that_of_tls_show(far):
     certificate = ssl.PEM_cert_to_DER_cert(far.certificate.read_text())
-    assert trust.pin_of(certificate) == far.pin
+    assert tls_pins.pin_of(certificate) == far.pin
 
 
 def test_truncated_or_altered_certificate_is_refused(far):
     certificate = ssl.PEM_cert_to_DER_cert(far.certificate.read_text())
-    key = trust.public_key_in(certificate)
+    key = tls_pins.public_key_in(certificate)
     end = certificate.index(key) + len(key)
     for length in range(end):
         with pytest.raises(Denied):
-            trust.public_key_in(certificate[:length])
+            tls_pins.public_key_in(certificate[:length])
     for at in range(0, end):
         for value in (0x00, 0x80, 0x84, 0xFF):
             changed = certificate[:at] + bytes([value]) + certificate[at + 1:]
             try:
-                trust.public_key_in(changed)
+                tls_pins.public_key_in(changed)
             except Denied:
                 pass
     with pytest.raises(Denied):
-        trust.public_key_in(b"\x30\x84\xff\xff\xff\xff" + b"x" * 70_000)
+        tls_pins.public_key_in(b"\x30\x84\xff\xff\xff\xff" + b"x" * 70_000)
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def logins(tmp_path):
 
 
 def test_ssh_requests_share_login_and_streams_do_not(near_ssh, logins):
-    with gpuyard.Yard("ssh://alice@lab:2222") as yard:
+    with gpuyard.Client("ssh://alice@lab:2222") as yard:
         for _ in range(3):
             assert len(yard.devices()) == 2
         (words,) = logins()
@@ -205,13 +205,13 @@ def test_ssh_requests_share_login_and_streams_do_not(near_ssh, logins):
             assert lease.record.binding == "detached"
         assert len(logins()) == 2
     with pytest.raises(gpuyard.Invalid):
-        gpuyard.Yard("ssh://lab; reboot")
+        gpuyard.Client("ssh://lab; reboot")
 
 
 def test_dead_ssh_connection_is_restarted_for_reads(near_ssh, logins):
-    with gpuyard.Yard("ssh://lab") as yard:
+    with gpuyard.Client("ssh://lab") as yard:
         yard.devices()
-        (connection,) = yard._wire._kept
+        (connection,) = yard._transport._kept
         connection._login._process.kill()
         connection._login._process.wait()
         assert len(yard.devices()) == 2
@@ -220,7 +220,7 @@ def test_dead_ssh_connection_is_restarted_for_reads(near_ssh, logins):
 
 def test_the_asyncio_client_goes_through_ssh_too(near_ssh, logins):
     async def main():
-        async with gpuyard.aio.Yard("ssh://lab") as yard:
+        async with gpuyard.aio.Client("ssh://lab") as yard:
             for _ in range(3):
                 assert len(await yard.devices()) == 2
             async with yard.lease(1, wait=30) as lease:
@@ -228,7 +228,7 @@ def test_the_asyncio_client_goes_through_ssh_too(near_ssh, logins):
         assert len(logins()) == 1
         near_ssh("echo 'Permission denied (publickey).' >&2; exit 255")
         with pytest.raises(Denied, match="ssh-copy-id"):
-            await gpuyard.aio.Yard("ssh://lab").devices()
+            await gpuyard.aio.Client("ssh://lab").devices()
     asyncio.run(main())
 
 
@@ -247,20 +247,20 @@ def test_the_asyncio_client_goes_through_ssh_too(near_ssh, logins):
 def test_ssh_failure_becomes_error_with_remedy(near_ssh, text, kind, words):
     near_ssh(text + "\n")
     with pytest.raises(kind, match=words):
-        gpuyard.Yard("ssh://alice@lab").devices()
+        gpuyard.Client("ssh://alice@lab").devices()
 
 
 def test_a_login_that_takes_too_long_is_ended(near_ssh, monkeypatch):
     near_ssh("exec sleep 600\n")
-    monkeypatch.setattr("gpuyard.wire.LOGIN_SECONDS", 0.5)
+    monkeypatch.setattr("gpuyard.transport.LOGIN_SECONDS", 0.5)
     with pytest.raises(gpuyard.TimedOut, match="did not respond in time"):
-        gpuyard.Yard("ssh://lab").devices()
+        gpuyard.Client("ssh://lab").devices()
 
 
 def test_missing_ssh_program_error_suggests_package(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(gpuyard.Unavailable, match="apt install openssh-client"):
-        gpuyard.Yard("ssh://lab").devices()
+        gpuyard.Client("ssh://lab").devices()
 
 
 def test_through_a_real_sshd(monkeypatch):
@@ -280,7 +280,7 @@ def test_through_a_real_sshd(monkeypatch):
             try:
                 for name in ("PATH", "HOME", "XDG_CONFIG_HOME"):
                     monkeypatch.setenv(name, host.environment[name])
-                with gpuyard.Yard("lab") as yard:
+                with gpuyard.Client("lab") as yard:
                     assert len(yard.devices()) == 2
                     with yard.lease(1, wait=30) as lease:
                         # The daemon has another passwd, without alice: it knows her uid alone.

@@ -3,7 +3,7 @@
 import pytest
 
 from gpuyard.errors import Denied, Internal, Unavailable
-from gpuyard.following import Event, Follower
+from gpuyard.event_follower import Event, EventFollower
 from gpuyard.sse import EventParser, ServerEvent
 
 STREAM = (b"\xef\xbb\xbfretry: 2000\n\n: a comment\n\nid: e-1\nevent: device\ndata: {\ndata: }\n\n"
@@ -42,7 +42,7 @@ def happened(number, name="device"):
 
 
 def test_a_follower_goes_on_behind_the_last_event():
-    follower = Follower("here")
+    follower = EventFollower("here")
     assert follower.target() == "/api/gpu/events?samples=none"
     assert follower.opened() is None
     assert follower.take(ServerEvent("resync", "e-6", "{}")) is None
@@ -54,7 +54,7 @@ def test_a_follower_goes_on_behind_the_last_event():
 
 
 def test_resync_reports_loss_and_restarts_from_oldest():
-    follower = Follower("here", since="other-3")
+    follower = EventFollower("here", since="other-3")
     follower.opened()
     assert follower.take(ServerEvent("resync", "e-6", "{}")) == Event("lost")
     assert "since=oldest" in follower.target()
@@ -64,12 +64,12 @@ def test_resync_reports_loss_and_restarts_from_oldest():
 
 def test_a_first_failure_and_a_refusal_are_the_end():
     with pytest.raises(Unavailable):
-        Follower("here").broke(Unavailable("never there"))
-    follower = Follower("here")
+        EventFollower("here").broke(Unavailable("never there"))
+    follower = EventFollower("here")
     follower.opened()
     with pytest.raises(Denied):
         follower.broke(Denied("not you"))
 
 
 def test_non_json_data_is_delivered_as_text():
-    assert Follower("here").take(ServerEvent("new", "e-1", "{")).data == "{"
+    assert EventFollower("here").take(ServerEvent("new", "e-1", "{")).data == "{"

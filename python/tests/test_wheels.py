@@ -59,7 +59,7 @@ def test_client_wheel_has_package_and_metadata(wheels, tmp_path):
     with zipfile.ZipFile(path) as wheel:
         check_record(wheel)
         names = wheel.namelist()
-        for name in ("__init__.py", "py.typed", "models.py", "aio/yard.py", "callbacks/keras.py"):
+        for name in ("__init__.py", "py.typed", "models.py", "aio/client.py", "callbacks/keras.py"):
             assert f"gpuyard/{name}" in names
         assert not any("test" in name or name.endswith(".pyc") for name in names)
         metadata = BytesParser().parsebytes(wheel.read("gpuyard-1.2.3.dist-info/METADATA"))

@@ -180,7 +180,7 @@ def test_a_renewal_in_python_right_after_the_start_succeeds(yard):
     yard.start()
     assert yard.is_reading()
     script = ("import gpuyard, sys\n"
-              "with gpuyard.Yard() as yard:\n"
+              "with gpuyard.Client() as yard:\n"
               "    print(yard.renew(sys.argv[1], 120).state, [one.id for one in yard.leases()])\n")
     done = subprocess.run([sys.executable, "-c", script, yard.lease], timeout=60, check=False,
                           env=yard.environment | {"PYTHONPATH": str(SOURCES / "python")},

@@ -41,10 +41,10 @@ STILTED = re.compile(r"""\b(who\s(waits|asks|has|uses|it\sis)|whoever|meanwhile|
 
 # Literals that match and are plain all the same, by a part of each.
 HARMLESS = {
-    "python/gpuyard/aio/measuring.py": ["says why a value is None"],
+    "python/gpuyard/aio/energy_window.py": ["says why a value is None"],
+    "python/gpuyard/energy_window.py": ["says what to do"],
     "python/gpuyard/errors.py": ["There is no driver"],
     "python/gpuyard/hosts_file.py": ["if there is no file"],
-    "python/gpuyard/measuring.py": ["says what to do"],
     "src/cli/sim/sim.cpp": ["root or nobody"],  # a value of the option
     "src/io/store/alert_db.cpp": ["acknowledged_ms, told"],  # a column
     "src/io/store/alert_db.h": ["told INTEGER"],

@@ -123,7 +123,7 @@ try_python() {
   (cd python && "$environments/check/bin/mypy" && "$environments/check/bin/basedpyright")
   prepare_venv "$environments/keras" python/requirements-keras.txt
   KERAS_BACKEND=jax "$environments/keras/bin/python" -m pytest -q -p no:cacheprovider \
-    python/tests/test_keras.py python/tests/test_magic.py python/tests/test_examples.py
+    python/tests/test_keras.py python/tests/test_ipython.py python/tests/test_examples.py
   python/try_versions.sh
 }
 

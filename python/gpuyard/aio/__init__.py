@@ -1,15 +1,24 @@
-"""gpuyard for asyncio: the API of gpuyard.Yard, with `await`.
+"""gpuyard for asyncio: the API of gpuyard.Client, with `await`.
 
-    async with gpuyard.aio.Yard("ssh://dgx1") as yard:
-        async with yard.lease(2, wait="10m") as lease: ...
-        async for event in yard.events(): ...
+    async with gpuyard.aio.Client("ssh://dgx1") as client:
+        async with client.lease(2, wait="10m") as lease: ...
+        async for event in client.events(): ...
 """
 
 from __future__ import annotations
 
-from .leasing import Lease
-from .measuring import Energy
-from .streaming import Events
-from .yard import Yard
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Energy", "Events", "Lease", "Yard"]
+from .. import _deprecated
+from .client import Client
+from .energy_window import Energy
+from .event_stream import Events
+from .lease_context import Lease
+
+__all__ = ["Client", "Energy", "Events", "Lease", "Yard"]
+
+if TYPE_CHECKING:
+    Yard = Client
+else:
+    def __getattr__(name: str) -> Any:
+        return _deprecated.find(__name__, name)

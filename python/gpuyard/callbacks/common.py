@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Callable, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional
 
-from .. import cuda, models
+from .. import _deprecated, cuda, models
+from ..client import Client
+from ..energy_window import Energy
 from ..errors import Error
-from ..measuring import Energy
-from ..simple import energy
-from ..yard import Yard
+from ..shortcuts import energy
 
 # The names in the frameworks' logs.
 EPOCH = "gpu_energy_joules"
@@ -57,7 +57,7 @@ class EpochEnergy:
             self._running = None
 
 
-class AlertWatch:
+class AlertPoller:
     """Checks for critical alerts of this process's GPUs, in a thread of its own.
 
     An acknowledged alert does not count: its owner wants the training to continue.
@@ -91,8 +91,8 @@ class AlertWatch:
         warned = False
         while not stop.is_set():
             try:
-                with Yard() as yard:
-                    found = critical_of(yard.alerts(), names)
+                with Client() as client:
+                    found = critical_of(client.alerts(), names)
             except Error as error:
                 if not warned:
                     log.warning("the alerts of the GPUs are not monitored: %s", error)
@@ -121,7 +121,7 @@ class Training:
 
     def __init__(self, *, stop_on_critical_alert: bool = True, measures: bool = True) -> None:
         self.energy = EpochEnergy()
-        self.watch = AlertWatch()
+        self.watch = AlertPoller()
         self._stops = stop_on_critical_alert
         self._measures = measures
         self.stopped_by: Optional[models.Alert] = None
@@ -147,3 +147,10 @@ class Training:
         if self.watch.alert is not None and self.stopped_by is None:
             self.stopped_by = self.watch.alert
             stop()
+
+
+if TYPE_CHECKING:
+    AlertWatch = AlertPoller
+else:
+    def __getattr__(name: str) -> Any:
+        return _deprecated.find(__name__, name)

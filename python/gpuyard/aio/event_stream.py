@@ -7,18 +7,18 @@ import time
 from collections import deque
 from typing import AsyncIterator, Optional
 
+from ..calls import Gpus
 from ..endpoint import Endpoint
 from ..errors import Error
-from ..following import LONGEST_QUIET, RETRY_AFTER, Event, Follower
-from ..plans import Gpus
+from ..event_follower import LONGEST_QUIET, RETRY_AFTER, Event, EventFollower
 from ..sse import ServerEvent
-from .wire import EventStream, turn
+from .transport import EventStream, turn
 
 
 class Events:
     """The daemon's events, each once and in order, across restarts of the daemon.
 
-        async for event in yard.events(): ...
+        async for event in client.events(): ...
         event = await events.next(wait=5)     # None: no event in time
     """
 
@@ -26,7 +26,7 @@ class Events:
                  ) -> None:
         self._endpoint = endpoint
         self._deadline = deadline
-        self._follower = Follower(endpoint.name, since, gpus)
+        self._follower = EventFollower(endpoint.name, since, gpus)
         self._stream: Optional[EventStream] = None
         self._came: deque[ServerEvent] = deque()
         self._retry_at = 0.0

@@ -9,17 +9,17 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Optional
 
-from . import cuda, models, plans
+from . import calls, cuda, models
 from .errors import Conflict, Error, Invalid, NotFound, passes
 from .units import Duration
 
 if TYPE_CHECKING:
-    from .yard import Yard
+    from .client import Client
 
 LEAVES_WITHIN = 5.0  # seconds to wait for a restarting daemon at the end of a block
 
 
-class Holding:
+class LeaseBase:
     """The common part of the blocking and the asyncio lease."""
 
     TTL = 120.0  # default: seconds that a lease on another machine outlasts this process
@@ -125,16 +125,16 @@ class Holding:
         return False
 
 
-class Lease(Holding):
+class Lease(LeaseBase):
     """GPUs for a `with` block. `take()` and `release()` do the same without one.
 
     The lease survives a restart of the daemon. After fork() the child cannot use this object: its
     record, renew() and release() raise Conflict.
     """
 
-    def __init__(self, yard: Yard, wish: models.LeaseWish, wait: Optional[float]) -> None:
+    def __init__(self, client: Client, wish: models.LeaseWish, wait: Optional[float]) -> None:
         super().__init__(wish, wait)
-        self._yard = yard
+        self._client = client
         self._stop: Optional[threading.Event] = None
 
     def __enter__(self) -> Lease:
@@ -150,7 +150,7 @@ class Lease(Holding):
         self._begin()
         record: Optional[models.Lease] = None
         try:
-            record = self._yard.claim(self._wish, self._wait)
+            record = self._client.claim(self._wish, self._wait)
             self._took(record)
             self._begin_renewals()
         except BaseException as error:
@@ -158,7 +158,7 @@ class Lease(Holding):
             # After an Error claim() has already cancelled it; Ctrl-C may come in between.
             if record or not isinstance(error, Error):
                 with contextlib.suppress(Error):  # the first error matters more
-                    self._yard.run(plans.release(self.id, insists=False))
+                    self._client.run(calls.release(self.id, insists=False))
             raise
         return self
 
@@ -168,7 +168,7 @@ class Lease(Holding):
         fence = self.fence
         if self._leave():
             self._end_renewals()
-            self._record = self._yard.release(self.id, fence)
+            self._record = self._client.release(self.id, fence)
 
     def renew(self, ttl: Optional[Duration] = None) -> models.Lease:
         """Extends a lease that has a TTL to `ttl` from now. A `with` block does this by itself."""
@@ -176,13 +176,13 @@ class Lease(Holding):
         if lasts is None:
             raise Invalid(f"lease {self.id} lasts as long as this process; it needs no renewal")
         self._check_held()
-        self._record = self._yard.renew(self.id, lasts, self.fence)
+        self._record = self._client.renew(self.id, lasts, self.fence)
         return self._record
 
     def refresh(self) -> models.Lease:
         """Reads the lease from the daemon: its state, its use and its energy."""
         self._check_owner()
-        self._record = self._yard.find_lease(self.id)
+        self._record = self._client.find_lease(self.id)
         return self._record
 
     def _release_patiently(self) -> None:
@@ -191,7 +191,7 @@ class Lease(Holding):
         fence = self._record.fence if self._record else None
         while True:
             try:
-                self._record = self._yard.run(plans.release(self.id, fence, insists=False))
+                self._record = self._client.run(calls.release(self.id, fence, insists=False))
                 return
             except NotFound:
                 return
@@ -222,7 +222,7 @@ class Lease(Holding):
         while not stop.wait(pause):
             asked = time.monotonic()
             try:
-                self._yard.renew(self.id, ttl, fence)
+                self._client.renew(self.id, ttl, fence)
                 renewed, pause = asked, every
             except Error as error:
                 if stop.is_set() or self._renewal_failed(error, renewed):

@@ -3,9 +3,9 @@ share."""
 
 import pytest
 
-from gpuyard import plans
+from gpuyard import calls
+from gpuyard.calls import Call, Sleep
 from gpuyard.errors import Busy, NotFound, Unavailable, error_of_answer
-from gpuyard.plans import Call, Sleep
 
 PUT_OFF = b'{"error":{"code":"unavailable","message":"still being read"}}'
 
@@ -20,7 +20,7 @@ def over_a_share(after="1", status=503):
 
 
 def test_a_call_is_repeated_after_the_time_the_daemon_names():
-    plan = plans.find_lease("a")
+    plan = calls.find_lease("a")
     call = next(plan)
     assert plan.throw(put_off("2")) == Sleep(2)
     assert plan.send(None) == call
@@ -32,7 +32,7 @@ def test_a_call_is_repeated_after_the_time_the_daemon_names():
 
 @pytest.mark.parametrize("after", ["", "60", "soon", "-1"])
 def test_without_a_short_retry_after_no_call_is_repeated(after):
-    plan = plans.release("a")
+    plan = calls.release("a")
     next(plan)
     with pytest.raises(Unavailable):
         plan.throw(put_off(after))
@@ -40,8 +40,8 @@ def test_without_a_short_retry_after_no_call_is_repeated(after):
 
 def test_a_call_is_repeated_for_half_a_minute_at_most(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(plans.time, "monotonic", lambda: now[0])
-    plan = plans.renew("a", 60, 7)
+    monkeypatch.setattr(calls.time, "monotonic", lambda: now[0])
+    plan = calls.renew("a", 60, 7)
     next(plan)
     for _ in range(30):
         assert plan.throw(put_off()) == Sleep(1)
@@ -54,8 +54,8 @@ def test_a_call_is_repeated_for_half_a_minute_at_most(monkeypatch):
 @pytest.mark.parametrize("status", [429, 503])
 def test_over_a_share_a_call_is_repeated_three_times(monkeypatch, status):
     now = [0.0]
-    monkeypatch.setattr(plans.time, "monotonic", lambda: now[0])
-    plan = plans.renew("a", 60, 7)
+    monkeypatch.setattr(calls.time, "monotonic", lambda: now[0])
+    plan = calls.renew("a", 60, 7)
     next(plan)
     for _ in range(3):
         assert plan.throw(over_a_share(status=status)) == Sleep(1)
@@ -67,8 +67,8 @@ def test_over_a_share_a_call_is_repeated_three_times(monkeypatch, status):
 
 def test_exceeded_quota_is_retried_for_five_seconds(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(plans.time, "monotonic", lambda: now[0])
-    plan = plans.leases()
+    monkeypatch.setattr(calls.time, "monotonic", lambda: now[0])
+    plan = calls.leases()
     next(plan)
     assert plan.throw(over_a_share("4")) == Sleep(4)
     now[0] += 4
@@ -77,7 +77,7 @@ def test_exceeded_quota_is_retried_for_five_seconds(monkeypatch):
         plan.throw(over_a_share("4"))
 
 
-@pytest.mark.parametrize("plan", [plans.leases(), plans.acknowledge(1, None), plans.release("a")])
+@pytest.mark.parametrize("plan", [calls.leases(), calls.acknowledge(1, None), calls.release("a")])
 def test_a_503_that_may_last_is_not_repeated(plan):
     next(plan)
     with pytest.raises(Unavailable):
@@ -85,21 +85,21 @@ def test_a_503_that_may_last_is_not_repeated(plan):
 
 
 def test_release_at_block_end_is_attempted_once():
-    plan = plans.release("a", 7, insists=False)
+    plan = calls.release("a", 7, insists=False)
     next(plan)
     with pytest.raises(Unavailable):
         plan.throw(put_off())
 
 
 def test_a_change_of_a_setting_is_made_once():
-    plan = plans.set_setting(0, "power_limit", 300, None)
+    plan = calls.set_setting(0, "power_limit", 300, None)
     next(plan)
     with pytest.raises(Unavailable):
         plan.throw(put_off())
 
 
 def test_an_interrupted_pause_ends_the_plan():
-    plan = plans.leases()
+    plan = calls.leases()
     next(plan)
     assert plan.throw(put_off()) == Sleep(1)
     with pytest.raises(KeyboardInterrupt):
@@ -107,9 +107,9 @@ def test_an_interrupted_pause_ends_the_plan():
 
 
 def test_a_claim_is_repeated_until_it_is_interrupted():
-    plan = plans.claim(plans.wish(1, None, None, None, None, None, None), None)
+    plan = calls.claim(calls.wish(1, None, None, None, None, None, None), None)
     call = next(plan)
-    assert plan.throw(put_off()) == Sleep(plans.BETWEEN_CLAIMS)
+    assert plan.throw(put_off()) == Sleep(calls.BETWEEN_CLAIMS)
     assert plan.send(None).target == call.target
     released = plan.throw(KeyboardInterrupt())
     assert released.method == "DELETE"

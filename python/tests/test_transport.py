@@ -47,12 +47,12 @@ def server(tmp_path):
 
 
 def ask_blocking(host, deadline):
-    return gpuyard.Yard(host, deadline=deadline).request("GET", "/health")
+    return gpuyard.Client(host, deadline=deadline).request("GET", "/health")
 
 
 def ask_asyncio(host, deadline):
     async def main():
-        return await gpuyard.aio.Yard(host, deadline=deadline).request("GET", "/health")
+        return await gpuyard.aio.Client(host, deadline=deadline).request("GET", "/health")
     return asyncio.run(main())
 
 
@@ -113,7 +113,7 @@ def test_endless_event_raises_internal_error(server):
         while True:
             connection.sendall(b"x" * 65536)
     with pytest.raises(gpuyard.Internal, match="an event of the daemon"):
-        gpuyard.Yard(server(talk)).events().next(30)
+        gpuyard.Client(server(talk)).events().next(30)
 
 
 def test_a_refused_stream_is_the_end_of_it(server):
@@ -122,7 +122,7 @@ def test_a_refused_stream_is_the_end_of_it(server):
     def talk(connection):
         connection.sendall(b"HTTP/1.1 503 Busy\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
     with pytest.raises(gpuyard.Busy, match="1024 streams"):
-        gpuyard.Yard(server(talk)).events().next(5)
+        gpuyard.Client(server(talk)).events().next(5)
 
 
 def test_a_daemon_that_hangs_is_not_waited_for(make_ground, monkeypatch):

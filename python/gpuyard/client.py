@@ -6,14 +6,14 @@ import json
 import time
 from typing import Any, Mapping, Optional, TypeVar
 
-from . import hosts, http, models, plans
-from .measuring import Energy
+from . import calls, daemon_address, http, models
+from .calls import Call, CallSequence, Gpus, Sleep, Step, Value
+from .energy_window import Energy
 from .errors import Internal, error_of_answer
-from .streaming import Events
-from .leasing import Lease
-from .plans import Call, Gpus, Plan, Sleep, Step, Value
+from .event_stream import Events
+from .lease_context import Lease
+from .transport import Transport
 from .units import Duration, Size, seconds_of
-from .wire import Wire
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ def answer_of(response: http.Response) -> Any:
     return response.body.decode("utf-8", "replace")
 
 
-class Yard:
+class Client:
     """A connection to one daemon. Safe to use from any thread.
 
     `host` is "unix:///path", "ssh://[user@]host", "https://host[:9411]" or a name in hosts.toml
@@ -43,34 +43,34 @@ class Yard:
     """
 
     def __init__(self, host: str = "", *, token_file: str = "", deadline: float = DEADLINE) -> None:
-        self._wire = Wire(hosts.daemon_meant(host, token_file))
+        self._transport = Transport(daemon_address.daemon_meant(host, token_file))
         self._deadline = deadline
 
     @property
     def name(self) -> str:
         """The address of the daemon, e.g. "/run/gpuyard/gpuyard.sock" or "ssh://lab"."""
-        return self._wire.endpoint.name
+        return self._transport.endpoint.name
 
     @property
     def is_elsewhere(self) -> bool:
         """Whether the daemon may be on another machine, where it does not see this process."""
-        return self._wire.endpoint.is_elsewhere
+        return self._transport.endpoint.is_elsewhere
 
-    def __enter__(self) -> Yard:
+    def __enter__(self) -> Client:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
-        return f"gpuyard.Yard({self.name!r})"
+        return f"gpuyard.Client({self.name!r})"
 
     def close(self) -> None:
         """Closes idle ssh connections. The object can still be used."""
-        self._wire.close()
+        self._transport.close()
 
-    def run(self, plan: Plan[T]) -> T:
-        """Runs a plan. Errors, and Ctrl-C, are thrown into the plan first."""
+    def run(self, plan: CallSequence[T]) -> T:
+        """Runs a call sequence. Errors, and Ctrl-C, are thrown into it first."""
         try:
             step = next(plan)
             while True:
@@ -87,17 +87,17 @@ class Yard:
     def _do(self, step: Step) -> Any:
         if isinstance(step, Sleep):
             return time.sleep(step.seconds)
-        return answer_of(self._wire.exchange(*asked(step, self._deadline)))
+        return answer_of(self._transport.exchange(*asked(step, self._deadline)))
 
     # The API. Each method is one request, except lease() and events().
 
     def request(self, method: str, target: str, body: Optional[Mapping[str, Any]] = None) -> Any:
         """Calls any route. Returns the JSON or the text of the response. See `/openapi.json`."""
-        return self.run(plans.request(method, target, body))
+        return self.run(calls.request(method, target, body))
 
     def devices(self) -> list[models.Device]:
         """All GPUs with all their readings, at most a second old."""
-        return self.run(plans.devices())
+        return self.run(calls.devices())
 
     def lease(self, gpus: int = 1, *, min_free: Optional[Size] = None,
               among: Optional[Gpus] = None, model: Optional[str] = None,
@@ -111,28 +111,28 @@ class Yard:
         """
         if ttl is None and self.is_elsewhere:
             ttl = Lease.TTL
-        wish = plans.wish(gpus, min_free, among, model, max_time, ttl, note)
+        wish = calls.wish(gpus, min_free, among, model, max_time, ttl, note)
         return Lease(self, wish, None if wait is None else seconds_of(wait))
 
     def claim(self, wish: models.LeaseWish, wait: Optional[Duration] = None) -> models.Lease:
         """Claims GPUs and waits for them. They are held until release(), or as `wish` requests."""
-        return self.run(plans.claim(wish, None if wait is None else seconds_of(wait)))
+        return self.run(calls.claim(wish, None if wait is None else seconds_of(wait)))
 
     def leases(self) -> list[models.Lease]:
         """All leases that are held or draining, oldest first."""
-        return self.run(plans.leases())
+        return self.run(calls.leases())
 
     def find_lease(self, lease: str) -> models.Lease:
         """The lease with this ID, also one that ended within the last day."""
-        return self.run(plans.find_lease(lease))
+        return self.run(calls.find_lease(lease))
 
     def renew(self, lease: str, ttl: Duration, fence: Optional[int] = None) -> models.Lease:
         """Extends a lease that has a TTL to `ttl` from now."""
-        return self.run(plans.renew(lease, seconds_of(ttl), fence))
+        return self.run(calls.renew(lease, seconds_of(ttl), fence))
 
     def release(self, lease: str, fence: Optional[int] = None) -> models.Lease:
         """Releases a lease, or cancels a waiting claim."""
-        return self.run(plans.release(lease, fence))
+        return self.run(calls.release(lease, fence))
 
     def energy(self, gpus: Optional[Gpus] = None, *, name: Optional[str] = None) -> Energy:
         """Measures the energy of GPUs in a `with` block [default: all GPUs]."""
@@ -141,15 +141,15 @@ class Yard:
     def begin_energy_window(self, gpus: Optional[Gpus] = None, name: Optional[str] = None) -> str:
         """Begins a measurement and returns its ID. It survives a restart of the daemon, and ends
         after a day by itself."""
-        return self.run(plans.begin_window(gpus, name)).id
+        return self.run(calls.begin_window(gpus, name)).id
 
     def measure_energy(self, window: str) -> models.EnergyWindow:
         """The energy of a measurement until now."""
-        return self.run(plans.measure_window(window))
+        return self.run(calls.measure_window(window))
 
     def end_energy_window(self, window: str) -> models.EnergyWindow:
         """Ends a measurement and returns its energy."""
-        return self.run(plans.end_window(window))
+        return self.run(calls.end_window(window))
 
     def set(self, gpus: Gpus, setting: str, value: Value, *, lasting: Optional[Duration] = None
             ) -> list[models.Change]:
@@ -158,23 +158,23 @@ class Yard:
         power_limit: watts. gpu_clocks, memory_clocks: MHz, or (lowest, highest). persistence, ecc:
         True, False. compute_mode: "default", "prohibited", "exclusive_process".
         """
-        return self.run(plans.set_setting(gpus, setting, value, lasting))
+        return self.run(calls.set_setting(gpus, setting, value, lasting))
 
     def restore(self, gpus: Gpus, setting: Optional[str] = None) -> list[models.Change]:
         """Withdraws one of your settings, or all of them."""
-        return self.run(plans.restore_setting(gpus, setting))
+        return self.run(calls.restore_setting(gpus, setting))
 
     def alerts(self) -> list[models.Alert]:
         """The alerts that are firing."""
-        return self.run(plans.alerts())
+        return self.run(calls.alerts())
 
     def acknowledge(self, alert: int, note: Optional[str] = None) -> models.Alert:
         """Acknowledges an alert: no more notifications until it is resolved."""
-        return self.run(plans.acknowledge(alert, note))
+        return self.run(calls.acknowledge(alert, note))
 
     def events(self, *, since: str = "", gpus: Optional[Gpus] = None) -> Events:
         """The events from now on, after the event `since`, or with "oldest" all stored events."""
-        return Events(self._wire.endpoint, since, gpus, self._deadline)
+        return Events(self._transport.endpoint, since, gpus, self._deadline)
 
 
 def asked(call: Call, deadline: float) -> tuple[http.Request, float]:

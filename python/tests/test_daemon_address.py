@@ -6,10 +6,10 @@ import socket
 import pytest
 
 from gpuyard import endpoint
+from gpuyard.daemon_address import Environment, _checksum, daemon_meant
 from gpuyard.errors import Denied, Error, Invalid, NotFound, Unavailable
-from gpuyard.hosts import Environment, _checksum, daemon_meant
 from gpuyard.hosts_file import _host, parse_subset, read_hosts
-from gpuyard.trust import context_for
+from gpuyard.tls_pins import context_for
 
 PIN = "sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 

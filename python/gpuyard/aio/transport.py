@@ -11,7 +11,7 @@ from ..endpoint import Endpoint
 from ..errors import Error, TimedOut, Unavailable, error_of_answer
 from ..sse import EventParser, ServerEvent
 from ..ssh import LOGIN_SECONDS, Login, after_greeting
-from ..wire import no_answer, no_connection
+from ..transport import no_answer, no_connection
 
 T = TypeVar("T")
 
@@ -55,18 +55,18 @@ class Connection:
             return await asyncio.open_unix_connection(endpoint.path)
         if endpoint.kind == "tcp":
             return await asyncio.open_connection(endpoint.host, endpoint.port)
-        from .. import trust
+        from .. import tls_pins
         return await asyncio.open_connection(
             endpoint.host, endpoint.port, server_hostname=endpoint.host,
-            ssl=trust.context_for(endpoint.pin, endpoint.ca_file))
+            ssl=tls_pins.context_for(endpoint.pin, endpoint.ca_file))
 
     def _check_pin(self) -> None:
         if not self.endpoint.pin:
             return
-        from .. import trust
+        from .. import tls_pins
         assert self._writer is not None
         secured: Any = self._writer.get_extra_info("ssl_object")
-        trust.check_pin(self.endpoint.pin, secured.getpeercert(True), self.endpoint.name)
+        tls_pins.check_pin(self.endpoint.pin, secured.getpeercert(True), self.endpoint.name)
 
     async def _log_in(self, deadline: float) -> None:
         loop = asyncio.get_running_loop()
@@ -137,7 +137,7 @@ def _end_login(start: asyncio.Future[Login]) -> None:
         start.result().end()
 
 
-class Wire:
+class Transport:
     """Sends requests to one daemon, in one event loop. Connections by ssh stay open."""
 
     def __init__(self, endpoint: Endpoint) -> None:

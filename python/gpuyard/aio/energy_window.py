@@ -6,28 +6,28 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Mapping, Optional
 
-from .. import models, plans
+from .. import calls, models
+from ..calls import Gpus
+from ..energy_window import ENDS_WITHIN, Measurement, by_gpu_of, joules_of, why_of
 from ..errors import Error, passes
-from ..measuring import ENDS_WITHIN, Measurement, by_gpu_of, joules_of, why_of
-from ..plans import Gpus
 
 if TYPE_CHECKING:
-    from .yard import Yard
+    from .client import Client
 
 
 class Energy(Measurement):
     """Measures an `async with` block. The properties are those of the last measure(), and final
     after the block. It never makes a program fail: `why` says why a value is None."""
 
-    def __init__(self, yard: Yard, gpus: Optional[Gpus], name: Optional[str]) -> None:
+    def __init__(self, client: Client, gpus: Optional[Gpus], name: Optional[str]) -> None:
         super().__init__(name)
-        self._yard = yard
+        self._client = client
         self._gpus = gpus
 
     async def __aenter__(self) -> Energy:
         self._over, self._window, self._id = False, None, ""
         try:
-            self._began(await self._yard.run(plans.begin_window(self._gpus, self._name)))
+            self._began(await self._client.run(calls.begin_window(self._gpus, self._name)))
         except Error as error:
             self._failed(error)
         return self
@@ -37,7 +37,7 @@ class Energy(Measurement):
         end = time.monotonic() + ENDS_WITHIN
         while self._id:
             try:
-                self._heard(await self._yard.end_energy_window(self._id))
+                self._heard(await self._client.end_energy_window(self._id))
                 return
             except Error as error:
                 self._failed(error)
@@ -49,7 +49,7 @@ class Energy(Measurement):
         """The daemon's record of the measurement until now. None: unknown."""
         if self._id and not self._over:
             try:
-                self._heard(await self._yard.measure_energy(self._id))
+                self._heard(await self._client.measure_energy(self._id))
             except Error as error:
                 self._failed(error)
         return self._result()

@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple, Optional
 
+from .calls import Gpus, gpus_text, query
 from .errors import Error, TimedOut, Unavailable, passes
-from .plans import Gpus, gpus_text, query
 from .sse import ServerEvent
 
 RETRY_AFTER = 1.0  # seconds
@@ -31,7 +31,7 @@ class Event(NamedTuple):
     why: str = ""
 
 
-class Follower:
+class EventFollower:
     """Decides what to request and which events to return. The I/O calls opened(), take() and
     broke()."""
 

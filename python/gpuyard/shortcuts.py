@@ -9,12 +9,12 @@ import logging
 from typing import Any, Callable, Optional, TypeVar, overload
 
 from . import cuda, models
-from .leasing import Lease
-from .measuring import Energy
-from .plans import Gpus
-from .streaming import Events
+from .calls import Gpus
+from .client import Client
+from .energy_window import Energy
+from .event_stream import Events
+from .lease_context import Lease
 from .units import Duration, Size
-from .yard import Yard
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,13 +23,13 @@ log = logging.getLogger("gpuyard")
 
 def devices() -> list[models.Device]:
     """All GPUs with all their readings."""
-    with Yard() as yard:
-        return yard.devices()
+    with Client() as client:
+        return client.devices()
 
 
 def events(*, since: str = "", gpus: Optional[Gpus] = None) -> Events:
     """The events from now on: `for event in gpuyard.events(): ...`"""
-    return Yard().events(since=since, gpus=gpus)
+    return Client().events(since=since, gpus=gpus)
 
 
 def lease(gpus: int = 1, *, min_free: Optional[Size] = None, among: Optional[Gpus] = None,
@@ -39,9 +39,9 @@ def lease(gpus: int = 1, *, min_free: Optional[Size] = None, among: Optional[Gpu
     """Leases GPUs for a `with` block, in which CUDA_VISIBLE_DEVICES is set to them.
 
     Raises Conflict if CUDA is already initialised in this process, because it would not use the
-    leased GPUs. See Yard.lease() for the parameters.
+    leased GPUs. See Client.lease() for the parameters.
     """
-    taken = Yard().lease(gpus, min_free=min_free, among=among, model=model, max_time=max_time,
+    taken = Client().lease(gpus, min_free=min_free, among=among, model=model, max_time=max_time,
                          ttl=ttl, wait=wait, note=note)
     taken.set_environment()
     return taken
@@ -52,22 +52,22 @@ def energy(gpus: Optional[Gpus] = None, *, name: Optional[str] = None) -> Energy
     return Energy(lambda: _whose(gpus), name)
 
 
-def _whose(gpus: Optional[Gpus]) -> tuple[Optional[Yard], Optional[Gpus]]:
+def _whose(gpus: Optional[Gpus]) -> tuple[Optional[Client], Optional[Gpus]]:
     """The daemon and the GPUs, at the beginning of a block: a lease may have changed the GPUs."""
-    yard = Yard()
+    client = Client()
     if gpus is not None:
-        return yard, gpus
+        return client, gpus
     names = cuda.my_gpus()
     if names is None:
-        return yard, None
+        return client, None
     if not names:
         return None, None
     # The daemon needs complete UUIDs; CUDA also accepts their beginning.
     if any(name.startswith("GPU-") and len(name) < cuda.UUID_LENGTH for name in names):
-        mine = [device.uuid for device in yard.devices()
+        mine = [device.uuid for device in client.devices()
                 if cuda.is_mine(device.index, device.uuid, names)]
-        return (yard, mine) if mine else (None, None)
-    return yard, names
+        return (client, mine) if mine else (None, None)
+    return client, names
 
 
 @overload

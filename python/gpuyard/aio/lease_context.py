@@ -8,25 +8,25 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Optional
 
-from .. import models, plans
+from .. import calls, models
 from ..errors import Error, Invalid, NotFound, passes
-from ..leasing import LEAVES_WITHIN, Holding
+from ..lease_context import LEAVES_WITHIN, LeaseBase
 from ..units import Duration
 
 if TYPE_CHECKING:
-    from .yard import Yard
+    from .client import Client
 
 
-class Lease(Holding):
+class Lease(LeaseBase):
     """GPUs for an `async with` block. Cancelling the task cancels the claim.
 
     The lease survives a restart of the daemon. After fork() the child cannot use this object: its
     record, renew() and release() raise Conflict.
     """
 
-    def __init__(self, yard: Yard, wish: models.LeaseWish, wait: Optional[float]) -> None:
+    def __init__(self, client: Client, wish: models.LeaseWish, wait: Optional[float]) -> None:
         super().__init__(wish, wait)
-        self._yard = yard
+        self._client = client
         self._renewals: Optional[asyncio.Task[None]] = None
 
     async def __aenter__(self) -> Lease:
@@ -40,13 +40,13 @@ class Lease(Holding):
     async def take(self) -> Lease:
         """Waits for the GPUs."""
         self._begin()
-        record = await self._yard.claim(self._wish, self._wait)
+        record = await self._client.claim(self._wish, self._wait)
         try:
             self._took(record)
         except BaseException:
             self._leave()
             with contextlib.suppress(Error):  # the first error matters more
-                await self._yard.run(plans.release(record.id, record.fence, insists=False))
+                await self._client.run(calls.release(record.id, record.fence, insists=False))
             raise
         every = self._renewed_every()
         if every is not None:
@@ -59,7 +59,7 @@ class Lease(Holding):
         fence = self.fence
         if self._leave():
             self._end_renewals()
-            self._record = await self._yard.release(self.id, fence)
+            self._record = await self._client.release(self.id, fence)
 
     async def renew(self, ttl: Optional[Duration] = None) -> models.Lease:
         """Extends a lease that has a TTL to `ttl` from now. A block does this by itself."""
@@ -67,13 +67,13 @@ class Lease(Holding):
         if lasts is None:
             raise Invalid(f"lease {self.id} lasts as long as this process; it needs no renewal")
         self._check_held()
-        self._record = await self._yard.renew(self.id, lasts, self.fence)
+        self._record = await self._client.renew(self.id, lasts, self.fence)
         return self._record
 
     async def refresh(self) -> models.Lease:
         """Reads the lease from the daemon: its state, its use and its energy."""
         self._check_owner()
-        self._record = await self._yard.find_lease(self.id)
+        self._record = await self._client.find_lease(self.id)
         return self._record
 
     async def _release_patiently(self) -> None:
@@ -81,7 +81,7 @@ class Lease(Holding):
         fence = self._record.fence if self._record else None
         while True:
             try:
-                self._record = await self._yard.run(plans.release(self.id, fence, insists=False))
+                self._record = await self._client.run(calls.release(self.id, fence, insists=False))
                 return
             except NotFound:
                 return
@@ -104,7 +104,7 @@ class Lease(Holding):
             await asyncio.sleep(pause)
             asked = time.monotonic()
             try:
-                await self._yard.renew(self.id, ttl, fence)
+                await self._client.renew(self.id, ttl, fence)
                 renewed, pause = asked, every
             except Error as error:
                 if self._renewal_failed(error, renewed):

@@ -7,8 +7,8 @@ import ast
 import shlex
 from typing import Any, Optional
 
-from .measuring import Energy
-from .simple import energy
+from .energy_window import Energy
+from .shortcuts import energy
 
 
 class _Refused(Exception):

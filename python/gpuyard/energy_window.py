@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Callable, Mapping, Optional
 
-from . import models, plans
+from . import calls, models
+from .calls import Gpus
 from .cuda import why_no_gpu
 from .errors import Error, passes
-from .plans import Gpus
 
 if TYPE_CHECKING:
-    from .yard import Yard
+    from .client import Client
 
 JOULES_PER_KWH = 3.6e6
 ENDS_WITHIN = 3.0  # seconds to wait for a restarting daemon at the end of a block
@@ -106,11 +106,11 @@ class Energy(Measurement):
     and `why` says what to do.
     """
 
-    def __init__(self, where: Callable[[], tuple[Optional[Yard], Optional[Gpus]]],
+    def __init__(self, where: Callable[[], tuple[Optional[Client], Optional[Gpus]]],
                  name: Optional[str] = None) -> None:
         super().__init__(name)
         self._where = where
-        self._yard: Optional[Yard] = None
+        self._client: Optional[Client] = None
 
     def __enter__(self) -> Energy:
         return self.begin()
@@ -124,25 +124,25 @@ class Energy(Measurement):
         self._window = None
         self._id = ""
         try:
-            self._yard, gpus = self._where()
-            if self._yard is None:
+            self._client, gpus = self._where()
+            if self._client is None:
                 self._trouble = why_no_gpu()
                 return self
-            self._began(self._yard.run(plans.begin_window(gpus, self._name)))
+            self._began(self._client.run(calls.begin_window(gpus, self._name)))
         except Error as error:
             self._failed(error)
         return self
 
     def end(self) -> Energy:
         """Ends the measurement; from now on the numbers are final."""
-        if self._over or not self._id or self._yard is None:
+        if self._over or not self._id or self._client is None:
             self._over = True
             return self
         self._over = True
         end = time.monotonic() + ENDS_WITHIN
         while True:
             try:
-                self._heard(self._yard.end_energy_window(self._id))
+                self._heard(self._client.end_energy_window(self._id))
                 return self
             except Error as error:
                 self._failed(error)
@@ -153,9 +153,9 @@ class Energy(Measurement):
     def measure(self) -> Optional[models.EnergyWindow]:
         """The daemon's record of the measurement: until now, or until the end of the block. None if
         unknown; `why` has the reason."""
-        if self._id and not self._over and self._yard is not None:
+        if self._id and not self._over and self._client is not None:
             try:
-                self._heard(self._yard.measure_energy(self._id))
+                self._heard(self._client.measure_energy(self._id))
             except Error as error:
                 self._failed(error)
         return self._result()

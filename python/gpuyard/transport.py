@@ -73,17 +73,17 @@ class Connection:
         connected = socket.create_connection((endpoint.host, endpoint.port), patience)
         if endpoint.kind == "tcp":
             return connected
-        from . import trust
+        from . import tls_pins
         try:
             connected.settimeout(max(deadline - time.monotonic(), 0.001))
-            secured = trust.context_for(endpoint.pin, endpoint.ca_file).wrap_socket(
+            secured = tls_pins.context_for(endpoint.pin, endpoint.ca_file).wrap_socket(
                 connected, server_hostname=endpoint.host)
         except BaseException:
             connected.close()
             raise
         if endpoint.pin:
             try:
-                trust.check_pin(endpoint.pin, secured.getpeercert(True), endpoint.name)
+                tls_pins.check_pin(endpoint.pin, secured.getpeercert(True), endpoint.name)
             except BaseException:
                 secured.close()
                 raise
@@ -147,7 +147,7 @@ class Connection:
         return not select.select([self._socket], [], [], 0)[0]
 
 
-class Wire:
+class Transport:
     """Sends requests to one daemon. Any thread; requests of several threads run in parallel.
 
     Connections by ssh stay open, because a login is slow.

@@ -1,8 +1,9 @@
 """The requests of the client, without any I/O.
 
-A plan is a generator. It yields the next step, a Call or a Sleep, is sent the JSON of the response
-or thrown an Error, and returns a record. The blocking and the asyncio client each run it with a
-dozen lines, so that a rule such as "retry with the same ID" is written once.
+Each is a call sequence, which is a generator. It yields the next step, a Call or a Sleep, is sent
+the JSON of the response or thrown an Error, and returns a record. The blocking and the asyncio
+client each run it with a dozen lines, so that a rule such as "retry with the same ID" is written
+once.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ class Sleep(NamedTuple):
 
 
 Step = Union[Call, Sleep]
-Plan = Generator[Step, Any, T]
+CallSequence = Generator[Step, Any, T]
 Gpus = Union[str, int, Sequence[Union[str, int]]]
 
 
-def insist(call: Call) -> Plan[Any]:
+def insist(call: Call) -> CallSequence[Any]:
     """Makes the call again while the daemon reads its stored state, or the caller is over a share.
     Any other failure is final: it may last, or the call may have been carried out."""
     began = time.monotonic()
@@ -98,11 +99,11 @@ def gpus_list(gpus: Optional[Gpus]) -> Optional[list[Union[str, int]]]:
     return [*gpus.split(",")] if isinstance(gpus, str) else list(gpus)
 
 
-def request(method: str, target: str, body: Optional[Mapping[str, Any]]) -> Plan[Any]:
+def request(method: str, target: str, body: Optional[Mapping[str, Any]]) -> CallSequence[Any]:
     return (yield Call(method, target, body))
 
 
-def devices() -> Plan[list[models.Device]]:
+def devices() -> CallSequence[list[models.Device]]:
     snapshot = models.Snapshot.read((yield Call("GET", "/api/gpu/snapshot")))
     if not snapshot.driver_initialised:
         raise Unavailable(snapshot.driver_error or
@@ -128,7 +129,7 @@ def wish(gpus: int, min_free: Optional[Size], among: Optional[Gpus], model: Opti
         note=note)
 
 
-def claim(wanted: models.LeaseWish, wait: Optional[float]) -> Plan[models.Lease]:
+def claim(wanted: models.LeaseWish, wait: Optional[float]) -> CallSequence[models.Lease]:
     """Claims GPUs and waits for all of them. `wait`: None has no limit, 0 does not queue.
 
     An error or Ctrl-C cancels the claim.
@@ -149,7 +150,7 @@ def claim(wanted: models.LeaseWish, wait: Optional[float]) -> Plan[models.Lease]
         raise
 
 
-def _wait(body: dict[str, Any], wait: Optional[float]) -> Plan[models.Lease]:
+def _wait(body: dict[str, Any], wait: Optional[float]) -> CallSequence[models.Lease]:
     began = time.monotonic()
     why = "no response to the claim"
     there = heard = False  # a daemon was reached; it has answered the claim
@@ -178,22 +179,23 @@ def _wait(body: dict[str, Any], wait: Optional[float]) -> Plan[models.Lease]:
             raise TimedOut(f"the GPUs were not available in time: {why}")
 
 
-def find_lease(lease: str) -> Plan[models.Lease]:
+def find_lease(lease: str) -> CallSequence[models.Lease]:
     answer = yield from insist(Call("GET", f"/api/gpu/leases/{part(lease)}"))
     return models.LeaseAnswer.read(answer).lease
 
 
-def leases() -> Plan[list[models.Lease]]:
+def leases() -> CallSequence[list[models.Lease]]:
     return models.Leases.read((yield from insist(Call("GET", "/api/gpu/leases")))).leases
 
 
-def renew(lease: str, ttl: float, fence: Optional[int]) -> Plan[models.Lease]:
+def renew(lease: str, ttl: float, fence: Optional[int]) -> CallSequence[models.Lease]:
     body = models.RenewWish(ttl_s=ttl, fence=fence).to_json()
     answer = yield from insist(Call("POST", f"/api/gpu/leases/{part(lease)}/renew", body))
     return models.LeaseAnswer.read(answer).lease
 
 
-def release(lease: str, fence: Optional[int] = None, insists: bool = True) -> Plan[models.Lease]:
+def release(lease: str, fence: Optional[int] = None, insists: bool = True
+            ) -> CallSequence[models.Lease]:
     target = f"/api/gpu/leases/{part(lease)}{query(fence=fence)}"
     call = Call("DELETE", target)
     answer = (yield from insist(call)) if insists else (yield call)
@@ -202,18 +204,18 @@ def release(lease: str, fence: Optional[int] = None, insists: bool = True) -> Pl
 
 # Energy
 
-def begin_window(gpus: Optional[Gpus], name: Optional[str]) -> Plan[models.EnergyWindow]:
+def begin_window(gpus: Optional[Gpus], name: Optional[str]) -> CallSequence[models.EnergyWindow]:
     body = models.EnergyWindowWish(gpus=gpus_list(gpus), name=name).to_json()
     return models.EnergyWindow.read(
         (yield from insist(Call("POST", "/api/gpu/energy/windows", body))))
 
 
-def measure_window(window: str) -> Plan[models.EnergyWindow]:
+def measure_window(window: str) -> CallSequence[models.EnergyWindow]:
     return models.EnergyWindow.read(
         (yield from insist(Call("GET", f"/api/gpu/energy/windows/{part(window)}"))))
 
 
-def end_window(window: str) -> Plan[models.EnergyWindow]:
+def end_window(window: str) -> CallSequence[models.EnergyWindow]:
     return models.EnergyWindow.read(
         (yield from insist(Call("DELETE", f"/api/gpu/energy/windows/{part(window)}"))))
 
@@ -242,7 +244,7 @@ def _wish_of(setting: str, value: Value) -> dict[str, Any]:
 
 
 def set_setting(gpus: Gpus, setting: str, value: Value, lasting: Optional[Duration]
-                ) -> Plan[list[models.Change]]:
+                ) -> CallSequence[list[models.Change]]:
     body = _wish_of(setting, value)
     if lasting is not None:
         body["for_s"] = seconds_of(lasting)
@@ -250,7 +252,7 @@ def set_setting(gpus: Gpus, setting: str, value: Value, lasting: Optional[Durati
     return _changed((yield Call("PUT", target, body, least=LONGEST_CHANGE)))
 
 
-def restore_setting(gpus: Gpus, setting: Optional[str]) -> Plan[list[models.Change]]:
+def restore_setting(gpus: Gpus, setting: Optional[str]) -> CallSequence[list[models.Change]]:
     base = f"/api/gpu/manage/{part(gpus_text(gpus))}"
     if setting is None:
         call = Call("POST", f"{base}/restore", {}, least=LONGEST_CHANGE)
@@ -270,11 +272,11 @@ def _changed(answer: Any) -> list[models.Change]:
 
 # Alerts
 
-def alerts() -> Plan[list[models.Alert]]:
+def alerts() -> CallSequence[list[models.Alert]]:
     return models.Alerts.read((yield from insist(Call("GET", "/api/gpu/alerts")))).alerts
 
 
-def acknowledge(alert: int, note: Optional[str]) -> Plan[models.Alert]:
+def acknowledge(alert: int, note: Optional[str]) -> CallSequence[models.Alert]:
     body = models.AcknowledgeWish(note=note).to_json()
     answer = yield from insist(Call("POST", f"/api/gpu/alerts/{part(alert)}/acknowledge", body))
     return models.AlertAnswer.read(answer).alert

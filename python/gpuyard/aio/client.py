@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Mapping, Optional, TypeVar
 
-from .. import hosts, models, plans
-from ..plans import Gpus, Plan, Sleep, Step, Value
+from .. import calls, daemon_address, models
+from ..calls import CallSequence, Gpus, Sleep, Step, Value
+from ..client import DEADLINE, answer_of, asked
 from ..units import Duration, Size, seconds_of
-from ..yard import DEADLINE, answer_of, asked
-from .leasing import Lease
-from .measuring import Energy
-from .streaming import Events
-from .wire import Wire, turn
+from .energy_window import Energy
+from .event_stream import Events
+from .lease_context import Lease
+from .transport import Transport, turn
 
 T = TypeVar("T")
 
 
-class Yard:
+class Client:
     """A connection to one daemon, for the tasks of one event loop.
 
     `host` is "unix:///path", "ssh://[user@]host", "https://host[:9411]" or a name in hosts.toml
@@ -28,20 +28,20 @@ class Yard:
     """
 
     def __init__(self, host: str = "", *, token_file: str = "", deadline: float = DEADLINE) -> None:
-        self._wire = Wire(hosts.daemon_meant(host, token_file))
+        self._transport = Transport(daemon_address.daemon_meant(host, token_file))
         self._deadline = deadline
 
     @property
     def name(self) -> str:
         """The address of the daemon, e.g. "/run/gpuyard/gpuyard.sock" or "ssh://lab"."""
-        return self._wire.endpoint.name
+        return self._transport.endpoint.name
 
     @property
     def is_elsewhere(self) -> bool:
         """Whether the daemon may be on another machine, where it does not see this process."""
-        return self._wire.endpoint.is_elsewhere
+        return self._transport.endpoint.is_elsewhere
 
-    async def __aenter__(self) -> Yard:
+    async def __aenter__(self) -> Client:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -49,14 +49,14 @@ class Yard:
         await turn()
 
     def __repr__(self) -> str:
-        return f"gpuyard.aio.Yard({self.name!r})"
+        return f"gpuyard.aio.Client({self.name!r})"
 
     def close(self) -> None:
         """Closes idle ssh connections. The object can still be used."""
-        self._wire.close()
+        self._transport.close()
 
-    async def run(self, plan: Plan[T]) -> T:
-        """Runs a plan. Errors and cancellation are thrown into the plan first."""
+    async def run(self, plan: CallSequence[T]) -> T:
+        """Runs a call sequence. Errors and cancellation are thrown into it first."""
         try:
             step = next(plan)
             while True:
@@ -73,18 +73,18 @@ class Yard:
     async def _do(self, step: Step) -> Any:
         if isinstance(step, Sleep):
             return await asyncio.sleep(step.seconds)
-        return answer_of(await self._wire.exchange(*asked(step, self._deadline)))
+        return answer_of(await self._transport.exchange(*asked(step, self._deadline)))
 
     # The API. Each method is one request, except lease() and events().
 
     async def request(self, method: str, target: str, body: Optional[Mapping[str, Any]] = None
                       ) -> Any:
         """Calls any route. Returns the JSON or the text of the response. See `/openapi.json`."""
-        return await self.run(plans.request(method, target, body))
+        return await self.run(calls.request(method, target, body))
 
     async def devices(self) -> list[models.Device]:
         """All GPUs with all their readings, at most a second old."""
-        return await self.run(plans.devices())
+        return await self.run(calls.devices())
 
     def lease(self, gpus: int = 1, *, min_free: Optional[Size] = None,
               among: Optional[Gpus] = None, model: Optional[str] = None,
@@ -98,28 +98,28 @@ class Yard:
         """
         if ttl is None and self.is_elsewhere:
             ttl = Lease.TTL
-        wish = plans.wish(gpus, min_free, among, model, max_time, ttl, note)
+        wish = calls.wish(gpus, min_free, among, model, max_time, ttl, note)
         return Lease(self, wish, None if wait is None else seconds_of(wait))
 
     async def claim(self, wish: models.LeaseWish, wait: Optional[Duration] = None) -> models.Lease:
         """Claims GPUs and waits for them. They are held until release(), or as `wish` requests."""
-        return await self.run(plans.claim(wish, None if wait is None else seconds_of(wait)))
+        return await self.run(calls.claim(wish, None if wait is None else seconds_of(wait)))
 
     async def leases(self) -> list[models.Lease]:
         """All leases that are held or draining, oldest first."""
-        return await self.run(plans.leases())
+        return await self.run(calls.leases())
 
     async def find_lease(self, lease: str) -> models.Lease:
         """The lease with this ID, also one that ended within the last day."""
-        return await self.run(plans.find_lease(lease))
+        return await self.run(calls.find_lease(lease))
 
     async def renew(self, lease: str, ttl: Duration, fence: Optional[int] = None) -> models.Lease:
         """Extends a lease that has a TTL to `ttl` from now."""
-        return await self.run(plans.renew(lease, seconds_of(ttl), fence))
+        return await self.run(calls.renew(lease, seconds_of(ttl), fence))
 
     async def release(self, lease: str, fence: Optional[int] = None) -> models.Lease:
         """Releases a lease, or cancels a waiting claim."""
-        return await self.run(plans.release(lease, fence))
+        return await self.run(calls.release(lease, fence))
 
     def energy(self, gpus: Optional[Gpus] = None, *, name: Optional[str] = None) -> Energy:
         """Measures the energy of GPUs in an `async with` block [default: all GPUs]."""
@@ -129,15 +129,15 @@ class Yard:
                                   ) -> str:
         """Begins a measurement and returns its ID. It survives a restart of the daemon, and ends
         after a day by itself."""
-        return (await self.run(plans.begin_window(gpus, name))).id
+        return (await self.run(calls.begin_window(gpus, name))).id
 
     async def measure_energy(self, window: str) -> models.EnergyWindow:
         """The energy of a measurement until now."""
-        return await self.run(plans.measure_window(window))
+        return await self.run(calls.measure_window(window))
 
     async def end_energy_window(self, window: str) -> models.EnergyWindow:
         """Ends a measurement and returns its energy."""
-        return await self.run(plans.end_window(window))
+        return await self.run(calls.end_window(window))
 
     async def set(self, gpus: Gpus, setting: str, value: Value, *,
                   lasting: Optional[Duration] = None) -> list[models.Change]:
@@ -146,20 +146,20 @@ class Yard:
         power_limit: watts. gpu_clocks, memory_clocks: MHz, or (lowest, highest). persistence, ecc:
         True, False. compute_mode: "default", "prohibited", "exclusive_process".
         """
-        return await self.run(plans.set_setting(gpus, setting, value, lasting))
+        return await self.run(calls.set_setting(gpus, setting, value, lasting))
 
     async def restore(self, gpus: Gpus, setting: Optional[str] = None) -> list[models.Change]:
         """Withdraws one of your settings, or all of them."""
-        return await self.run(plans.restore_setting(gpus, setting))
+        return await self.run(calls.restore_setting(gpus, setting))
 
     async def alerts(self) -> list[models.Alert]:
         """The alerts that are firing."""
-        return await self.run(plans.alerts())
+        return await self.run(calls.alerts())
 
     async def acknowledge(self, alert: int, note: Optional[str] = None) -> models.Alert:
         """Acknowledges an alert: no more notifications until it is resolved."""
-        return await self.run(plans.acknowledge(alert, note))
+        return await self.run(calls.acknowledge(alert, note))
 
     def events(self, *, since: str = "", gpus: Optional[Gpus] = None) -> Events:
         """The events from now on, after the event `since`, or with "oldest" all stored events."""
-        return Events(self._wire.endpoint, since, gpus, self._deadline)
+        return Events(self._transport.endpoint, since, gpus, self._deadline)

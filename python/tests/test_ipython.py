@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from gpuyard import magic
+from gpuyard import ipython
 
 
 class Shell:
@@ -37,7 +37,7 @@ class Shell:
 @pytest.fixture
 def cell():
     shell = Shell()
-    magic.load_ipython_extension(shell)
+    ipython.load_ipython_extension(shell)
 
     def run(line, text):
         return shell.magics["energy"](line, text)
