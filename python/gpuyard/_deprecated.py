@@ -38,8 +38,9 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
     "gpuyard.aio": {"Yard": "Client"},
     "gpuyard.callbacks.common": {"AlertWatch": "AlertPoller"},
     # These come with the module's former name: the new module never had them.
-    "gpuyard.calls": {"Plan": "CallSequence"},
-    "gpuyard.client": {"Yard": "Client"},
+    "gpuyard.calls": {"Plan": "CallSequence", "wish": "lease_request"},
+    "gpuyard.client": {"Yard": "Client", "asked": "request_of"},
+    "gpuyard.daemon_address": {"daemon_meant": "select_daemon"},
     "gpuyard.event_follower": {"Follower": "EventFollower"},
     "gpuyard.lease_context": {"Holding": "LeaseBase"},
     "gpuyard.transport": {"Wire": "Transport"},

@@ -15,7 +15,7 @@ from typing import Any, Generator, Mapping, NamedTuple, Optional, Sequence, Type
 from urllib.parse import quote, urlencode
 
 from . import models
-from .errors import Busy, Conflict, Error, Invalid, TimedOut, Unavailable, error_of, passes
+from .errors import Busy, Conflict, Error, Invalid, TimedOut, Unavailable, error_of, is_transient
 from .units import Duration, Size, bytes_of, seconds_of
 
 T = TypeVar("T")
@@ -113,9 +113,9 @@ def devices() -> CallSequence[list[models.Device]]:
 
 # Leases
 
-def wish(gpus: int, min_free: Optional[Size], among: Optional[Gpus], model: Optional[str],
-         max_time: Optional[Duration], ttl: Optional[Duration], note: Optional[str]
-         ) -> models.LeaseWish:
+def lease_request(gpus: int, min_free: Optional[Size], among: Optional[Gpus],
+                  model: Optional[str], max_time: Optional[Duration], ttl: Optional[Duration],
+                  note: Optional[str]) -> models.LeaseWish:
     """A claim with a new ID, which is the same in every retry."""
     return models.LeaseWish(
         id=secrets.token_hex(16),
@@ -163,7 +163,7 @@ def _wait(body: dict[str, Any], wait: Optional[float]) -> CallSequence[models.Le
             # Waits for a daemon that was reached before, but not for one that never was.
             there = there or error.reached
             patient = heard or (there and time.monotonic() - began < FIRST_ANSWER)
-            if wait == 0 or not passes(error) or not patient:
+            if wait == 0 or not is_transient(error) or not patient:
                 raise
             why = str(error)
             yield Sleep(BETWEEN_CLAIMS)

@@ -43,7 +43,7 @@ class Client:
     """
 
     def __init__(self, host: str = "", *, token_file: str = "", deadline: float = DEADLINE) -> None:
-        self._transport = Transport(daemon_address.daemon_meant(host, token_file))
+        self._transport = Transport(daemon_address.select_daemon(host, token_file))
         self._deadline = deadline
 
     @property
@@ -87,7 +87,7 @@ class Client:
     def _do(self, step: Step) -> Any:
         if isinstance(step, Sleep):
             return time.sleep(step.seconds)
-        return answer_of(self._transport.exchange(*asked(step, self._deadline)))
+        return answer_of(self._transport.exchange(*request_of(step, self._deadline)))
 
     # The API. Each method is one request, except lease() and events().
 
@@ -111,8 +111,8 @@ class Client:
         """
         if ttl is None and self.is_elsewhere:
             ttl = Lease.TTL
-        wish = calls.wish(gpus, min_free, among, model, max_time, ttl, note)
-        return Lease(self, wish, None if wait is None else seconds_of(wait))
+        request = calls.lease_request(gpus, min_free, among, model, max_time, ttl, note)
+        return Lease(self, request, None if wait is None else seconds_of(wait))
 
     def claim(self, wish: models.LeaseWish, wait: Optional[Duration] = None) -> models.Lease:
         """Claims GPUs and waits for them. They are held until release(), or as `wish` requests."""
@@ -177,7 +177,7 @@ class Client:
         return Events(self._transport.endpoint, since, gpus, self._deadline)
 
 
-def asked(call: Call, deadline: float) -> tuple[http.Request, float]:
+def request_of(call: Call, deadline: float) -> tuple[http.Request, float]:
     """The request of a call, and its deadline in seconds."""
     request = http.Request(call.method, call.target, call.encoded_body())
     return request, max(deadline, call.least) + call.more

@@ -44,8 +44,8 @@ class Environment(NamedTuple):
         return f"{folder}/gpuyard/hosts.toml"
 
 
-def daemon_meant(host: str, token_file: str = "", environment: Environment | None = None
-                 ) -> Endpoint:
+def select_daemon(host: str, token_file: str = "", environment: Environment | None = None
+                  ) -> Endpoint:
     """The address of the daemon `host`; "": that of GPUYARD_HOST or GPUYARD_SOCKET, or of the
     daemon on this machine. Sends no request.
     """

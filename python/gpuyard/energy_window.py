@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Callable, Mapping, Optional
 from . import calls, models
 from .calls import Gpus
 from .cuda import why_no_gpu
-from .errors import Error, passes
+from .errors import Error, is_transient
 
 if TYPE_CHECKING:
     from .client import Client
@@ -40,16 +40,16 @@ class Measurement:
     def _result(self) -> Optional[models.EnergyWindow]:
         return None if self._trouble else self._window
 
-    def _began(self, window: models.EnergyWindow) -> None:
+    def _on_begun(self, window: models.EnergyWindow) -> None:
         self._id = window.id
         self._window = window
         self._trouble = ""
 
-    def _heard(self, window: models.EnergyWindow) -> None:
+    def _on_measured(self, window: models.EnergyWindow) -> None:
         self._window = window
         self._trouble = ""
 
-    def _failed(self, error: Error) -> None:
+    def _on_error(self, error: Error) -> None:
         self._trouble = str(error)
 
     def _co2(self, window: Optional[models.EnergyWindow], grid: float) -> Optional[float]:
@@ -128,9 +128,9 @@ class Energy(Measurement):
             if self._client is None:
                 self._trouble = why_no_gpu()
                 return self
-            self._began(self._client.run(calls.begin_window(gpus, self._name)))
+            self._on_begun(self._client.run(calls.begin_window(gpus, self._name)))
         except Error as error:
-            self._failed(error)
+            self._on_error(error)
         return self
 
     def end(self) -> Energy:
@@ -142,11 +142,11 @@ class Energy(Measurement):
         end = time.monotonic() + ENDS_WITHIN
         while True:
             try:
-                self._heard(self._client.end_energy_window(self._id))
+                self._on_measured(self._client.end_energy_window(self._id))
                 return self
             except Error as error:
-                self._failed(error)
-                if not passes(error) or time.monotonic() >= end:
+                self._on_error(error)
+                if not is_transient(error) or time.monotonic() >= end:
                     return self
             time.sleep(0.2)
 
@@ -155,9 +155,9 @@ class Energy(Measurement):
         unknown; `why` has the reason."""
         if self._id and not self._over and self._client is not None:
             try:
-                self._heard(self._client.measure_energy(self._id))
+                self._on_measured(self._client.measure_energy(self._id))
             except Error as error:
-                self._failed(error)
+                self._on_error(error)
         return self._result()
 
     @property

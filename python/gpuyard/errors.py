@@ -209,6 +209,14 @@ def _refused(status: int, body: bytes) -> Error:
                 hint if isinstance(hint, str) else "")
 
 
-def passes(error: Error) -> bool:
-    """Whether to try again: the error passes once the daemon is back or ready."""
+def is_transient(error: Error) -> bool:
+    """Whether to try again: the error ends once the daemon is back or ready."""
     return isinstance(error, (Unavailable, TimedOut, Busy))
+
+
+def passes(error: Error) -> bool:
+    """The former name of is_transient()."""
+    from . import _deprecated
+
+    _deprecated.warn(f"{__name__}.passes()", f"{__name__}.is_transient()")
+    return is_transient(error)

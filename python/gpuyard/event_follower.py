@@ -7,7 +7,7 @@ import json
 from typing import Any, NamedTuple, Optional
 
 from .calls import Gpus, gpus_text, query
-from .errors import Error, TimedOut, Unavailable, passes
+from .errors import Error, TimedOut, Unavailable, is_transient
 from .sse import ServerEvent
 
 RETRY_AFTER = 1.0  # seconds
@@ -32,28 +32,28 @@ class Event(NamedTuple):
 
 
 class EventFollower:
-    """Decides what to request and which events to return. The I/O calls opened(), take() and
-    broke()."""
+    """Decides what to request and which events to return. The I/O calls on_connect(), on_event()
+    and on_disconnect()."""
 
     def __init__(self, daemon: str, since: str = "", gpus: Optional[Gpus] = None) -> None:
         self._daemon = daemon
         self._since = since
         self._gpus = None if gpus is None or gpus == "all" else gpus_text(gpus)
-        self._listened = False
-        self._away = False
+        self._was_connected = False
+        self._is_away = False
         self.last = "" if since == "oldest" else since
 
     def target(self) -> str:
         return "/api/gpu/events" + query(samples="none", gpus=self._gpus,
                                          since=self._since or None)
 
-    def opened(self) -> Optional[Event]:
+    def on_connect(self) -> Optional[Event]:
         """A stream has been opened."""
-        self._listened = True
-        was_away, self._away = self._away, False
+        self._was_connected = True
+        was_away, self._is_away = self._is_away, False
         return Event("back", id=self.last) if was_away else None
 
-    def take(self, event: ServerEvent) -> Optional[Event]:
+    def on_event(self, event: ServerEvent) -> Optional[Event]:
         """The event for the caller, if any. After "lost" the stream has to be opened again."""
         resync = event.name == "resync"
         if resync and self.last:
@@ -69,20 +69,20 @@ class EventFollower:
             data = event.data
         return Event("happened", event.name, event.id, data)
 
-    def broke(self, error: Error) -> Optional[Event]:
+    def on_disconnect(self, error: Error) -> Optional[Event]:
         """A stream has ended, or could not be opened. Raises an error that is final: one before the
         first connection, or a refusal."""
-        if not self._listened or not passes(error):
+        if not self._was_connected or not is_transient(error):
             raise error
-        if self._away:
+        if self._is_away:
             return None
-        self._away = True
+        self._is_away = True
         return Event("away", id=self.last, why=str(error))
 
-    def ended(self) -> Error:
+    def stopped_error(self) -> Error:
         return Unavailable(f"the daemon at {self._daemon} has stopped")
 
-    def silent(self) -> Error:
+    def silence_error(self) -> Error:
         return TimedOut(f"no data from the daemon at {self._daemon}")
 
 

@@ -10,7 +10,7 @@ import warnings
 from typing import TYPE_CHECKING, Optional
 
 from . import calls, cuda, models
-from .errors import Conflict, Error, Invalid, NotFound, passes
+from .errors import Conflict, Error, Invalid, NotFound, is_transient
 from .units import Duration
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ class LeaseBase:
 
     TTL = 120.0  # default: seconds that a lease on another machine outlasts this process
 
-    def __init__(self, wish: models.LeaseWish, wait: Optional[float]) -> None:
-        self._wish = wish
+    def __init__(self, request: models.LeaseWish, wait: Optional[float]) -> None:
+        self._request = request
         self._wait = wait
         self._record: Optional[models.Lease] = None
         self._held = False
@@ -43,7 +43,7 @@ class LeaseBase:
 
     @property
     def id(self) -> str:
-        return str(self._wish.id)
+        return str(self._request.id)
 
     @property
     def gpus(self) -> list[models.LeasedGpu]:
@@ -98,7 +98,7 @@ class LeaseBase:
         self._owner = os.getpid()
         self._check_cuda()
 
-    def _took(self, record: models.Lease) -> None:
+    def _on_granted(self, record: models.Lease) -> None:
         self._check_cuda()
         self._record = record
         self._held = True
@@ -112,13 +112,13 @@ class LeaseBase:
         return held and os.getpid() == self._owner and not self._lost
 
     def _renewed_every(self) -> Optional[float]:
-        return None if self._wish.ttl_s is None else self._wish.ttl_s / 3
+        return None if self._request.ttl_s is None else self._request.ttl_s / 3
 
     def _renewal_failed(self, error: Error, renewed: float) -> bool:
         """Whether the lease is lost. `renewed`: when the last successful renewal was requested."""
-        assert self._wish.ttl_s is not None
+        assert self._request.ttl_s is not None
         gone = isinstance(error, (NotFound, Conflict))
-        if gone or time.monotonic() - renewed > self._wish.ttl_s:
+        if gone or time.monotonic() - renewed > self._request.ttl_s:
             self._lost = f"lease {self.id} could not be renewed: {error}"
             warnings.warn(self._lost, RuntimeWarning, stacklevel=2)
             return True
@@ -132,8 +132,8 @@ class Lease(LeaseBase):
     record, renew() and release() raise Conflict.
     """
 
-    def __init__(self, client: Client, wish: models.LeaseWish, wait: Optional[float]) -> None:
-        super().__init__(wish, wait)
+    def __init__(self, client: Client, request: models.LeaseWish, wait: Optional[float]) -> None:
+        super().__init__(request, wait)
         self._client = client
         self._stop: Optional[threading.Event] = None
 
@@ -143,15 +143,15 @@ class Lease(LeaseBase):
     def __exit__(self, *_: object) -> None:
         if self._leave():
             self._end_renewals()
-            self._release_patiently()
+            self._release_with_retries()
 
     def take(self) -> Lease:
         """Waits for the GPUs. Ctrl-C, and every other error, cancels the claim."""
         self._begin()
         record: Optional[models.Lease] = None
         try:
-            record = self._client.claim(self._wish, self._wait)
-            self._took(record)
+            record = self._client.claim(self._request, self._wait)
+            self._on_granted(record)
             self._begin_renewals()
         except BaseException as error:
             self._leave()
@@ -172,7 +172,7 @@ class Lease(LeaseBase):
 
     def renew(self, ttl: Optional[Duration] = None) -> models.Lease:
         """Extends a lease that has a TTL to `ttl` from now. A `with` block does this by itself."""
-        lasts = self._wish.ttl_s if ttl is None else ttl
+        lasts = self._request.ttl_s if ttl is None else ttl
         if lasts is None:
             raise Invalid(f"lease {self.id} lasts as long as this process; it needs no renewal")
         self._check_held()
@@ -185,7 +185,7 @@ class Lease(LeaseBase):
         self._record = self._client.find_lease(self.id)
         return self._record
 
-    def _release_patiently(self) -> None:
+    def _release_with_retries(self) -> None:
         """The work in the block is done, so an unavailable daemon only causes a warning."""
         end = time.monotonic() + LEAVES_WITHIN
         fence = self._record.fence if self._record else None
@@ -196,7 +196,7 @@ class Lease(LeaseBase):
             except NotFound:
                 return
             except Error as error:
-                if not passes(error) or time.monotonic() >= end:
+                if not is_transient(error) or time.monotonic() >= end:
                     warnings.warn(f"lease {self.id} could not be released: {error}. It ends with "
                                   "this process, or when it expires", RuntimeWarning, stacklevel=3)
                     return
@@ -216,7 +216,7 @@ class Lease(LeaseBase):
 
     def _renew_until(self, stop: threading.Event, every: float) -> None:
         assert self._record is not None
-        fence, ttl = self._record.fence, self._wish.ttl_s
+        fence, ttl = self._record.fence, self._request.ttl_s
         assert ttl is not None
         renewed, pause = time.monotonic(), every
         while not stop.wait(pause):

@@ -49,10 +49,10 @@ def lease(gpus: int = 1, *, min_free: Optional[Size] = None, among: Optional[Gpu
 
 def energy(gpus: Optional[Gpus] = None, *, name: Optional[str] = None) -> Energy:
     """Measures the energy of GPUs in a `with` block [default: the GPUs of this process]."""
-    return Energy(lambda: _whose(gpus), name)
+    return Energy(lambda: _client_for(gpus), name)
 
 
-def _whose(gpus: Optional[Gpus]) -> tuple[Optional[Client], Optional[Gpus]]:
+def _client_for(gpus: Optional[Gpus]) -> tuple[Optional[Client], Optional[Gpus]]:
     """The daemon and the GPUs, at the beginning of a block: a lease may have changed the GPUs."""
     client = Client()
     if gpus is not None:

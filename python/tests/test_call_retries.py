@@ -107,7 +107,7 @@ def test_an_interrupted_pause_ends_the_plan():
 
 
 def test_a_claim_is_repeated_until_it_is_interrupted():
-    plan = calls.claim(calls.wish(1, None, None, None, None, None, None), None)
+    plan = calls.claim(calls.lease_request(1, None, None, None, None, None, None), None)
     call = next(plan)
     assert plan.throw(put_off()) == Sleep(calls.BETWEEN_CLAIMS)
     assert plan.send(None).target == call.target

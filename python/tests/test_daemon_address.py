@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from gpuyard import endpoint
-from gpuyard.daemon_address import Environment, _checksum, daemon_meant
+from gpuyard.daemon_address import Environment, _checksum, select_daemon
 from gpuyard.errors import Denied, Error, Invalid, NotFound, Unavailable
 from gpuyard.hosts_file import _host, parse_subset, read_hosts
 from gpuyard.tls_pins import context_for
@@ -60,29 +60,29 @@ def test_ambiguous_host_url_is_refused(url):
 
 
 def test_the_environment_decides_and_two_that_disagree_are_refused(tmp_path):
-    assert daemon_meant("", "", env(tmp_path, GPUYARD_SOCKET="/a.sock")).path == "/a.sock"
-    assert daemon_meant("", "", env(tmp_path, GPUYARD_HOST="ssh://lab")).name == "ssh://lab"
+    assert select_daemon("", "", env(tmp_path, GPUYARD_SOCKET="/a.sock")).path == "/a.sock"
+    assert select_daemon("", "", env(tmp_path, GPUYARD_HOST="ssh://lab")).name == "ssh://lab"
     both = env(tmp_path, GPUYARD_HOST="ssh://lab", GPUYARD_SOCKET="/a.sock")
     with pytest.raises(Invalid, match="cannot be used with"):
-        daemon_meant("", "", both)
-    assert daemon_meant("ssh://lab2", "", both).name == "ssh://lab2"
+        select_daemon("", "", both)
+    assert select_daemon("ssh://lab2", "", both).name == "ssh://lab2"
     same = env(tmp_path, GPUYARD_HOST="unix:///a.sock", GPUYARD_SOCKET="/a.sock")
-    assert daemon_meant("", "", same).path == "/a.sock"
+    assert select_daemon("", "", same).path == "/a.sock"
 
 
 def test_host_name_resolves_through_hosts_toml(tmp_path):
     write_hosts(tmp_path, '[lab]\nurl = "ssh://alice@lab"\n'
                           f'[dgx1]\nurl = "https://dgx1"\npin = "{PIN}"\n')
-    assert daemon_meant("lab", "", env(tmp_path)).user == "alice"
-    assert daemon_meant("dgx1", "", env(tmp_path)).pin == PIN
+    assert select_daemon("lab", "", env(tmp_path)).user == "alice"
+    assert select_daemon("dgx1", "", env(tmp_path)).pin == PIN
     # A URL that the file has finds its pin, too.
-    assert daemon_meant("https://dgx1:9411", "", env(tmp_path)).pin == PIN
+    assert select_daemon("https://dgx1:9411", "", env(tmp_path)).pin == PIN
     # In upper case, and with the final dot of an absolute name.
-    assert daemon_meant("https://DGX1.", "", env(tmp_path)).pin == PIN
+    assert select_daemon("https://DGX1.", "", env(tmp_path)).pin == PIN
     with pytest.raises(NotFound, match="ssh://other"):
-        daemon_meant("other", "", env(tmp_path))
+        select_daemon("other", "", env(tmp_path))
     with pytest.raises(Invalid):
-        daemon_meant("-x", "", env(tmp_path))
+        select_daemon("-x", "", env(tmp_path))
 
 
 @pytest.mark.parametrize("text", [
@@ -139,15 +139,15 @@ def test_two_entries_of_a_host_that_differ_are_refused(tmp_path, differs):
     write_hosts(tmp_path, one + differs)
     for host in ("dgx1", "lab", "https://Lab"):
         with pytest.raises(Invalid, match="dgx1 and lab are the same host, https://lab:9411"):
-            daemon_meant(host, "", env(tmp_path))
-    assert daemon_meant("https://another", "", env(tmp_path)).pin == ""
+            select_daemon(host, "", env(tmp_path))
+    assert select_daemon("https://another", "", env(tmp_path)).pin == ""
     write_hosts(tmp_path, one + f'pin = "{PIN}"\n')
-    assert daemon_meant("https://lab", "", env(tmp_path)).pin == PIN
+    assert select_daemon("https://lab", "", env(tmp_path)).pin == PIN
 
 
 def test_ca_file_in_hosts_toml_is_trusted(tmp_path):
     write_hosts(tmp_path, '[dgx1]\nurl = "https://dgx1"\nca_file = "~/ca.pem"\n')
-    found = daemon_meant("dgx1", "", env(tmp_path, HOME="/home/alice"))
+    found = select_daemon("dgx1", "", env(tmp_path, HOME="/home/alice"))
     assert found.ca_file == "/home/alice/ca.pem"
     with pytest.raises(Invalid, match="contains no trusted certificates, although ca_file points to it"):
         context_for("", str(tmp_path / "none.pem"))
@@ -163,7 +163,7 @@ def test_a_token_comes_from_one_place(tmp_path):
     write_hosts(tmp_path, f'[dgx1]\nurl = "https://dgx1"\ntoken_file = "{file}"\n')
 
     def token(token_file="", **variables):
-        return daemon_meant("dgx1", token_file, env(tmp_path, **variables)).token
+        return select_daemon("dgx1", token_file, env(tmp_path, **variables)).token
     assert token() == TOKEN
     assert token(GPUYARD_TOKEN_FILE=str(other))[4] == "b"
     of_host = tmp_path / "dgx1.token"
@@ -185,12 +185,12 @@ def test_tilde_in_a_hosts_file_is_the_home_directory(tmp_path):
     file.write_text(TOKEN)
     file.chmod(0o600)
     write_hosts(tmp_path, '[dgx1]\nurl = "https://dgx1"\ntoken_file = "~/t"\n')
-    assert daemon_meant("dgx1", "", env(tmp_path, HOME=str(tmp_path))).token == TOKEN
+    assert select_daemon("dgx1", "", env(tmp_path, HOME=str(tmp_path))).token == TOKEN
     with pytest.raises(Invalid, match="hosts.toml.*HOME is not set"):
-        daemon_meant("dgx1", "", env(tmp_path, HOME=""))
+        select_daemon("dgx1", "", env(tmp_path, HOME=""))
     write_hosts(tmp_path, '[dgx1]\nurl = "https://dgx1"\ntoken_file = "t"\n')
     with pytest.raises(Invalid, match="hosts.toml.*not an absolute path"):
-        daemon_meant("dgx1", "", env(tmp_path, HOME=str(tmp_path)))
+        select_daemon("dgx1", "", env(tmp_path, HOME=str(tmp_path)))
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
@@ -199,7 +199,7 @@ def test_a_token_file_that_others_can_read_is_refused(tmp_path, mode):
     file.write_text(TOKEN)
     file.chmod(mode)
     with pytest.raises(Denied, match="chmod 600"):
-        daemon_meant("https://dgx1", str(file), env(tmp_path))
+        select_daemon("https://dgx1", str(file), env(tmp_path))
 
 
 @pytest.mark.parametrize("text", [
@@ -210,7 +210,7 @@ def test_malformed_token_is_refused_before_sending(tmp_path, text):
     file.write_text(text)
     file.chmod(0o600)
     with pytest.raises(Error) as caught:
-        daemon_meant("https://dgx1", str(file), env(tmp_path))
+        select_daemon("https://dgx1", str(file), env(tmp_path))
     assert isinstance(caught.value, Invalid)
 
 
@@ -223,9 +223,9 @@ def test_socket_of_another_user_is_not_trusted(tmp_path):
         listening.listen()
         mine = env(tmp_path, uid=os.geteuid() or 1000, XDG_RUNTIME_DIR=str(tmp_path))
         # Root's listener is believed by everybody.
-        assert daemon_meant("", "", mine).path == str(path)
+        assert select_daemon("", "", mine).path == str(path)
         if os.geteuid() != 0:
             with pytest.raises(Unavailable):
-                daemon_meant("", "", mine._replace(uid=os.geteuid() + 1))
+                select_daemon("", "", mine._replace(uid=os.geteuid() + 1))
     with pytest.raises(Unavailable, match="gpuyard serve"):
-        daemon_meant("", "", mine)
+        select_daemon("", "", mine)

@@ -41,6 +41,13 @@ def test_former_class_is_new_class_and_warns_at_its_user():
         gpuyard.Yard("ssh://-x")
 
 
+def test_former_function_calls_new_one_and_warns_at_its_user():
+    for error in (gpuyard.Unavailable("gone"), gpuyard.Denied("not you")):
+        with pytest.warns(DeprecationWarning, match="use gpuyard.errors.is_transient") as caught:
+            assert gpuyard.errors.passes(error) is gpuyard.errors.is_transient(error)
+        assert caught[0].filename == __file__
+
+
 @pytest.mark.parametrize("line", [
     "from gpuyard import Yard", "from gpuyard.aio import Yard", "from gpuyard.yard import Yard",
     "from gpuyard import yard; yard.Yard", "from gpuyard import *; Yard",

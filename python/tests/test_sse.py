@@ -44,32 +44,32 @@ def happened(number, name="device"):
 def test_a_follower_goes_on_behind_the_last_event():
     follower = EventFollower("here")
     assert follower.target() == "/api/gpu/events?samples=none"
-    assert follower.opened() is None
-    assert follower.take(ServerEvent("resync", "e-6", "{}")) is None
-    assert follower.take(happened(7)) == Event("happened", "device", "e-7", 7)
-    assert follower.broke(Unavailable("gone")) == Event("away", id="e-7", why="gone")
-    assert follower.broke(Unavailable("gone")) is None
+    assert follower.on_connect() is None
+    assert follower.on_event(ServerEvent("resync", "e-6", "{}")) is None
+    assert follower.on_event(happened(7)) == Event("happened", "device", "e-7", 7)
+    assert follower.on_disconnect(Unavailable("gone")) == Event("away", id="e-7", why="gone")
+    assert follower.on_disconnect(Unavailable("gone")) is None
     assert follower.target() == "/api/gpu/events?samples=none&since=e-7"
-    assert follower.opened() == Event("back", id="e-7")
+    assert follower.on_connect() == Event("back", id="e-7")
 
 
 def test_resync_reports_loss_and_restarts_from_oldest():
     follower = EventFollower("here", since="other-3")
-    follower.opened()
-    assert follower.take(ServerEvent("resync", "e-6", "{}")) == Event("lost")
+    follower.on_connect()
+    assert follower.on_event(ServerEvent("resync", "e-6", "{}")) == Event("lost")
     assert "since=oldest" in follower.target()
-    follower.opened()
-    assert follower.take(happened(1)).id == "e-1"
+    follower.on_connect()
+    assert follower.on_event(happened(1)).id == "e-1"
 
 
 def test_a_first_failure_and_a_refusal_are_the_end():
     with pytest.raises(Unavailable):
-        EventFollower("here").broke(Unavailable("never there"))
+        EventFollower("here").on_disconnect(Unavailable("never there"))
     follower = EventFollower("here")
-    follower.opened()
+    follower.on_connect()
     with pytest.raises(Denied):
-        follower.broke(Denied("not you"))
+        follower.on_disconnect(Denied("not you"))
 
 
 def test_non_json_data_is_delivered_as_text():
-    assert EventFollower("here").take(ServerEvent("new", "e-1", "{")).data == "{"
+    assert EventFollower("here").on_event(ServerEvent("new", "e-1", "{")).data == "{"

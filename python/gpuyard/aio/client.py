@@ -7,7 +7,7 @@ from typing import Any, Mapping, Optional, TypeVar
 
 from .. import calls, daemon_address, models
 from ..calls import CallSequence, Gpus, Sleep, Step, Value
-from ..client import DEADLINE, answer_of, asked
+from ..client import DEADLINE, answer_of, request_of
 from ..units import Duration, Size, seconds_of
 from .energy_window import Energy
 from .event_stream import Events
@@ -28,7 +28,7 @@ class Client:
     """
 
     def __init__(self, host: str = "", *, token_file: str = "", deadline: float = DEADLINE) -> None:
-        self._transport = Transport(daemon_address.daemon_meant(host, token_file))
+        self._transport = Transport(daemon_address.select_daemon(host, token_file))
         self._deadline = deadline
 
     @property
@@ -73,7 +73,7 @@ class Client:
     async def _do(self, step: Step) -> Any:
         if isinstance(step, Sleep):
             return await asyncio.sleep(step.seconds)
-        return answer_of(await self._transport.exchange(*asked(step, self._deadline)))
+        return answer_of(await self._transport.exchange(*request_of(step, self._deadline)))
 
     # The API. Each method is one request, except lease() and events().
 
@@ -98,8 +98,8 @@ class Client:
         """
         if ttl is None and self.is_elsewhere:
             ttl = Lease.TTL
-        wish = calls.wish(gpus, min_free, among, model, max_time, ttl, note)
-        return Lease(self, wish, None if wait is None else seconds_of(wait))
+        request = calls.lease_request(gpus, min_free, among, model, max_time, ttl, note)
+        return Lease(self, request, None if wait is None else seconds_of(wait))
 
     async def claim(self, wish: models.LeaseWish, wait: Optional[Duration] = None) -> models.Lease:
         """Claims GPUs and waits for them. They are held until release(), or as `wish` requests."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Mapping, Optional
 from .. import calls, models
 from ..calls import Gpus
 from ..energy_window import ENDS_WITHIN, Measurement, by_gpu_of, joules_of, why_of
-from ..errors import Error, passes
+from ..errors import Error, is_transient
 
 if TYPE_CHECKING:
     from .client import Client
@@ -27,9 +27,9 @@ class Energy(Measurement):
     async def __aenter__(self) -> Energy:
         self._over, self._window, self._id = False, None, ""
         try:
-            self._began(await self._client.run(calls.begin_window(self._gpus, self._name)))
+            self._on_begun(await self._client.run(calls.begin_window(self._gpus, self._name)))
         except Error as error:
-            self._failed(error)
+            self._on_error(error)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -37,11 +37,11 @@ class Energy(Measurement):
         end = time.monotonic() + ENDS_WITHIN
         while self._id:
             try:
-                self._heard(await self._client.end_energy_window(self._id))
+                self._on_measured(await self._client.end_energy_window(self._id))
                 return
             except Error as error:
-                self._failed(error)
-                if not passes(error) or time.monotonic() >= end:
+                self._on_error(error)
+                if not is_transient(error) or time.monotonic() >= end:
                     return
             await asyncio.sleep(0.2)
 
@@ -49,9 +49,9 @@ class Energy(Measurement):
         """The daemon's record of the measurement until now. None: unknown."""
         if self._id and not self._over:
             try:
-                self._heard(await self._client.measure_energy(self._id))
+                self._on_measured(await self._client.measure_energy(self._id))
             except Error as error:
-                self._failed(error)
+                self._on_error(error)
         return self._result()
 
     @property

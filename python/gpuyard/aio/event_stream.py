@@ -28,7 +28,7 @@ class Events:
         self._deadline = deadline
         self._follower = EventFollower(endpoint.name, since, gpus)
         self._stream: Optional[EventStream] = None
-        self._came: deque[ServerEvent] = deque()
+        self._received: deque[ServerEvent] = deque()
         self._retry_at = 0.0
 
     @property
@@ -54,7 +54,7 @@ class Events:
 
     def close(self) -> None:
         """Closes the stream. next() opens it again, after the last event."""
-        self._came.clear()
+        self._received.clear()
         if self._stream:
             self._stream.close()
             self._stream = None
@@ -76,8 +76,8 @@ class Events:
             if time.monotonic() < self._retry_at:
                 return None
             return await self._open()
-        while self._came:
-            event = self._follower.take(self._came.popleft())
+        while self._received:
+            event = self._follower.on_event(self._received.popleft())
             if event and event.kind == "lost":
                 self.close()
             if event:
@@ -89,23 +89,23 @@ class Events:
             self._stream = await EventStream(self._endpoint).open(self._follower.target(),
                                                                   self._deadline)
         except Error as error:
-            return self._broke(error)
-        return self._follower.opened()
+            return self._on_disconnect(error)
+        return self._follower.on_connect()
 
     async def _read(self, end: float) -> Optional[Event]:
         assert self._stream
         try:
-            came = await self._stream.read(end)
+            received = await self._stream.read(end)
         except Error as error:
-            return self._broke(error)
-        if came is None:
-            return self._broke(self._follower.ended())
-        if not came and time.monotonic() - self._stream.heard > LONGEST_QUIET:
-            return self._broke(self._follower.silent())
-        self._came.extend(came)
+            return self._on_disconnect(error)
+        if received is None:
+            return self._on_disconnect(self._follower.stopped_error())
+        if not received and time.monotonic() - self._stream.heard > LONGEST_QUIET:
+            return self._on_disconnect(self._follower.silence_error())
+        self._received.extend(received)
         return None
 
-    def _broke(self, error: Error) -> Optional[Event]:
+    def _on_disconnect(self, error: Error) -> Optional[Event]:
         self.close()
         self._retry_at = time.monotonic() + RETRY_AFTER
-        return self._follower.broke(error)
+        return self._follower.on_disconnect(error)

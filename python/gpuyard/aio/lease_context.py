@@ -9,7 +9,7 @@ import warnings
 from typing import TYPE_CHECKING, Optional
 
 from .. import calls, models
-from ..errors import Error, Invalid, NotFound, passes
+from ..errors import Error, Invalid, NotFound, is_transient
 from ..lease_context import LEAVES_WITHIN, LeaseBase
 from ..units import Duration
 
@@ -24,8 +24,8 @@ class Lease(LeaseBase):
     record, renew() and release() raise Conflict.
     """
 
-    def __init__(self, client: Client, wish: models.LeaseWish, wait: Optional[float]) -> None:
-        super().__init__(wish, wait)
+    def __init__(self, client: Client, request: models.LeaseWish, wait: Optional[float]) -> None:
+        super().__init__(request, wait)
         self._client = client
         self._renewals: Optional[asyncio.Task[None]] = None
 
@@ -35,14 +35,14 @@ class Lease(LeaseBase):
     async def __aexit__(self, *_: object) -> None:
         if self._leave():
             self._end_renewals()
-            await self._release_patiently()
+            await self._release_with_retries()
 
     async def take(self) -> Lease:
         """Waits for the GPUs."""
         self._begin()
-        record = await self._client.claim(self._wish, self._wait)
+        record = await self._client.claim(self._request, self._wait)
         try:
-            self._took(record)
+            self._on_granted(record)
         except BaseException:
             self._leave()
             with contextlib.suppress(Error):  # the first error matters more
@@ -63,7 +63,7 @@ class Lease(LeaseBase):
 
     async def renew(self, ttl: Optional[Duration] = None) -> models.Lease:
         """Extends a lease that has a TTL to `ttl` from now. A block does this by itself."""
-        lasts = self._wish.ttl_s if ttl is None else ttl
+        lasts = self._request.ttl_s if ttl is None else ttl
         if lasts is None:
             raise Invalid(f"lease {self.id} lasts as long as this process; it needs no renewal")
         self._check_held()
@@ -76,7 +76,7 @@ class Lease(LeaseBase):
         self._record = await self._client.find_lease(self.id)
         return self._record
 
-    async def _release_patiently(self) -> None:
+    async def _release_with_retries(self) -> None:
         end = time.monotonic() + LEAVES_WITHIN
         fence = self._record.fence if self._record else None
         while True:
@@ -86,7 +86,7 @@ class Lease(LeaseBase):
             except NotFound:
                 return
             except Error as error:
-                if not passes(error) or time.monotonic() >= end:
+                if not is_transient(error) or time.monotonic() >= end:
                     warnings.warn(f"lease {self.id} could not be released: {error}. It ends with "
                                   "this process, or when it expires", RuntimeWarning, stacklevel=3)
                     return
@@ -97,8 +97,8 @@ class Lease(LeaseBase):
             self._renewals.cancel()
 
     async def _keep_renewing(self, every: float) -> None:
-        assert self._record is not None and self._wish.ttl_s is not None
-        fence, ttl = self._record.fence, self._wish.ttl_s
+        assert self._record is not None and self._request.ttl_s is not None
+        fence, ttl = self._record.fence, self._request.ttl_s
         renewed, pause = time.monotonic(), every
         while True:
             await asyncio.sleep(pause)

@@ -79,7 +79,7 @@ class AlertPoller:
         self.stop()
         self._alert = None
         self._stop = threading.Event()
-        threading.Thread(target=self._watch, args=(self._stop, cuda.my_gpus()), daemon=True,
+        threading.Thread(target=self._poll, args=(self._stop, cuda.my_gpus()), daemon=True,
                          name="gpuyard-alerts").start()
 
     def stop(self) -> None:
@@ -87,7 +87,7 @@ class AlertPoller:
             self._stop.set()
             self._stop = None
 
-    def _watch(self, stop: threading.Event, names: Optional[list[str]]) -> None:
+    def _poll(self, stop: threading.Event, names: Optional[list[str]]) -> None:
         warned = False
         while not stop.is_set():
             try:
