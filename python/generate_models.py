@@ -160,13 +160,13 @@ def document_of(program: str) -> dict[str, Any]:
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             env={**os.environ, "XDG_CONFIG_HOME": place})
         try:
-            return _ask(path)
+            return _fetch_description(path)
         finally:
             daemon.terminate()
             daemon.wait()
 
 
-def _ask(path: str) -> dict[str, Any]:
+def _fetch_description(path: str) -> dict[str, Any]:
     connection = http.client.HTTPConnection("localhost")
     for _ in range(300):
         connection.sock = socket.socket(socket.AF_UNIX)

@@ -43,9 +43,10 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
     "gpuyard.daemon_address": {"daemon_meant": "select_daemon"},
     "gpuyard.event_follower": {"Follower": "EventFollower"},
     "gpuyard.lease_context": {"Holding": "LeaseBase"},
-    "gpuyard.transport": {"Wire": "Transport"},
+    "gpuyard.transport": {"Wire": "Transport", "no_answer": "timeout_error",
+                          "no_connection": "connection_error"},
     "gpuyard.aio.client": {"Yard": "Client"},
-    "gpuyard.aio.transport": {"Wire": "Transport"},
+    "gpuyard.aio.transport": {"Wire": "Transport", "turn": "yield_to_loop"},
 }
 
 

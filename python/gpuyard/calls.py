@@ -153,7 +153,7 @@ def claim(wanted: models.LeaseWish, wait: Optional[float]) -> CallSequence[model
 def _wait(body: dict[str, Any], wait: Optional[float]) -> CallSequence[models.Lease]:
     began = time.monotonic()
     why = "no response to the claim"
-    there = heard = False  # a daemon was reached; it has answered the claim
+    reached = answered = False  # a daemon was reached; it has answered the claim
     while True:
         left = ONE_WAIT if wait is None else began + wait - time.monotonic()
         body["answer_within_s"] = min(max(left, 0.0), ONE_WAIT)
@@ -161,14 +161,14 @@ def _wait(body: dict[str, Any], wait: Optional[float]) -> CallSequence[models.Le
             answer = yield Call("POST", "/api/gpu/leases", body, more=body["answer_within_s"])
         except Error as error:
             # Waits for a daemon that was reached before, but not for one that never was.
-            there = there or error.reached
-            patient = heard or (there and time.monotonic() - began < FIRST_ANSWER)
-            if wait == 0 or not is_transient(error) or not patient:
+            reached = reached or error.reached
+            waits = answered or (reached and time.monotonic() - began < FIRST_ANSWER)
+            if wait == 0 or not is_transient(error) or not waits:
                 raise
             why = str(error)
             yield Sleep(BETWEEN_CLAIMS)
         else:
-            heard = True
+            answered = True
             lease = models.LeaseAnswer.read(answer).lease
             if lease.state == "held":
                 return lease
@@ -225,7 +225,7 @@ def end_window(window: str) -> CallSequence[models.EnergyWindow]:
 Value = Union[float, int, bool, str, tuple[int, int]]
 
 
-def _wish_of(setting: str, value: Value) -> dict[str, Any]:
+def _setting_body(setting: str, value: Value) -> dict[str, Any]:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if setting == "power_limit":
             return {"power_limit_mw": round(value * 1000)}
@@ -245,11 +245,11 @@ def _wish_of(setting: str, value: Value) -> dict[str, Any]:
 
 def set_setting(gpus: Gpus, setting: str, value: Value, lasting: Optional[Duration]
                 ) -> CallSequence[list[models.Change]]:
-    body = _wish_of(setting, value)
+    body = _setting_body(setting, value)
     if lasting is not None:
         body["for_s"] = seconds_of(lasting)
     target = f"/api/gpu/manage/{part(gpus_text(gpus))}/{setting.replace('_', '-')}"
-    return _changed((yield Call("PUT", target, body, least=LONGEST_CHANGE)))
+    return _changes_of((yield Call("PUT", target, body, least=LONGEST_CHANGE)))
 
 
 def restore_setting(gpus: Gpus, setting: Optional[str]) -> CallSequence[list[models.Change]]:
@@ -258,10 +258,10 @@ def restore_setting(gpus: Gpus, setting: Optional[str]) -> CallSequence[list[mod
         call = Call("POST", f"{base}/restore", {}, least=LONGEST_CHANGE)
     else:
         call = Call("DELETE", f"{base}/{part(setting.replace('_', '-'))}", least=LONGEST_CHANGE)
-    return _changed((yield call))
+    return _changes_of((yield call))
 
 
-def _changed(answer: Any) -> list[models.Change]:
+def _changes_of(answer: Any) -> list[models.Change]:
     """Raises the error of the first GPU that could not be changed."""
     changes = models.Changes.read(answer).changes
     for change in changes:

@@ -16,39 +16,39 @@ UUID_LENGTH = 40  # of "GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc"
 _NAMES = (VISIBLE, ORDER, "GPUYARD_LEASE", "GPUYARD_FENCE")
 
 
-def _torch(module: Any) -> bool:
+def _is_torch_initialised(module: Any) -> bool:
     return bool(module.cuda.is_initialized())
 
 
-def _numba(module: Any) -> bool:
+def _is_numba_initialised(module: Any) -> bool:
     return bool(module.driver.is_initialized)
 
 
-def _tensorflow(module: Any) -> bool:
+def _is_tensorflow_initialised(module: Any) -> bool:
     # A list of the physical GPUs initialises CUDA, also before anything runs on one.
     context = module._context
     return context is not None and any(device.device_type == "GPU"
                                        for device in context._physical_devices or ())
 
 
-def _jax(module: Any) -> bool:
+def _is_jax_initialised(module: Any) -> bool:
     # JAX on a CPU has a backend, too, which does not use CUDA.
     return any(name in ("cuda", "gpu", "rocm") for name in module._backends)
 
 
-def _cupy(module: Any) -> bool:
+def _is_cupy_initialised(module: Any) -> bool:
     # Reads the current context from the driver. Without one it returns 0, or the error that CUDA is
     # not initialised; it initialises nothing.
     return bool(module.ctxGetCurrent())
 
 
 _FRAMEWORKS: Sequence[tuple[str, str, Callable[[Any], bool]]] = (
-    ("torch", "torch", _torch),
-    ("cupy", "cupy_backends.cuda.api.driver", _cupy),
-    ("numba", "numba.cuda.cudadrv.driver", _numba),
-    ("numba", "numba_cuda.numba.cuda.cudadrv.driver", _numba),
-    ("tensorflow", "tensorflow.python.eager.context", _tensorflow),
-    ("jax", "jax._src.xla_bridge", _jax),
+    ("torch", "torch", _is_torch_initialised),
+    ("cupy", "cupy_backends.cuda.api.driver", _is_cupy_initialised),
+    ("numba", "numba.cuda.cudadrv.driver", _is_numba_initialised),
+    ("numba", "numba_cuda.numba.cuda.cudadrv.driver", _is_numba_initialised),
+    ("tensorflow", "tensorflow.python.eager.context", _is_tensorflow_initialised),
+    ("jax", "jax._src.xla_bridge", _is_jax_initialised),
 )
 
 

@@ -54,9 +54,9 @@ def select_daemon(host: str, token_file: str = "", environment: Environment | No
     in_socket = env.get("GPUYARD_SOCKET")
     if not named:
         if in_socket:
-            return _with_keys(places.parse(in_socket), token_file, env)
-        return _daemon_of_this_machine(env)
-    found = _with_keys(_address_of(named, env), token_file, env)
+            return _add_credentials(places.parse(in_socket), token_file, env)
+        return _find_local_daemon(env)
+    found = _add_credentials(_address_of(named, env), token_file, env)
     if not host and in_socket and places.parse(in_socket).name != found.name:
         raise Invalid("GPUYARD_HOST cannot be used with GPUYARD_SOCKET")
     return found
@@ -79,7 +79,7 @@ def _address_of(host: str, env: Environment) -> Endpoint:
         raise Invalid(f"{file}: {host}: {error}") from None
 
 
-def _with_keys(found: Endpoint, token_file: str, env: Environment) -> Endpoint:
+def _add_credentials(found: Endpoint, token_file: str, env: Environment) -> Endpoint:
     """Adds the pin and the token to an https endpoint."""
     if found.kind == "unix" and not hasattr(socket, "AF_UNIX"):
         raise Unsupported(f"this system has no Unix sockets such as {found.path}; name a host: "
@@ -97,12 +97,12 @@ def _with_keys(found: Endpoint, token_file: str, env: Environment) -> Endpoint:
             raise Invalid(f"GPUYARD_TOKEN_FILE: {of_environment!r} is not an absolute path; it "
                           "begins with / or ~/")
         source = (token_file or of_environment.replace("{}", found.host)
-                  or _absolute(known.token_file, "token_file", env))
+                  or _absolute_path(known.token_file, "token_file", env))
         if source.startswith("~/") and env.get("HOME"):
             source = env.get("HOME") + source[1:]
-        token = _token_in(source) if source else ""
+        token = _read_token(source) if source else ""
     _check_token(token, source)
-    ca_file = _absolute(known.ca_file, "ca_file", env)
+    ca_file = _absolute_path(known.ca_file, "ca_file", env)
     if ca_file.startswith("~/"):
         ca_file = env.get("HOME") + ca_file[1:]
     return found._replace(pin=known.pin, ca_file=ca_file, token=token)
@@ -130,7 +130,7 @@ def _is_url_of(url: str, found: Endpoint) -> bool:
         return False
 
 
-def _absolute(path: str, key: str, env: Environment) -> str:
+def _absolute_path(path: str, key: str, env: Environment) -> str:
     """Checks a path in hosts.toml: a relative one would depend on the current directory."""
     file, home = env.hosts_file, env.get("HOME")
     if not path or path.startswith("/") or (path.startswith("~/") and home):
@@ -141,7 +141,7 @@ def _absolute(path: str, key: str, env: Environment) -> str:
     raise Invalid(f'{file}: {key}: "{path}" is not an absolute path; it must begin with / or ~/')
 
 
-def _token_in(file: str) -> str:
+def _read_token(file: str) -> str:
     """Reads a token that only its user can read."""
     try:
         with open(file, "rb") as opened:
@@ -181,16 +181,16 @@ def _checksum(text: str) -> str:
     return letters
 
 
-def _daemon_of_this_machine(env: Environment) -> Endpoint:
+def _find_local_daemon(env: Environment) -> Endpoint:
     if not hasattr(socket, "AF_UNIX"):
         raise Unsupported("gpuyard does not run on this system; name a host: " + places.FORMS)
-    for path in _sockets_to_believe(env):
-        if _listens(path, env.uid):
+    for path in _trusted_sockets(env):
+        if _is_listening(path, env.uid):
             return Endpoint("unix", path=path)
     raise Unavailable("no daemon is running on this machine; start one with `gpuyard serve`")
 
 
-def _sockets_to_believe(env: Environment) -> list[str]:
+def _trusted_sockets(env: Environment) -> list[str]:
     """The sockets to try; not one that another user may have prepared in /tmp."""
     sockets = [SYSTEM_SOCKET]
     if env.uid == 0:
@@ -207,7 +207,7 @@ def _sockets_to_believe(env: Environment) -> list[str]:
     return [*sockets, f"{fallback}/gpuyard.sock"] if private else sockets
 
 
-def _listens(path: str, uid: int) -> bool:
+def _is_listening(path: str, uid: int) -> bool:
     """Whether a trusted daemon listens there. A connection is enough; no response is needed."""
     system = path == SYSTEM_SOCKET  # only an administrator can put a socket there
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:

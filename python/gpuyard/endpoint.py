@@ -74,12 +74,12 @@ def parse(address: str) -> Endpoint:
     if address.startswith("https://"):
         return parse_https(address)
     if address.startswith("unix:"):
-        return _unix(address, re.sub(r"^unix:(//)?", "", address))
+        return _parse_unix(address, re.sub(r"^unix:(//)?", "", address))
     if address.startswith("http://"):
         host, port = _split_host(address, address[len("http://"):].rstrip("/"))
         return Endpoint("tcp", host=host, port=port or _refuse(address, "it has no port"))
     if "/" in address:
-        return _unix(address, address)
+        return _parse_unix(address, address)
     host, port = _split_host(address, address)
     return Endpoint("tcp", host=host, port=port or _refuse(address, f"expected {FORMS}"))
 
@@ -135,7 +135,7 @@ def is_pin(text: str) -> bool:
         return False
 
 
-def _unix(address: str, path: str) -> Endpoint:
+def _parse_unix(address: str, path: str) -> Endpoint:
     if not path.startswith("/") and address.startswith("unix:"):
         raise Invalid("expected an absolute path, as in unix:///run/gpuyard/gpuyard.sock; "
                       f'got "{address}"')

@@ -29,28 +29,28 @@ class Measurement:
         self._name = name
         self._id = ""
         self._window: Optional[models.EnergyWindow] = None
-        self._trouble = "not measured yet: use it in a `with` block"
-        self._over = False
+        self._error = "not measured yet: use it in a `with` block"
+        self._ended = False
 
     @property
     def final(self) -> bool:
         """Whether the block has ended, so that the numbers are final."""
-        return self._over
+        return self._ended
 
     def _result(self) -> Optional[models.EnergyWindow]:
-        return None if self._trouble else self._window
+        return None if self._error else self._window
 
     def _on_begun(self, window: models.EnergyWindow) -> None:
         self._id = window.id
         self._window = window
-        self._trouble = ""
+        self._error = ""
 
     def _on_measured(self, window: models.EnergyWindow) -> None:
         self._window = window
-        self._trouble = ""
+        self._error = ""
 
     def _on_error(self, error: Error) -> None:
-        self._trouble = str(error)
+        self._error = str(error)
 
     def _co2(self, window: Optional[models.EnergyWindow], grid: float) -> Optional[float]:
         joules = joules_of(window)
@@ -120,13 +120,13 @@ class Energy(Measurement):
 
     def begin(self) -> Energy:
         """Begins a new measurement."""
-        self._over = False
+        self._ended = False
         self._window = None
         self._id = ""
         try:
             self._client, gpus = self._where()
             if self._client is None:
-                self._trouble = why_no_gpu()
+                self._error = why_no_gpu()
                 return self
             self._on_begun(self._client.run(calls.begin_window(gpus, self._name)))
         except Error as error:
@@ -135,10 +135,10 @@ class Energy(Measurement):
 
     def end(self) -> Energy:
         """Ends the measurement; from now on the numbers are final."""
-        if self._over or not self._id or self._client is None:
-            self._over = True
+        if self._ended or not self._id or self._client is None:
+            self._ended = True
             return self
-        self._over = True
+        self._ended = True
         end = time.monotonic() + ENDS_WITHIN
         while True:
             try:
@@ -153,7 +153,7 @@ class Energy(Measurement):
     def measure(self) -> Optional[models.EnergyWindow]:
         """The daemon's record of the measurement: until now, or until the end of the block. None if
         unknown; `why` has the reason."""
-        if self._id and not self._over and self._client is not None:
+        if self._id and not self._ended and self._client is not None:
             try:
                 self._on_measured(self._client.measure_energy(self._id))
             except Error as error:
@@ -188,7 +188,7 @@ class Energy(Measurement):
     def why(self) -> Optional[str]:
         """Why the energy, or a part of it, is unknown. None: all is known."""
         window = self.measure()
-        return self._trouble or why_of(window)
+        return self._error or why_of(window)
 
     def __repr__(self) -> str:
         joules, why = self.joules, self.why

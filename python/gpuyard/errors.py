@@ -39,7 +39,7 @@ class Error(Exception):
     hint = ""
 
     def __init__(self, message: str, hint: str = "") -> None:
-        end = _in_text(hint)
+        end = _hint_text(hint)
         if hint and message.endswith(end):
             whole = message
             self.hint = "\n".join(printable(line) for line in hint.split("\n"))
@@ -127,7 +127,7 @@ _BY_STATUS: Mapping[int, type[Error]] = {
 }
 
 
-def _in_text(hint: str) -> str:
+def _hint_text(hint: str) -> str:
     """How the text of a daemon's error ends for this hint: "; try `A`, then `B` (remark)"."""
     steps: list[str] = []
     for line in hint.split("\n"):
@@ -160,7 +160,7 @@ def in_words(message: str) -> str:
 _MOST_OF_BODY = 1000  # characters of a body that is not an error of the daemon
 
 
-def _redirected(status: int, to: str) -> Error:
+def _redirect_error(status: int, to: str) -> Error:
     """The daemon never redirects: a proxy does, or the address is that of another server."""
     return Invalid(f"the server redirected the request with status {status}"
                    f"{', to ' if to else ''}{to[:_MOST_OF_BODY]}. Redirects are not followed, "
@@ -172,8 +172,8 @@ def error_of_answer(status: int, body: bytes, fields: Optional[Mapping[str, str]
     """Reads {"error": {"code", "message", "hint"}} or {"detail": message}; else the body is the
     message. `fields`: the response's header fields, with lower-case names."""
     fields = fields or {}
-    error = (_redirected(status, fields.get("location", "")) if status // 100 == 3
-             else _refused(status, body))
+    error = (_redirect_error(status, fields.get("location", "")) if status // 100 == 3
+             else _refusal_error(status, body))
     error.status = status
     error.reached = True
     error.reading = "x-gpuyard-reading" in fields
@@ -183,7 +183,7 @@ def error_of_answer(status: int, body: bytes, fields: Optional[Mapping[str, str]
     return error
 
 
-def _refused(status: int, body: bytes) -> Error:
+def _refusal_error(status: int, body: bytes) -> Error:
     import json
 
     text = body.decode("utf-8", "replace").strip()

@@ -97,7 +97,7 @@ class Events:
             return self._on_disconnect(error)
         if received is None:
             return self._on_disconnect(self._follower.stopped_error())
-        if not received and time.monotonic() - self._stream.heard > LONGEST_QUIET:
+        if not received and time.monotonic() - self._stream.last_received_at > LONGEST_QUIET:
             return self._on_disconnect(self._follower.silence_error())
         self._received.extend(received)
         return None

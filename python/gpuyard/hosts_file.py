@@ -44,11 +44,11 @@ def read_hosts(file: str, uid: int) -> Mapping[str, Host]:
     for name, section in document.items():
         if isinstance(section, dict):
             fields: dict[str, Any] = cast(Any, section)
-            hosts[name] = _host(name, fields, file)
+            hosts[name] = _parse_host(name, fields, file)
     return hosts
 
 
-def _host(name: str, section: Mapping[str, Any], file: str) -> Host:
+def _parse_host(name: str, section: Mapping[str, Any], file: str) -> Host:
     for key, value in section.items():
         if key not in Host._fields or not isinstance(value, str):
             raise Invalid(f"{file}: {name}.{key}: unknown key; a host has url = \"ssh://...\", or "

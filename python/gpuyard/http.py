@@ -85,7 +85,7 @@ class Parser:
         self._body = bytearray()
         self._left: int | None = None  # bytes of the body or the chunk; None: until the end
         self._chunked = False
-        self._step = self._take_head
+        self._step = self._parse_head
 
     @property
     def reusable(self) -> bool:
@@ -126,7 +126,7 @@ class Parser:
 
     # Each step returns whether another step can follow at once.
 
-    def _take_head(self) -> bool:
+    def _parse_head(self) -> bool:
         end = self._waiting.find(b"\r\n\r\n")
         if end < 0 or end > MOST_HEAD:
             if len(self._waiting) > MOST_HEAD:
@@ -149,18 +149,18 @@ class Parser:
             if coding.lower() != "chunked" or length is not None:
                 raise Internal(f"unsupported framing of the response: {coding!r}")
             self._chunked = True
-            self._step = self._take_chunk_size
+            self._step = self._parse_chunk_size
         elif head.status in (204, 304):
             self._left = 0
             self.done = True
         elif length is None:
-            self._step = self._take_plain
+            self._step = self._parse_plain
         elif not _DIGITS.match(length):
             raise Internal(f"invalid length of the response: {length!r}")
         else:
             self._left = int(length)
             self._check_size(self._left)
-            self._step = self._take_plain
+            self._step = self._parse_plain
             self.done = self._left == 0
 
     def _check_size(self, more: int) -> None:
@@ -173,14 +173,14 @@ class Parser:
         del self._waiting[:count + more]
         return piece
 
-    def _keep(self, count: int) -> None:
+    def _append_body(self, count: int) -> None:
         self._check_size(count)
         self._received += count
         self._body += self._cut(count)
 
-    def _take_plain(self) -> bool:
+    def _parse_plain(self) -> bool:
         count = len(self._waiting) if self._left is None else min(self._left, len(self._waiting))
-        self._keep(count)
+        self._append_body(count)
         if self._left is not None:
             self._left -= count
             self.done = self._left == 0
@@ -194,7 +194,7 @@ class Parser:
             return None
         return self._cut(end, 2)
 
-    def _take_chunk_size(self) -> bool:
+    def _parse_chunk_size(self) -> bool:
         line = self._line()
         if line is None:
             return False
@@ -203,28 +203,28 @@ class Parser:
             raise Internal("the response has a chunk without a size")
         self._left = int(digits, 16)
         self._check_size(self._left)
-        self._step = self._take_chunk if self._left else self._take_trailer
+        self._step = self._parse_chunk if self._left else self._parse_trailer
         return True
 
-    def _take_chunk(self) -> bool:
+    def _parse_chunk(self) -> bool:
         assert self._left is not None
         count = min(self._left, len(self._waiting))
-        self._keep(count)
+        self._append_body(count)
         self._left -= count
         if self._left == 0:
-            self._step = self._take_chunk_end
+            self._step = self._parse_chunk_end
         return True
 
-    def _take_chunk_end(self) -> bool:
+    def _parse_chunk_end(self) -> bool:
         if len(self._waiting) < 2:
             return False
         if not self._waiting.startswith(b"\r\n"):
             raise Internal("a chunk of the response is longer than its size")
         del self._waiting[:2]
-        self._step = self._take_chunk_size
+        self._step = self._parse_chunk_size
         return True
 
-    def _take_trailer(self) -> bool:
+    def _parse_trailer(self) -> bool:
         line = self._line()
         if line is None:
             return False

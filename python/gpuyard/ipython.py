@@ -11,7 +11,7 @@ from .energy_window import Energy
 from .shortcuts import energy
 
 
-class _Refused(Exception):
+class _UsageError(Exception):
     pass
 
 
@@ -19,7 +19,7 @@ class _Parser(argparse.ArgumentParser):
     """An invalid option prints a line under the cell; it does not end the kernel."""
 
     def error(self, message: str) -> Any:
-        raise _Refused(f"{message}\n{self.format_usage()}")
+        raise _UsageError(f"{message}\n{self.format_usage()}")
 
 
 def _parser() -> _Parser:
@@ -35,7 +35,7 @@ def load_ipython_extension(shell: Any) -> None:
         """%%energy [VARIABLE] [--gpus 0,1] [--grid GRAMS_PER_KWH]: measures the cell."""
         try:
             chosen = _parser().parse_args(shlex.split(line))
-        except _Refused as error:
+        except _UsageError as error:
             print(error)
             return None
         with energy(chosen.gpus, name="notebook") as spent:

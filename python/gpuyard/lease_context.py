@@ -111,10 +111,10 @@ class LeaseBase:
         held, self._held = self._held, False
         return held and os.getpid() == self._owner and not self._lost
 
-    def _renewed_every(self) -> Optional[float]:
+    def _renewal_interval(self) -> Optional[float]:
         return None if self._request.ttl_s is None else self._request.ttl_s / 3
 
-    def _renewal_failed(self, error: Error, renewed: float) -> bool:
+    def _on_renewal_error(self, error: Error, renewed: float) -> bool:
         """Whether the lease is lost. `renewed`: when the last successful renewal was requested."""
         assert self._request.ttl_s is not None
         gone = isinstance(error, (NotFound, Conflict))
@@ -203,7 +203,7 @@ class Lease(LeaseBase):
             time.sleep(0.2)
 
     def _begin_renewals(self) -> None:
-        every = self._renewed_every()
+        every = self._renewal_interval()
         if every is None:
             return
         self._stop = threading.Event()
@@ -225,6 +225,6 @@ class Lease(LeaseBase):
                 self._client.renew(self.id, ttl, fence)
                 renewed, pause = asked, every
             except Error as error:
-                if stop.is_set() or self._renewal_failed(error, renewed):
+                if stop.is_set() or self._on_renewal_error(error, renewed):
                     return
                 pause = min(every, 1.0)

@@ -112,7 +112,7 @@ class Model:
                 values: list[Any] = cast(Any, value)
                 read = [_read_one(cls, name, kind, one) for one in values]
             elif many == "n":
-                raise _wrong(cls, name, value)
+                raise _shape_error(cls, name, value)
             else:
                 read = _read_one(cls, name, kind, value)
             object.__setattr__(record, name, read)
@@ -125,20 +125,20 @@ class Model:
         for name, *_ in self._shape:
             value = getattr(self, name)
             if value is not None:
-                written[name] = _written(value)
+                written[name] = _json_of(value)
         return written
 
 
-def _written(value: Any) -> Any:
+def _json_of(value: Any) -> Any:
     if isinstance(value, Model):
         return value.to_json()
     if isinstance(value, list):
         values: list[Any] = cast(Any, value)
-        return [_written(one) for one in values]
+        return [_json_of(one) for one in values]
     return value
 
 
-def _wrong(owner: type[Model], name: str, value: Any) -> Internal:
+def _shape_error(owner: type[Model], name: str, value: Any) -> Internal:
     got = "no value" if value is None else repr(value)[:60]
     return Internal(f"unexpected value in {owner.__name__}.{name} of the daemon: {got}")
 
@@ -153,5 +153,5 @@ def _read_one(owner: type[Model], name: str, kind: str, value: Any) -> Any:
         return _RECORDS[kind].read(value)
     # In Python a bool is an int; in JSON it is not.
     if not isinstance(value, types) or (isinstance(value, bool) and kind in "in"):
-        raise _wrong(owner, name, value)
+        raise _shape_error(owner, name, value)
     return value

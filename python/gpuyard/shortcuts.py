@@ -82,30 +82,30 @@ def measured(function: Optional[F] = None, *, gpus: Optional[Gpus] = None,
     call that ended; the logger "gpuyard" gets a line for each call."""
     if function is None:
         return functools.partial(measured, gpus=gpus, name=name)
-    label = name or _short(function.__qualname__)
-    wrapper: Any = (_measured_coroutine if inspect.iscoroutinefunction(function) else
-                    _measured_function)(function, gpus, label)
+    label = name or _shorten(function.__qualname__)
+    wrapper: Any = (_wrap_coroutine if inspect.iscoroutinefunction(function) else
+                    _wrap_function)(function, gpus, label)
     wrapper.energy = None
     return wrapper
 
 
-def _short(name: str) -> str:
+def _shorten(name: str) -> str:
     """A name for a measurement, at most 64 bytes."""
     return name.rsplit("<locals>.", 1)[-1].encode("utf-8")[:64].decode("utf-8", "ignore")
 
 
-def _measured_function(function: Callable[..., Any], gpus: Optional[Gpus], label: str) -> Any:
+def _wrap_function(function: Callable[..., Any], gpus: Optional[Gpus], label: str) -> Any:
     @functools.wraps(function)
     def wrapper(*arguments: Any, **named: Any) -> Any:
         spent = energy(gpus, name=label).begin()
         try:
             return function(*arguments, **named)
         finally:
-            _measured(wrapper, spent.end(), label)
+            _record(wrapper, spent.end(), label)
     return wrapper
 
 
-def _measured_coroutine(function: Callable[..., Any], gpus: Optional[Gpus], label: str) -> Any:
+def _wrap_coroutine(function: Callable[..., Any], gpus: Optional[Gpus], label: str) -> Any:
     @functools.wraps(function)
     async def wrapper(*arguments: Any, **named: Any) -> Any:
         import asyncio
@@ -115,10 +115,10 @@ def _measured_coroutine(function: Callable[..., Any], gpus: Optional[Gpus], labe
         try:
             return await function(*arguments, **named)
         finally:
-            _measured(wrapper, await loop.run_in_executor(None, spent.end), label)
+            _record(wrapper, await loop.run_in_executor(None, spent.end), label)
     return wrapper
 
 
-def _measured(wrapper: Any, spent: Energy, label: str) -> None:
+def _record(wrapper: Any, spent: Energy, label: str) -> None:
     wrapper.energy = spent
     log.info("%s: %r", label, spent)

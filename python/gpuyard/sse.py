@@ -45,19 +45,19 @@ class EventParser:
         events: list[ServerEvent] = []
         for part in lines[:-1]:
             line, self._line = self._line + part, ""
-            self._check(len(line))
-            event = self._take(line)
+            self._check_size(len(line))
+            event = self._parse_line(line)
             if event:
                 events.append(event)
         self._line += lines[-1]
-        self._check(len(self._line))
+        self._check_size(len(self._line))
         return events
 
-    def _check(self, more: int) -> None:
+    def _check_size(self, more: int) -> None:
         if self._size + more > self._most:
             raise Internal(f"an event of the daemon exceeds {self._most} bytes")
 
-    def _take(self, line: str) -> ServerEvent | None:
+    def _parse_line(self, line: str) -> ServerEvent | None:
         if not line:
             return self._dispatch()
         field, _, value = line.partition(":")

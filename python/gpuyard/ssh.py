@@ -107,10 +107,10 @@ class Login:
                               "apt install openssh-client") from None
         finally:
             far.close()
-        self._listener = threading.Thread(target=self._listen, daemon=True, name="gpuyard-ssh")
-        self._listener.start()
+        self._stderr_reader = threading.Thread(target=self._read_stderr, daemon=True, name="gpuyard-ssh")
+        self._stderr_reader.start()
 
-    def _listen(self) -> None:
+    def _read_stderr(self) -> None:
         assert self._process.stderr is not None
         with self._process.stderr as errors:
             while True:
@@ -129,7 +129,7 @@ class Login:
             except subprocess.TimeoutExpired:
                 pass
         self.end()
-        self._listener.join(_ENDS_WITHIN)
+        self._stderr_reader.join(_ENDS_WITHIN)
         return explain(self.host, status, self._said.decode("utf-8", "replace"), too_late)
 
     def end(self) -> None:

@@ -16,18 +16,18 @@ from .sse import EventParser, ServerEvent
 from .ssh import LOGIN_SECONDS, Login, after_greeting
 
 _PIECE = 64 * 1024  # bytes of one read
-_MOST_KEPT = 2  # idle ssh connections for the next requests
+_MAX_IDLE = 2  # idle ssh connections for the next requests
 
 
-def no_answer(endpoint: Endpoint) -> TimedOut:
+def timeout_error(endpoint: Endpoint) -> TimedOut:
     return TimedOut(f"no response from {endpoint.name} in time; the request may still be carried "
                     "out")
 
 
-def no_connection(endpoint: Endpoint, error: OSError) -> Error:
+def connection_error(endpoint: Endpoint, error: OSError) -> Error:
     """The error for a failed connection attempt or a broken connection."""
     if isinstance(error, (TimeoutError, socket.timeout)):  # two classes before Python 3.10
-        return no_answer(endpoint)
+        return timeout_error(endpoint)
     # An SSLCertVerificationError is an OSError, and ssl is not imported for a Unix socket.
     verify = getattr(error, "verify_message", "")
     if verify:
@@ -56,21 +56,21 @@ class Connection:
         try:
             self._socket = self._connect(endpoint, deadline)
         except OSError as error:
-            raise no_connection(endpoint, error) from None
+            raise connection_error(endpoint, error) from None
 
     @staticmethod
     def _connect(endpoint: Endpoint, deadline: float) -> socket.socket:
-        patience = max(deadline - time.monotonic(), 0.001)
+        timeout = max(deadline - time.monotonic(), 0.001)
         if endpoint.kind == "unix":
             connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            connected.settimeout(patience)
+            connected.settimeout(timeout)
             try:
                 connected.connect(endpoint.path)
             except BaseException:
                 connected.close()
                 raise
             return connected
-        connected = socket.create_connection((endpoint.host, endpoint.port), patience)
+        connected = socket.create_connection((endpoint.host, endpoint.port), timeout)
         if endpoint.kind == "tcp":
             return connected
         from . import tls_pins
@@ -95,15 +95,15 @@ class Connection:
             while not after_greeting(received):
                 piece = self.receive(deadline)
                 if not piece:
-                    raise self._why()
+                    raise self._login_error()
                 received += piece
         except TimedOut:
-            raise self._why(too_late=True) from None
+            raise self._login_error(too_late=True) from None
         except BaseException:
             self.close()
             raise
 
-    def _why(self, too_late: bool = False) -> Error:
+    def _login_error(self, too_late: bool = False) -> Error:
         assert self._login is not None
         return self._login.why(too_late)
 
@@ -112,7 +112,7 @@ class Connection:
             self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
             self._socket.sendall(data)
         except OSError as error:
-            raise no_connection(self.endpoint, error) from None
+            raise connection_error(self.endpoint, error) from None
 
     def receive(self, deadline: float) -> bytes:
         """Some bytes; none: the server has closed the connection. TimedOut after the deadline."""
@@ -122,12 +122,12 @@ class Connection:
         except ConnectionResetError:
             return b""
         except OSError as error:
-            raise no_connection(self.endpoint, error) from None
+            raise connection_error(self.endpoint, error) from None
 
-    def ended(self) -> Error:
+    def closed_error(self) -> Error:
         """The error after the server has closed the connection."""
         if self._login is not None:
-            return self._why()
+            return self._login_error()
         return Unavailable(f"the daemon at {self.endpoint.name} has stopped")
 
     def close(self) -> None:
@@ -155,23 +155,23 @@ class Transport:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._kept: list[Connection] = []
+        self._idle: list[Connection] = []
         self._lock = threading.Lock()
 
     def exchange(self, request: http.Request, deadline: float) -> http.Response:
-        connection = self._take_kept()
+        connection = self._pop_idle()
         if connection:
             try:
-                return self._over(connection, request, time.monotonic() + deadline)
+                return self._exchange_over(connection, request, time.monotonic() + deadline)
             except Unavailable:
                 # It had been closed in the meantime. Only a GET may be repeated.
                 if request.method != "GET":
                     raise
         connection = Connection(self.endpoint, time.monotonic() + deadline)
         # A login has its own time.
-        return self._over(connection, request, time.monotonic() + deadline)
+        return self._exchange_over(connection, request, time.monotonic() + deadline)
 
-    def _over(self, connection: Connection, request: http.Request, deadline: float
+    def _exchange_over(self, connection: Connection, request: http.Request, deadline: float
               ) -> http.Response:
         kept = False
         try:
@@ -182,9 +182,9 @@ class Transport:
             while not parser.done:
                 piece = connection.receive(deadline)
                 if not piece and parser.head is None:
-                    raise connection.ended()
+                    raise connection.closed_error()
                 parser.feed(piece)
-            kept = keeps and parser.reusable and self._keep(connection)
+            kept = keeps and parser.reusable and self._store_idle(connection)
             return parser.response()
         except Error as error:
             error.reached = True
@@ -193,27 +193,27 @@ class Transport:
             if not kept:
                 connection.close()
 
-    def _take_kept(self) -> Optional[Connection]:
+    def _pop_idle(self) -> Optional[Connection]:
         with self._lock:
-            while self._kept:
-                connection = self._kept.pop()
+            while self._idle:
+                connection = self._idle.pop()
                 if connection.is_ours and connection.is_idle:
                     return connection
                 connection.close()
         return None
 
-    def _keep(self, connection: Connection) -> bool:
+    def _store_idle(self, connection: Connection) -> bool:
         with self._lock:
-            if len(self._kept) >= _MOST_KEPT:
+            if len(self._idle) >= _MAX_IDLE:
                 return False
-            self._kept.append(connection)
+            self._idle.append(connection)
             return True
 
     def close(self) -> None:
         with self._lock:
-            for connection in self._kept:
+            for connection in self._idle:
                 connection.close()
-            self._kept.clear()
+            self._idle.clear()
 
 
 class EventStream:
@@ -223,7 +223,7 @@ class EventStream:
         self._parser = http.Parser(most_body=1 << 62)  # a stream has no end; an event has a limit
         self._events = EventParser()
         self._connection = Connection(endpoint, time.monotonic() + deadline)
-        self.heard = time.monotonic()
+        self.last_received_at = time.monotonic()
         try:
             until = time.monotonic() + deadline
             request = http.encode(http.Request("GET", target), endpoint.host_field, endpoint.token)
@@ -231,12 +231,12 @@ class EventStream:
             while self._parser.head is None:
                 self._feed(until)
             if self._parser.head.status != 200:
-                self._refused(until)
+                self._raise_refusal(until)
         except BaseException:
             self.close()
             raise
 
-    def _refused(self, until: float) -> None:
+    def _raise_refusal(self, until: float) -> None:
         from .errors import error_of_answer
 
         assert self._parser.head is not None
@@ -249,8 +249,8 @@ class EventStream:
     def _feed(self, deadline: float) -> None:
         piece = self._connection.receive(deadline)
         if not piece and self._parser.head is None:
-            raise self._connection.ended()
-        self.heard = time.monotonic()
+            raise self._connection.closed_error()
+        self.last_received_at = time.monotonic()
         self._parser.feed(piece)
 
     def read(self, deadline: float) -> Optional[list[ServerEvent]]:

@@ -8,7 +8,7 @@ import pytest
 from gpuyard import endpoint
 from gpuyard.daemon_address import Environment, _checksum, select_daemon
 from gpuyard.errors import Denied, Error, Invalid, NotFound, Unavailable
-from gpuyard.hosts_file import _host, parse_subset, read_hosts
+from gpuyard.hosts_file import _parse_host, parse_subset, read_hosts
 from gpuyard.tls_pins import context_for
 
 PIN = "sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
@@ -96,7 +96,7 @@ def test_invalid_hosts_file_is_refused_by_name(tmp_path, text):
         read_hosts(file, 1000)
     with pytest.raises(Invalid, match="hosts.toml"):
         for name, section in parse_subset(text, file).items():
-            _host(name, section, file)
+            _parse_host(name, section, file)
 
 
 def test_a_hosts_file_has_a_limit(tmp_path):

@@ -211,7 +211,7 @@ def test_ssh_requests_share_login_and_streams_do_not(near_ssh, logins):
 def test_dead_ssh_connection_is_restarted_for_reads(near_ssh, logins):
     with gpuyard.Client("ssh://lab") as yard:
         yard.devices()
-        (connection,) = yard._transport._kept
+        (connection,) = yard._transport._idle
         connection._login._process.kill()
         connection._login._process.wait()
         assert len(yard.devices()) == 2

@@ -12,7 +12,7 @@ from ..units import Duration, Size, seconds_of
 from .energy_window import Energy
 from .event_stream import Events
 from .lease_context import Lease
-from .transport import Transport, turn
+from .transport import Transport, yield_to_loop
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
-        await turn()
+        await yield_to_loop()
 
     def __repr__(self) -> str:
         return f"gpuyard.aio.Client({self.name!r})"

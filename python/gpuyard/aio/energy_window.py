@@ -25,7 +25,7 @@ class Energy(Measurement):
         self._gpus = gpus
 
     async def __aenter__(self) -> Energy:
-        self._over, self._window, self._id = False, None, ""
+        self._ended, self._window, self._id = False, None, ""
         try:
             self._on_begun(await self._client.run(calls.begin_window(self._gpus, self._name)))
         except Error as error:
@@ -33,7 +33,7 @@ class Energy(Measurement):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._over = True
+        self._ended = True
         end = time.monotonic() + ENDS_WITHIN
         while self._id:
             try:
@@ -47,7 +47,7 @@ class Energy(Measurement):
 
     async def measure(self) -> Optional[models.EnergyWindow]:
         """The daemon's record of the measurement until now. None: unknown."""
-        if self._id and not self._over:
+        if self._id and not self._ended:
             try:
                 self._on_measured(await self._client.measure_energy(self._id))
             except Error as error:
@@ -74,4 +74,4 @@ class Energy(Measurement):
     @property
     def why(self) -> Optional[str]:
         """Why the energy, or a part of it, is unknown. None: all is known."""
-        return self._trouble or why_of(self._result())
+        return self._error or why_of(self._result())

@@ -12,7 +12,7 @@ from ..endpoint import Endpoint
 from ..errors import Error
 from ..event_follower import LONGEST_QUIET, RETRY_AFTER, Event, EventFollower
 from ..sse import ServerEvent
-from .transport import EventStream, turn
+from .transport import EventStream, yield_to_loop
 
 
 class Events:
@@ -50,7 +50,7 @@ class Events:
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
-        await turn()
+        await yield_to_loop()
 
     def close(self) -> None:
         """Closes the stream. next() opens it again, after the last event."""
@@ -100,7 +100,7 @@ class Events:
             return self._on_disconnect(error)
         if received is None:
             return self._on_disconnect(self._follower.stopped_error())
-        if not received and time.monotonic() - self._stream.heard > LONGEST_QUIET:
+        if not received and time.monotonic() - self._stream.last_received_at > LONGEST_QUIET:
             return self._on_disconnect(self._follower.silence_error())
         self._received.extend(received)
         return None

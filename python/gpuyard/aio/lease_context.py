@@ -48,9 +48,9 @@ class Lease(LeaseBase):
             with contextlib.suppress(Error):  # the first error matters more
                 await self._client.run(calls.release(record.id, record.fence, insists=False))
             raise
-        every = self._renewed_every()
+        every = self._renewal_interval()
         if every is not None:
-            self._renewals = asyncio.ensure_future(self._keep_renewing(every))
+            self._renewals = asyncio.ensure_future(self._renew_until_cancelled(every))
         return self
 
     async def release(self) -> None:
@@ -96,7 +96,7 @@ class Lease(LeaseBase):
         if self._renewals:
             self._renewals.cancel()
 
-    async def _keep_renewing(self, every: float) -> None:
+    async def _renew_until_cancelled(self, every: float) -> None:
         assert self._record is not None and self._request.ttl_s is not None
         fence, ttl = self._record.fence, self._request.ttl_s
         renewed, pause = time.monotonic(), every
@@ -107,6 +107,6 @@ class Lease(LeaseBase):
                 await self._client.renew(self.id, ttl, fence)
                 renewed, pause = asked, every
             except Error as error:
-                if self._renewal_failed(error, renewed):
+                if self._on_renewal_error(error, renewed):
                     return
                 pause = min(every, 1.0)

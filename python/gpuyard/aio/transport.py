@@ -11,12 +11,12 @@ from ..endpoint import Endpoint
 from ..errors import Error, TimedOut, Unavailable, error_of_answer
 from ..sse import EventParser, ServerEvent
 from ..ssh import LOGIN_SECONDS, Login, after_greeting
-from ..transport import no_answer, no_connection
+from ..transport import connection_error, timeout_error
 
 T = TypeVar("T")
 
 _PIECE = 64 * 1024  # bytes of one read
-_MOST_KEPT = 2  # idle ssh connections for the next requests
+_MAX_IDLE = 2  # idle ssh connections for the next requests
 
 
 class Connection:
@@ -33,21 +33,21 @@ class Connection:
             if self.endpoint.kind == "ssh":
                 await self._log_in(time.monotonic() + LOGIN_SECONDS)
             else:
-                self._reader, self._writer = await self._within(deadline, self._connect())
+                self._reader, self._writer = await self._await_within(deadline, self._connect())
                 self._check_pin()
         except BaseException:
             self.close()
-            await turn()
+            await yield_to_loop()
             raise
         return self
 
-    async def _within(self, deadline: float, work: Awaitable[T]) -> T:
+    async def _await_within(self, deadline: float, work: Awaitable[T]) -> T:
         try:
             return await asyncio.wait_for(work, max(deadline - time.monotonic(), 0.001))
         except asyncio.TimeoutError:  # another class than TimeoutError before Python 3.11
-            raise no_answer(self.endpoint) from None
+            raise timeout_error(self.endpoint) from None
         except OSError as error:
-            raise no_connection(self.endpoint, error) from None
+            raise connection_error(self.endpoint, error) from None
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         endpoint = self.endpoint
@@ -83,7 +83,7 @@ class Connection:
             while not after_greeting(received):
                 piece = await self.receive(deadline)
                 if not piece:
-                    raise await self.ended()
+                    raise await self.closed_error()
                 received += piece
         except TimedOut:
             raise await loop.run_in_executor(None, login.why, True) from None
@@ -91,13 +91,13 @@ class Connection:
     async def send(self, data: bytes, deadline: float) -> None:
         assert self._writer is not None
         self._writer.write(data)
-        await self._within(deadline, self._writer.drain())
+        await self._await_within(deadline, self._writer.drain())
 
     async def receive(self, deadline: float) -> bytes:
         """Some bytes; none: the server has closed the connection. TimedOut after the deadline."""
         assert self._reader is not None
         try:
-            return await self._within(deadline, self._read(self._reader))
+            return await self._await_within(deadline, self._read(self._reader))
         except Unavailable:
             return b""
 
@@ -105,7 +105,7 @@ class Connection:
     async def _read(reader: asyncio.StreamReader) -> bytes:
         return await reader.read(_PIECE)
 
-    async def ended(self) -> Error:
+    async def closed_error(self) -> Error:
         """The error after the server has closed the connection."""
         if self._login is not None:
             loop = asyncio.get_running_loop()
@@ -117,7 +117,8 @@ class Connection:
         return self._reader is not None and not self._reader.at_eof()
 
     def close(self) -> None:
-        """Closes it at once. The loop frees it in its next turn, for which turn() waits."""
+        """Closes it at once. The loop frees it in its next turn, for which yield_to_loop()
+        waits."""
         if self._writer is not None:
             # Not close(): that would first exchange TLS messages.
             self._writer.transport.abort()
@@ -125,7 +126,7 @@ class Connection:
             self._login.end()
 
 
-async def turn() -> None:
+async def yield_to_loop() -> None:
     """Lets the loop free closed connections. TLS has a second one below its own."""
     for _ in range(2):
         await asyncio.sleep(0)
@@ -142,25 +143,25 @@ class Transport:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._kept: list[Connection] = []
+        self._idle: list[Connection] = []
 
     async def exchange(self, request: http.Request, deadline: float) -> http.Response:
-        while self._kept:
-            connection = self._kept.pop()
+        while self._idle:
+            connection = self._idle.pop()
             if not connection.is_idle:
                 connection.close()
                 continue
             try:
-                return await self._over(connection, request, time.monotonic() + deadline)
+                return await self._exchange_over(connection, request, time.monotonic() + deadline)
             except Unavailable:
                 # It had been closed in the meantime. Only a GET may be repeated.
                 if request.method != "GET":
                     raise
                 break
         connection = await Connection(self.endpoint).open(time.monotonic() + deadline)
-        return await self._over(connection, request, time.monotonic() + deadline)
+        return await self._exchange_over(connection, request, time.monotonic() + deadline)
 
-    async def _over(self, connection: Connection, request: http.Request, deadline: float
+    async def _exchange_over(self, connection: Connection, request: http.Request, deadline: float
                     ) -> http.Response:
         kept = False
         try:
@@ -172,10 +173,10 @@ class Transport:
             while not parser.done:
                 piece = await connection.receive(deadline)
                 if not piece and parser.head is None:
-                    raise await connection.ended()
+                    raise await connection.closed_error()
                 parser.feed(piece)
-            if keeps and parser.reusable and len(self._kept) < _MOST_KEPT:
-                self._kept.append(connection)
+            if keeps and parser.reusable and len(self._idle) < _MAX_IDLE:
+                self._idle.append(connection)
                 kept = True
             return parser.response()
         except Error as error:
@@ -184,12 +185,12 @@ class Transport:
         finally:
             if not kept:
                 connection.close()
-                await turn()
+                await yield_to_loop()
 
     def close(self) -> None:
-        for connection in self._kept:
+        for connection in self._idle:
             connection.close()
-        self._kept.clear()
+        self._idle.clear()
 
 
 class EventStream:
@@ -200,7 +201,7 @@ class EventStream:
         self._parser = http.Parser(most_body=1 << 62)  # a stream has no end; an event has a limit
         self._events = EventParser()
         self._connection = Connection(endpoint)
-        self.heard = time.monotonic()
+        self.last_received_at = time.monotonic()
 
     async def open(self, target: str, deadline: float) -> EventStream:
         endpoint = self._endpoint
@@ -212,14 +213,14 @@ class EventStream:
             while self._parser.head is None:
                 await self._feed(until)
             if self._parser.head.status != 200:
-                await self._refused(until)
+                await self._raise_refusal(until)
         except BaseException:
             self.close()
-            await turn()
+            await yield_to_loop()
             raise
         return self
 
-    async def _refused(self, until: float) -> None:
+    async def _raise_refusal(self, until: float) -> None:
         assert self._parser.head is not None
         body = self._parser.take()
         while not self._parser.done and len(body) < http.MOST_HEAD:
@@ -230,8 +231,8 @@ class EventStream:
     async def _feed(self, deadline: float) -> None:
         piece = await self._connection.receive(deadline)
         if not piece and self._parser.head is None:
-            raise await self._connection.ended()
-        self.heard = time.monotonic()
+            raise await self._connection.closed_error()
+        self.last_received_at = time.monotonic()
         self._parser.feed(piece)
 
     async def read(self, deadline: float) -> Optional[list[ServerEvent]]:
