@@ -1,9 +1,9 @@
 // Firing and pending alerts, silences, notification sinks, and the history.
-import { acknowledge, silence, test_sink, unsilence } from "./acts.js";
+import { acknowledge, silence, test_sink, unsilence } from "./actions.js";
+import { useAnswer } from "./app_state.js";
+import { Answer, Do, Table } from "./components.js";
 import { day_and_clock, since, span } from "./format.js";
-import { Answer, Do, Table } from "./parts.js";
 import { h } from "./view.js";
-import { useAnswer } from "./yard.js";
 
 const kSoonest = 2000; // a pending alert comes nearer to firing each second
 const kEvery = 10000;

@@ -1,8 +1,8 @@
 // The audit log, for users who may change GPUs.
+import { useAnswer } from "./app_state.js";
+import { Answer, Command, Table } from "./components.js";
 import { day_and_clock } from "./format.js";
-import { Answer, Command, Table } from "./parts.js";
 import { h } from "./view.js";
-import { useAnswer } from "./yard.js";
 
 const kEvery = 5000;
 

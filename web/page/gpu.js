@@ -1,14 +1,14 @@
 // One GPU: its charts, processes, bottlenecks, alerts and settings in a period.
 import { useMemo } from "preact/hooks";
-import { cap, cordon, reset, restore } from "./acts.js";
+import { cap, cordon, reset, restore } from "./actions.js";
 import { may_act } from "./api.js";
+import { holder_of, useAnswer, useYard, yard } from "./app_state.js";
 import { Chart } from "./chart.js";
+import { Answer, AsTable, Command, Do, Table, useTableKey } from "./components.js";
 import { day_and_clock, gib, kilowatts, percent, seconds_of, span } from "./format.js";
-import { Lane, marks_of } from "./lane.js";
-import { Answer, AsTable, Command, Do, Table, useTableKey } from "./parts.js";
+import { Lane, marks_of } from "./timeline.js";
 import { go, parameter, set_parameters } from "./url.js";
 import { h } from "./view.js";
-import { holder_of, useAnswer, useYard, yard } from "./yard.js";
 
 const kSpans = ["15m", "1h", "6h", "1d", "7d", "30d"];
 const kPoints = 300;

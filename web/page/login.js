@@ -1,7 +1,7 @@
 // The form for a token. It is only in the memory of the tabs, and lost with the last one.
 import { useState } from "preact/hooks";
 import { ask, has_token, take_token } from "./api.js";
-import { Command } from "./parts.js";
+import { Command } from "./components.js";
 import { go } from "./url.js";
 import { h } from "./view.js";
 

@@ -1,13 +1,13 @@
 // All GPUs: one row each, the bottleneck of the chosen one, and the events. The same view shows a
 // moment of the past.
-import { cap, cordon } from "./acts.js";
+import { cap, cordon } from "./actions.js";
+import { holder_of, useAnswer, useYard } from "./app_state.js";
+import { Command, Do, useKeydown } from "./components.js";
 import { FilterError, filter_of } from "./filter.js";
 import { clock, dash, day_and_clock, gib, number, percent, since } from "./format.js";
-import { Command, Do, useKeydown } from "./parts.js";
 import { Spark } from "./spark.js";
 import { go, parameter, set_parameters } from "./url.js";
 import { h } from "./view.js";
-import { holder_of, useAnswer, useYard } from "./yard.js";
 
 const kManyGpus = 16; // more of them get cells of colour in place of lines
 const kMinute = 60000;

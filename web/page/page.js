@@ -1,20 +1,20 @@
 // The page: the frame around every view, the keys, and which view an address stands for.
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { Plans } from "./action_dialog.js";
 import { Alerts } from "./alerts.js";
+import { is_late, start, useYard, yard } from "./app_state.js";
 import { Audit } from "./audit.js";
+import { useKeydown } from "./components.js";
 import { kilowatts, models_of, money, seconds_of, sum_of } from "./format.js";
 import { Gpu } from "./gpu.js";
 import { Help } from "./help.js";
 import { Login } from "./login.js";
 import { Overview } from "./overview.js";
-import { useKeydown } from "./parts.js";
-import { Plans } from "./plan.js";
 import { Queue } from "./queue.js";
 import { go, parameter, set_parameters, useAddress } from "./url.js";
 import { Usage } from "./usage.js";
 import { h } from "./view.js";
-import { is_late, start, useYard, yard } from "./yard.js";
 
 const kViews = [
   ["/", "Overview", Overview],

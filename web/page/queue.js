@@ -1,11 +1,11 @@
 // Waiting claims, leases, processes without a lease, and withheld GPUs.
 import { useEffect, useReducer } from "preact/hooks";
-import { claim, release, uncordon } from "./acts.js";
+import { claim, release, uncordon } from "./actions.js";
+import { learn_leases, useYard } from "./app_state.js";
+import { Command, Do, Table } from "./components.js";
 import { gib, since, span } from "./format.js";
 import { can_notify, is_watched, unwatch, watch } from "./notify.js";
-import { Command, Do, Table } from "./parts.js";
 import { h } from "./view.js";
-import { learn_leases, useYard } from "./yard.js";
 
 const kEvery = 5000;
 

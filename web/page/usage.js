@@ -1,10 +1,10 @@
 // The use of the GPUs by user, day, GPU or lease, and its cost.
+import { useAnswer } from "./app_state.js";
+import { Answer, AsTable, Table, useTableKey } from "./components.js";
 import { dash, gib, number, seconds_of } from "./format.js";
-import { Answer, AsTable, Table, useTableKey } from "./parts.js";
 import { parameter, set_parameters } from "./url.js";
 import { h } from "./view.js";
-import { Week } from "./week.js";
-import { useAnswer } from "./yard.js";
+import { Week } from "./week_heatmap.js";
 
 const kEvery = 60000;
 const kSpans = ["24h", "7d", "30d", "365d"];

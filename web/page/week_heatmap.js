@@ -1,9 +1,9 @@
 // The mean utilisation of all GPUs for each hour of the week, by the browser's clock. An hour without
 // data is hatched, not zero.
+import { useAnswer } from "./app_state.js";
+import { Answer, Table } from "./components.js";
 import { number, seconds_of } from "./format.js";
-import { Answer, Table } from "./parts.js";
 import { h } from "./view.js";
-import { useAnswer } from "./yard.js";
 
 const kEvery = 600000;
 const kKept = 30 * 24; // hours that history stores

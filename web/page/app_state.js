@@ -2,7 +2,7 @@
 // view is drawn. A moment of the past is the same value with other numbers.
 import { useEffect, useLayoutEffect, useReducer, useState } from "preact/hooks";
 import { ask, has_token } from "./api.js";
-import { follow } from "./feed.js";
+import { follow } from "./event_stream.js";
 import { dash, number, sum_of } from "./format.js";
 import { is_watching, look_at, look_at_waiting } from "./notify.js";
 

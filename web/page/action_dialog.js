@@ -2,7 +2,7 @@
 // Nothing changes before the button is pressed; Esc cancels. The last change stays above the page,
 // with a button that undoes it.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { Do } from "./parts.js";
+import { Do } from "./components.js";
 import { h } from "./view.js";
 
 const kPause = 300;

@@ -3,8 +3,8 @@
 // region reads each, the charts' cursors follow, and `t` shows a table.
 import { useEffect, useState } from "preact/hooks";
 import uPlot from "uplot";
+import { Table } from "./components.js";
 import { clock, day_and_clock, span } from "./format.js";
-import { Table } from "./parts.js";
 import { h } from "./view.js";
 
 const kMostMarks = 200; // that are drawn

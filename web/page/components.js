@@ -1,7 +1,7 @@
-// Small parts that several views draw.
+// Small components that several views draw.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { open_plan } from "./action_dialog.js";
 import { may_act } from "./api.js";
-import { open_plan } from "./plan.js";
 import { h } from "./view.js";
 
 // A command for the terminal, and a button that copies it: clicking teaches scripting.
