@@ -4,7 +4,7 @@
 //   {title, about, proof, fields, line(values), plan(values), act(values), undo(values, answer)}
 //
 // `plan` and `act` return a text or the daemon's answer; `undo` returns the opposite action.
-import { ask, send } from "./api.js";
+import { fetch_json, send } from "./api.js";
 import { seconds_of } from "./format.js";
 
 const manage = (gpu, what) => `/api/gpu/manage/${gpu.uuid}/${what}`;
@@ -146,7 +146,7 @@ export const release = (lease) => ({
   line: () => `gpuyard lease release ${lease.id}`,
   // The lease may have changed hands since: read it again.
   act: async () => {
-    const { lease: now } = await ask(`/api/gpu/leases/${lease.id}`);
+    const { lease: now } = await fetch_json(`/api/gpu/leases/${lease.id}`);
     if (now.fence !== lease.fence || now.uid !== lease.uid) throw new Error("it now belongs to another user or grant");
     return send("DELETE", `/api/gpu/leases/${lease.id}`);
   },

@@ -1,6 +1,6 @@
 // Firing and pending alerts, silences, notification sinks, and the history.
 import { acknowledge, silence, test_sink, unsilence } from "./actions.js";
-import { useAnswer } from "./app_state.js";
+import { useQuery } from "./app_state.js";
 import { Answer, Do, Table } from "./components.js";
 import { day_and_clock, since, span } from "./format.js";
 import { h } from "./view.js";
@@ -29,10 +29,10 @@ function Firing({ alert }) {
 }
 
 export function Alerts() {
-  const { data: alerts } = useAnswer("/api/gpu/alerts", {}, kSoonest);
-  const past = useAnswer("/api/gpu/alerts/history", { limit: 50 }, kEvery);
-  const silences = useAnswer("/api/gpu/silences", {}, kEvery);
-  const sinks = useAnswer("/api/gpu/sinks", {}, kEvery);
+  const { data: alerts } = useQuery("/api/gpu/alerts", {}, kSoonest);
+  const past = useQuery("/api/gpu/alerts/history", { limit: 50 }, kEvery);
+  const silences = useQuery("/api/gpu/silences", {}, kEvery);
+  const sinks = useQuery("/api/gpu/sinks", {}, kEvery);
   return h`
     <section><h2>Firing</h2>
       ${!alerts ? h`<p class="quiet">loading…</p>` : alerts.alerts.length ? alerts.alerts.map((alert) => h`<${Firing} key=${alert.number} alert=${alert} />`) : h`<p class="quiet">No alerts are firing.</p>`}

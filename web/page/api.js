@@ -4,7 +4,7 @@
 // run of a daemon exchange messages.
 
 let token = "";
-const told = new Set();
+const token_subscribers = new Set();
 const instance = document.body.dataset.instance ?? "";
 export const name_of = (what) => `gpuyard-${what}-${instance}`; // of a channel or lock that tabs share
 export const channel_of = (what) => ("BroadcastChannel" in window && instance ? new BroadcastChannel(name_of(what)) : null);
@@ -13,53 +13,53 @@ const channel = channel_of("token");
 export const has_token = () => token !== "";
 export const authorisation = () => (token ? { Authorization: `Bearer ${token}` } : {});
 
-export function take_token(text) {
+export function store_token(text) {
   token = text;
   channel?.postMessage({ token });
-  for (const tell of told) tell();
+  for (const notify of token_subscribers) notify();
 }
 
-// Calls `tell` when the token changes.
-export const on_token = (tell) => told.add(tell);
+// Calls `on_change` when the token changes.
+export const subscribe_to_token = (on_change) => token_subscribers.add(on_change);
 
 channel?.addEventListener("message", ({ data }) => {
-  if (data.asked) {
+  if (data.requested) {
     if (token) channel.postMessage({ token });
   } else if (data.token !== token) {
     token = data.token;
-    for (const tell of told) tell();
+    for (const notify of token_subscribers) notify();
   }
 });
-channel?.postMessage({ asked: true });
+channel?.postMessage({ requested: true });
 
-export class Refused extends Error {
+export class RequestError extends Error {
   constructor(status, message) {
     super(message);
     this.status = status;
   }
 }
 
-const kPatience = 15000;
-const kPatienceForChanges = 60000; // a sink may take 15 s, the reset of a GPU longer
+const kReplyTimeout = 15000;
+const kChangeTimeout = 60000; // a sink may take 15 s, the reset of a GPU longer
 
-// Returns the JSON of an answer; throws Refused with the daemon's message.
-async function answer_to(path, options, patience = kPatience) {
-  const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(patience) }).catch((error) => {
-    throw error.name === "TimeoutError" ? new Error(`the daemon has not responded for ${patience / 1000} s`) : error;
+// Returns the JSON of a reply; throws RequestError with the daemon's message.
+async function request_json(path, options, timeout_ms = kReplyTimeout) {
+  const reply = await fetch(path, { ...options, signal: AbortSignal.timeout(timeout_ms) }).catch((error) => {
+    throw error.name === "TimeoutError" ? new Error(`the daemon has not responded for ${timeout_ms / 1000} s`) : error;
   });
-  const body = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refused(answer.status, body.error?.message ?? `the daemon responded with status ${answer.status}`);
+  const body = await reply.json().catch(() => ({}));
+  if (!reply.ok) throw new RequestError(reply.status, body.error?.message ?? `the daemon responded with status ${reply.status}`);
   return body;
 }
 
-export function ask(path, parameters = {}) {
+export function fetch_json(path, parameters = {}) {
   const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== ""));
-  return answer_to(query.size ? `${path}?${query}` : path, { headers: authorisation() });
+  return request_json(query.size ? `${path}?${query}` : path, { headers: authorisation() });
 }
 
 // Requests a change. Over plain HTTP the daemon accepts no token, and without one it refuses changes.
-export const may_act = () => location.protocol === "https:" && has_token();
+export const can_act = () => location.protocol === "https:" && has_token();
 export function send(method, path, body) {
   const headers = { ...authorisation(), "Content-Type": "application/json" };
-  return answer_to(path, { method, headers, body: body && JSON.stringify(body) }, kPatienceForChanges);
+  return request_json(path, { method, headers, body: body && JSON.stringify(body) }, kChangeTimeout);
 }

@@ -1,24 +1,24 @@
 // The state of the machine: one value, filled by the stream and by a few requests, from which every
 // view is drawn. A moment of the past is the same value with other numbers.
 import { useEffect, useLayoutEffect, useReducer, useState } from "preact/hooks";
-import { ask, has_token } from "./api.js";
-import { follow } from "./event_stream.js";
+import { fetch_json, has_token } from "./api.js";
+import { follow_events } from "./event_stream.js";
 import { dash, number, sum_of } from "./format.js";
-import { is_watching, look_at, look_at_waiting } from "./notify.js";
+import { check_lease, check_waiting_leases, has_subscriptions } from "./notify.js";
 
-const kEvents = 50; // stored for the list
+const kMaxEvents = 50; // stored for the list
 const kPoints = 60; // of a small line: a minute
-const kLate = 5000; // ms without new columns, after which the data are stale
-const kTogether = 200; // ms; changes within this time cause one request
-const kDayEvery = 300000;
+const kStaleAfter = 5000; // ms without new columns
+const kLoadDelay = 200; // ms; changes within this time cause one request
+const kTodayInterval = 300000;
 const kNoticeable = 0.01; // GPU-hours with unknown energy
-const kLeasesEvery = 60000; // no event reports a process without a lease
+const kLeasesInterval = 60000; // no event reports a process without a lease
 
-export const yard = {
+export const app_state = {
   link: "starting", // starting | live | away | refused
   why: "",
   t: 0, // of the newest values, ms, by the daemon's clock
-  heard: 0, // when they came, by ours
+  received_at: 0, // when they came, by ours
   simulated: document.body.dataset.simulated === "true",
   driver_error: null,
   devices: [], // as in the resync, with the newest values
@@ -30,114 +30,114 @@ export const yard = {
   today: null,
 };
 
-const watchers = new Set();
-let drawing = 0;
-function changed() {
-  drawing ||= requestAnimationFrame(() => {
-    drawing = 0;
-    for (const watcher of watchers) watcher();
+const subscribers = new Set();
+let next_frame = 0;
+function schedule_redraw() {
+  next_frame ||= requestAnimationFrame(() => {
+    next_frame = 0;
+    for (const redraw of subscribers) redraw();
   });
 }
 
-// Draws the component again whenever the yard has changed.
-export function useYard() {
+// Draws the component again whenever the state has changed.
+export function useAppState() {
   const [, redraw] = useReducer((turn) => turn + 1, 0);
   // An effect would start after the next frame, and miss earlier changes.
   useLayoutEffect(() => {
-    watchers.add(redraw);
-    return () => watchers.delete(redraw);
+    subscribers.add(redraw);
+    return () => subscribers.delete(redraw);
   }, []);
-  return yard;
+  return app_state;
 }
 
-// The answer of a route: {data, error}. It is requested again when `key` changes, and every `every` ms
+// The result of a query: {data, error}. It is requested again when `key` changes, and every `interval_ms`
 // while the tab is visible. A refused request is not repeated until the token changes.
-export function useAnswer(path, parameters, every = 0) {
+export function useQuery(path, parameters, interval_ms = 0) {
   const key = JSON.stringify([path, parameters, has_token()]);
-  const [answer, set] = useState({ key: "", data: null, error: null });
+  const [result, set] = useState({ key: "", data: null, error: null });
   useEffect(() => {
-    let wanted = true;
+    let current = true;
     let busy = false; // a slow daemon gets one request at a time
     let timer = 0;
     const load = async () => {
       if (document.hidden || busy || !path) return;
       busy = true;
       try {
-        const data = await ask(path, parameters);
-        if (wanted) set({ key, data, error: null });
+        const data = await fetch_json(path, parameters);
+        if (current) set({ key, data, error: null });
       } catch (error) {
-        if (wanted) set({ key, data: null, error });
+        if (current) set({ key, data: null, error });
         if (error.status === 401 || error.status === 403) clearInterval(timer);
       }
       busy = false;
     };
-    timer = every && setInterval(load, every);
+    timer = interval_ms && setInterval(load, interval_ms);
     load();
     return () => {
-      wanted = false;
+      current = false;
       clearInterval(timer);
     };
-  }, [key, every]);
-  return answer.key === key ? answer : { data: null, error: null };
+  }, [key, interval_ms]);
+  return result.key === key ? result : { data: null, error: null };
 }
 
 let columns = [];
 
-function put_columns({ t_ms, v }) {
-  yard.devices.forEach((device, place) => {
+function update_columns({ t_ms, v }) {
+  app_state.devices.forEach((device, place) => {
     columns.forEach((column, at) => (device[column] = v[at][place]));
     const mib = device.memory_used_mib;
     device.memory_used_bytes = mib === null ? null : mib * 2 ** 20;
-    const line = yard.lines.get(device.uuid);
+    const line = app_state.lines.get(device.uuid);
     line.push(device.utilization_gpu_percent);
     if (line.length > kPoints) line.shift();
   });
-  yard.t = t_ms;
-  yard.heard = Date.now();
+  app_state.t = t_ms;
+  app_state.received_at = Date.now();
 }
 
 // The minute before the page was opened, and one that was missed.
 async function fill_lines() {
-  const { series } = await ask("/api/gpu/history", { metrics: "utilization_gpu", since: "1m", points: kPoints });
-  for (const { uuid, mean } of series) if (yard.lines.has(uuid)) yard.lines.set(uuid, mean.slice(-kPoints));
-  changed();
+  const { series } = await fetch_json("/api/gpu/history", { metrics: "utilization_gpu", since: "1m", points: kPoints });
+  for (const { uuid, mean } of series) if (app_state.lines.has(uuid)) app_state.lines.set(uuid, mean.slice(-kPoints));
+  schedule_redraw();
 }
 
 function resync(state) {
   columns = state.columns;
-  yard.devices = state.devices;
-  yard.driver_error = state.driver_initialised ? null : state.driver_error;
-  yard.simulated = state.simulated;
-  yard.t = state.t_ms;
-  yard.heard = Date.now();
-  for (const { uuid } of state.devices) if (!yard.lines.has(uuid)) yard.lines.set(uuid, []);
+  app_state.devices = state.devices;
+  app_state.driver_error = state.driver_initialised ? null : state.driver_error;
+  app_state.simulated = state.simulated;
+  app_state.t = state.t_ms;
+  app_state.received_at = Date.now();
+  for (const { uuid } of state.devices) if (!app_state.lines.has(uuid)) app_state.lines.set(uuid, []);
 }
 
-const waiting = new Map();
-function soon(name, load) {
-  if (waiting.has(name)) return;
-  waiting.set(
+const load_timers = new Map();
+function schedule_load(name, load) {
+  if (load_timers.has(name)) return;
+  load_timers.set(
     name,
     setTimeout(() => {
-      waiting.delete(name);
-      load().then(changed, () => {}); // the next change requests it again
-    }, kTogether),
+      load_timers.delete(name);
+      load().then(schedule_redraw, () => {}); // the next change requests it again
+    }, kLoadDelay),
   );
 }
-export const learn_leases = () =>
-  soon("leases", async () => {
-    const [leases, queue] = await Promise.all([ask("/api/gpu/leases"), ask("/api/gpu/queue")]);
-    yard.leases = leases.leases;
-    yard.queue = queue;
-    look_at_waiting(queue.waiting);
+export const load_leases = () =>
+  schedule_load("leases", async () => {
+    const [leases, queue] = await Promise.all([fetch_json("/api/gpu/leases"), fetch_json("/api/gpu/queue")]);
+    app_state.leases = leases.leases;
+    app_state.queue = queue;
+    check_waiting_leases(queue.waiting);
   });
-const learn_alerts = () => soon("alerts", async () => (yard.alerts = await ask("/api/gpu/alerts")));
-const learn_today = () =>
-  soon("today", async () => {
-    const { rows, unleased } = await ask("/api/gpu/usage", { since_s: 0, by: "day" });
+const load_alerts = () => schedule_load("alerts", async () => (app_state.alerts = await fetch_json("/api/gpu/alerts")));
+const load_today = () =>
+  schedule_load("today", async () => {
+    const { rows, unleased } = await fetch_json("/api/gpu/usage", { since_s: 0, by: "day" });
     const all = [...rows, unleased];
     const priced = all.map(({ estimate }) => estimate).filter((estimate) => estimate && estimate.cost !== null);
-    yard.today = {
+    app_state.today = {
       kwh: energy_of(all),
       estimate: priced.length
         ? { cost: priced.reduce((total, { cost }) => total + cost, 0), currency: priced[0].currency }
@@ -152,69 +152,69 @@ function energy_of(rows) {
   return kwh === dash ? kwh : `${kwh}${whole ? "" : "+"} kWh`;
 }
 
-function note(at, level, text) {
-  yard.events.unshift({ at: Date.parse(at) || Date.now(), level, text });
-  yard.events.length = Math.min(yard.events.length, kEvents);
+function record_event(at, level, text) {
+  app_state.events.unshift({ at: Date.parse(at) || Date.now(), level, text });
+  app_state.events.length = Math.min(app_state.events.length, kMaxEvents);
 }
 
-let missed = true; // whether the small lines have a gap
-const kTake = {
+let has_gap = true; // whether the small lines have one
+const kEventHandlers = {
   resync(state) {
     resync(state);
-    learn_leases();
-    learn_alerts();
-    learn_today();
+    load_leases();
+    load_alerts();
+    load_today();
   },
-  columns: put_columns,
+  columns: update_columns,
   bottleneck({ at, device, index, bottleneck }) {
-    const found = yard.devices.find(({ uuid }) => uuid === device);
+    const found = app_state.devices.find(({ uuid }) => uuid === device);
     if (!found) return;
     found.bottleneck = bottleneck.cause;
     found.bottleneck_brief = bottleneck.brief;
     found.bottleneck_text = bottleneck.text;
     found.bottleneck_advice = bottleneck.advice;
-    if (bottleneck.cause !== "none") note(at, "note", `GPU ${index} ${bottleneck.text}`);
+    if (bottleneck.cause !== "none") record_event(at, "note", `GPU ${index} ${bottleneck.text}`);
   },
   device({ at, index, severity, text }) {
-    note(at, severity, index === null ? text : `GPU ${index}: ${text}`);
+    record_event(at, severity, index === null ? text : `GPU ${index}: ${text}`);
   },
   lease(lease) {
-    look_at(lease);
-    learn_leases();
+    check_lease(lease);
+    load_leases();
   },
-  load: learn_leases,
+  load: load_leases,
   operation() {},
   alert({ alert }) {
-    if (alert) note(alert.resolved ?? alert.fired, alert.resolved ? "note" : "warn", alert.message);
-    learn_alerts();
+    if (alert) record_event(alert.resolved ?? alert.fired, alert.resolved ? "note" : "warn", alert.message);
+    load_alerts();
   },
 };
 
-function take(name, data) {
+function on_event(name, data) {
   if (name === "away" || name === "refused") {
-    yard.link = name;
-    yard.why = data;
-    missed = true;
+    app_state.link = name;
+    app_state.why = data;
+    has_gap = true;
   } else {
-    kTake[name]?.(data);
-    yard.link = "live";
-    if (missed) {
-      missed = false;
-      soon("lines", fill_lines);
+    kEventHandlers[name]?.(data);
+    app_state.link = "live";
+    if (has_gap) {
+      has_gap = false;
+      schedule_load("lines", fill_lines);
     }
   }
-  changed();
+  schedule_redraw();
 }
 
 export function start() {
-  follow(take, is_watching);
-  const regularly = (learn, every) => setInterval(() => !document.hidden && yard.link === "live" && learn(), every);
-  regularly(learn_today, kDayEvery);
-  regularly(learn_leases, kLeasesEvery);
+  follow_events(on_event, has_subscriptions);
+  const repeat = (load, interval_ms) => setInterval(() => !document.hidden && app_state.link === "live" && load(), interval_ms);
+  repeat(load_today, kTodayInterval);
+  repeat(load_leases, kLeasesInterval);
   // A stream that hangs causes no event: check the clock.
-  setInterval(() => yard.link === "live" && is_late() && changed(), kLate);
+  setInterval(() => app_state.link === "live" && is_stale() && schedule_redraw(), kStaleAfter);
 }
 
-export const is_late = () => yard.heard > 0 && Date.now() - yard.heard > kLate;
-export const holder_of = (uuid) =>
-  yard.leases.find(({ state, gpus }) => state !== "waiting" && gpus.some((gpu) => gpu.uuid === uuid));
+export const is_stale = () => app_state.received_at > 0 && Date.now() - app_state.received_at > kStaleAfter;
+export const lease_of = (uuid) =>
+  app_state.leases.find(({ state, gpus }) => state !== "waiting" && gpus.some((gpu) => gpu.uuid === uuid));

@@ -1,5 +1,5 @@
 // The audit log, for users who may change GPUs.
-import { useAnswer } from "./app_state.js";
+import { useQuery } from "./app_state.js";
 import { Answer, Command, Table } from "./components.js";
 import { day_and_clock } from "./format.js";
 import { h } from "./view.js";
@@ -7,7 +7,7 @@ import { h } from "./view.js";
 const kEvery = 5000;
 
 export function Audit() {
-  const audit = useAnswer("/api/gpu/manage/audit", { limit: 200 }, kEvery);
+  const audit = useQuery("/api/gpu/manage/audit", { limit: 200 }, kEvery);
   const refused = audit.error?.status === 401 || audit.error?.status === 403;
   if (refused) {
     return h`<section><p>Only users who may change GPUs can see the audit log. On the machine, run

@@ -1,7 +1,7 @@
 // Small components that several views draw.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { open_plan } from "./action_dialog.js";
-import { may_act } from "./api.js";
+import { can_act } from "./api.js";
 import { h } from "./view.js";
 
 // A command for the terminal, and a button that copies it: clicking teaches scripting.
@@ -17,7 +17,7 @@ export function Do({ action }) {
   const { line } = action;
   const fields = Object.fromEntries((action.fields ?? []).map(({ name, value }) => [name, value]));
   return h`<span class="do">
-    ${may_act() ? h`<button type="button" onClick=${() => open_plan(action)}>${action.title}</button>` : null}
+    ${can_act() ? h`<button type="button" onClick=${() => open_plan(action)}>${action.title}</button>` : null}
     <${Command} line=${line(fields)} /></span>`;
 }
 

@@ -2,13 +2,13 @@
 // each event to the others. A tab that is hidden for a while releases the lock. If all are hidden,
 // nothing is read, except events without samples by a tab that waits for one. A browser without locks
 // (plain HTTP from another machine) has one stream per tab.
-import { authorisation, channel_of, name_of, on_token } from "./api.js";
+import { authorisation, channel_of, name_of, subscribe_to_token } from "./api.js";
 
 const kUrl = "/api/gpu/events?samples=columns";
-const kQuietUrl = "/api/gpu/events?samples=none";
-const kHiddenFor = 5000;
-const kFirstPause = 500;
-const kLongestPause = 10000;
+const kBackgroundUrl = "/api/gpu/events?samples=none";
+const kHiddenGrace = 5000; // ms
+const kMinRetryDelay = 500;
+const kMaxRetryDelay = 10000;
 
 // Yields {id, name, data} for each event of a body.
 async function* events_of(body) {
@@ -32,116 +32,116 @@ async function* events_of(body) {
 }
 
 const pause = (ms, signal) =>
-  new Promise((go_on) => {
-    const timer = setTimeout(go_on, ms);
-    signal.addEventListener("abort", () => (clearTimeout(timer), go_on(null)), { once: true });
+  new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => (clearTimeout(timer), resolve(null)), { once: true });
   });
 
-// Calls tell(name, data) with each event, with "away" and why while there is no stream, and with
-// "refused" where a token is needed. `waits()`: whether this tab needs events while it is hidden.
-export function follow(tell, waits) {
+// Calls on_event(name, data) with each event, with "away" and the reason while there is no stream, and
+// with "refused" if a token is needed. `needs_events()`: whether this tab needs events while it is hidden.
+export function follow_events(on_event, needs_events) {
   const channel = channel_of("events");
   let running = null; // an AbortController: ends the wait for the lock, and the stream
   let leading = false;
-  let hiding = 0;
-  let quiet = false; // what runs is the stream of a hidden tab
+  let hide_timer = 0;
+  let in_background = false; // the stream is that of a hidden tab
   let last_id = "";
-  let known = {}; // the last resync and columns, for a tab that comes later
+  let last_state = {}; // the last resync and columns, for a tab that comes later
 
-  function take(event) {
+  function accept(event) {
     if (event.id) last_id = event.id;
-    if (event.name === "resync") known = { resync: event };
-    if (event.name === "columns") known.columns = event;
-    tell(event.name, event.data);
+    if (event.name === "resync") last_state = { resync: event };
+    if (event.name === "columns") last_state.columns = event;
+    on_event(event.name, event.data);
   }
-  function hand(event) {
+  function publish(event) {
     channel?.postMessage(event);
-    take(event);
+    accept(event);
   }
   channel?.addEventListener("message", ({ data: event }) => {
-    if (event.name !== "hello") return take(event);
-    if (!leading || !known.resync) return;
-    channel.postMessage({ ...known.resync, id: last_id });
-    if (known.columns) channel.postMessage(known.columns);
+    if (event.name !== "hello") return accept(event);
+    if (!leading || !last_state.resync) return;
+    channel.postMessage({ ...last_state.resync, id: last_id });
+    if (last_state.columns) channel.postMessage(last_state.columns);
   });
 
   // For a hidden tab. A resync of this stream has other fields, so the changes are requested, and all
   // the rest when the tab is visible again.
-  function take_quietly(event) {
-    if (event.name !== "resync") return take(event);
+  function accept_in_background(event) {
+    if (event.name !== "resync") return accept(event);
     last_id = event.id;
-    known = {};
-    tell("load", null);
+    last_state = {};
+    on_event("load", null);
   }
 
-  async function read(signal, url = kUrl, deliver = hand) {
-    let wait = kFirstPause;
+  async function read_stream(signal, url = kUrl, deliver = publish) {
+    let retry_delay = kMinRetryDelay;
     while (!signal.aborted) {
-      let why = "the daemon closed the stream";
+      let reason = "the daemon closed the stream";
       try {
         const headers = authorisation();
-        if (known.resync && last_id) headers["Last-Event-ID"] = last_id;
-        const answer = await fetch(url, { headers, signal });
-        if (answer.status === 401 || answer.status === 403) {
-          deliver({ name: "refused", data: (await answer.json()).error.message });
+        if (last_state.resync && last_id) headers["Last-Event-ID"] = last_id;
+        const reply = await fetch(url, { headers, signal });
+        if (reply.status === 401 || reply.status === 403) {
+          deliver({ name: "refused", data: (await reply.json()).error.message });
           return;
         }
-        if (!answer.ok) throw new Error(`the daemon responded with status ${answer.status}`);
-        wait = kFirstPause;
-        for await (const event of events_of(answer.body)) deliver(event);
+        if (!reply.ok) throw new Error(`the daemon responded with status ${reply.status}`);
+        retry_delay = kMinRetryDelay;
+        for await (const event of events_of(reply.body)) deliver(event);
       } catch (error) {
-        why = error.message;
+        reason = error.message;
       }
       if (signal.aborted) return;
-      deliver({ name: "away", data: why });
-      await pause(wait, signal);
-      wait = Math.min(wait * 2, kLongestPause);
+      deliver({ name: "away", data: reason });
+      await pause(retry_delay, signal);
+      retry_delay = Math.min(retry_delay * 2, kMaxRetryDelay);
     }
   }
 
-  function begin() {
+  function start_reading() {
     running = new AbortController();
     const { signal } = running;
-    if (!navigator.locks || !channel) return read(signal);
+    if (!navigator.locks || !channel) return read_stream(signal);
     channel.postMessage({ name: "hello" });
     return navigator.locks
       .request(name_of("events"), { signal }, async () => {
         leading = true;
-        await read(signal);
+        await read_stream(signal);
         leading = false;
       })
       .catch(() => {}); // aborted before the lock was granted
   }
-  function end() {
+  function stop_reading() {
     running?.abort();
     running = null;
     leading = false;
-    quiet = false;
+    in_background = false;
   }
   // The lock is for visible tabs.
-  function hide() {
-    end();
-    tell("away", "paused in a background tab");
-    if (!waits()) return;
-    quiet = true;
+  function read_in_background() {
+    stop_reading();
+    on_event("away", "paused in a background tab");
+    if (!needs_events()) return;
+    in_background = true;
     running = new AbortController();
-    read(running.signal, kQuietUrl, take_quietly);
+    read_stream(running.signal, kBackgroundUrl, accept_in_background);
   }
-  function look() {
-    clearTimeout(hiding);
+  function on_visibility_change() {
+    clearTimeout(hide_timer);
     if (document.hidden) {
-      hiding = setTimeout(hide, kHiddenFor);
+      hide_timer = setTimeout(read_in_background, kHiddenGrace);
       return;
     }
-    if (quiet) {
-      end();
-      tell("away", "paused in a background tab");
+    if (in_background) {
+      stop_reading();
+      on_event("away", "paused in a background tab");
     }
-    if (!running) begin();
+    if (!running) start_reading();
   }
-  document.addEventListener("visibilitychange", look);
-  addEventListener("pagehide", end);
-  addEventListener("pageshow", look);
-  on_token(() => (end(), look()));
-  look();
+  document.addEventListener("visibilitychange", on_visibility_change);
+  addEventListener("pagehide", stop_reading);
+  addEventListener("pageshow", on_visibility_change);
+  subscribe_to_token(() => (stop_reading(), on_visibility_change()));
+  on_visibility_change();
 }

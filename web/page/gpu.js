@@ -1,8 +1,8 @@
 // One GPU: its charts, processes, bottlenecks, alerts and settings in a period.
 import { useMemo } from "preact/hooks";
 import { cap, cordon, reset, restore } from "./actions.js";
-import { may_act } from "./api.js";
-import { holder_of, useAnswer, useYard, yard } from "./app_state.js";
+import { can_act } from "./api.js";
+import { app_state, lease_of, useAppState, useQuery } from "./app_state.js";
 import { Chart } from "./chart.js";
 import { Answer, AsTable, Command, Do, Table, useTableKey } from "./components.js";
 import { day_and_clock, gib, kilowatts, percent, seconds_of, span } from "./format.js";
@@ -45,7 +45,7 @@ function standing(gpu, lease) {
     `${kilowatts(gpu.power_draw_w)} of ${kilowatts(gpu.power_limit_w)}`,
     `${gib(gpu.memory_used_bytes)} of ${gib(gpu.memory_total_bytes)} GiB`,
     gpu.condition === "responsive" ? gpu.health : gpu.condition.replaceAll("_", " "),
-    lease ? `leased to ${lease.user ?? lease.uid}` : yard.queue && "not leased",
+    lease ? `leased to ${lease.user ?? lease.uid}` : app_state.queue && "not leased",
   ];
   return facts.filter(Boolean).join(", ");
 }
@@ -81,7 +81,7 @@ function Bottlenecks({ answer }) {
 
 // The settings that users have requested.
 function Settings({ gpu }) {
-  const managed = useAnswer(`/api/gpu/manage/${gpu.uuid}`, {}, kSoonest);
+  const managed = useQuery(`/api/gpu/manage/${gpu.uuid}`, {}, kSoonest);
   return h`<section><h2>Settings</h2>
     <${Answer} answer=${managed}>${({ gpus, enabled }) => h`<${Table} caption="Settings requested by users"
       empty=${enabled ? "No settings have been changed." : "Settings cannot be changed: control is disabled."}
@@ -98,18 +98,18 @@ function Settings({ gpu }) {
 }
 
 export function Gpu({ id }) {
-  const now = useYard();
+  const now = useAppState();
   const gpu = now.devices.find(({ index }) => index === id);
   const t = seconds_of(parameter("t")) ? parameter("t") : "15m";
   const [from, to] = [parameter("from"), parameter("to")];
   const range = from ? { since: from, until: to } : { since: t };
   const every = from ? 0 : Math.max(kSoonest, (seconds_of(t) * 1000) / kPoints);
-  const history = useAnswer("/api/gpu/history", { gpus: id, points: kPoints, ...range }, every);
-  const stays = useAnswer(`/api/gpu/processes`, { gpus: id, limit: kMostStays, ...range }, from ? 0 : kSoonest);
-  const slow = useAnswer("/api/gpu/bottlenecks", { gpus: id, limit: kMostSpells, ...range }, every);
-  const alerts = useAnswer("/api/gpu/alerts/history", { gpu: id, limit: kMostAlerts }, kSoonest);
+  const history = useQuery("/api/gpu/history", { gpus: id, points: kPoints, ...range }, every);
+  const stays = useQuery(`/api/gpu/processes`, { gpus: id, limit: kMostStays, ...range }, from ? 0 : kSoonest);
+  const slow = useQuery("/api/gpu/bottlenecks", { gpus: id, limit: kMostSpells, ...range }, every);
+  const alerts = useQuery("/api/gpu/alerts/history", { gpu: id, limit: kMostAlerts }, kSoonest);
   // Only for users who may change settings; for the others these marks are missing.
-  const audit = useAnswer(may_act() && "/api/gpu/manage/audit", { gpu: id, limit: kMostAlerts }, kSoonest);
+  const audit = useQuery(can_act() && "/api/gpu/manage/audit", { gpu: id, limit: kMostAlerts }, kSoonest);
   const marks = useMemo(
     () => marks_of({
       alerts: alerts.data?.alerts ?? [],
@@ -122,7 +122,7 @@ export function Gpu({ id }) {
   const [as_table, set_table] = useTableKey();
   const zoom = (begin, end) => set_parameters({ from: new Date(begin).toISOString(), to: new Date(end).toISOString(), t: "" });
   if (now.devices.length > 0 && !gpu) return h`<p class="bad" role="alert">GPU ${id} not found. <a href="/">All GPUs</a></p>`;
-  const lease = gpu && holder_of(gpu.uuid);
+  const lease = gpu && lease_of(gpu.uuid);
   return h`
     ${gpu ? h`<p>${standing(gpu, lease)}</p>
       ${gpu.bottleneck_text ? h`<p class="sentence">${`GPU ${id} ${gpu.bottleneck_text}. ${gpu.bottleneck_advice ?? ""}`}</p>` : null}` : null}

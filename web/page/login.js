@@ -1,6 +1,6 @@
 // The form for a token. It is only in the memory of the tabs, and lost with the last one.
 import { useState } from "preact/hooks";
-import { ask, has_token, take_token } from "./api.js";
+import { fetch_json, has_token, store_token } from "./api.js";
 import { Command } from "./components.js";
 import { go } from "./url.js";
 import { h } from "./view.js";
@@ -15,12 +15,12 @@ export function Login() {
   }
   const submit = async (event) => {
     event.preventDefault();
-    take_token(String(new FormData(event.target).get("token")).trim());
+    store_token(String(new FormData(event.target).get("token")).trim());
     try {
-      await ask("/api/gpu/leases");
+      await fetch_json("/api/gpu/leases");
       if (location.pathname === "/login") go("/");
     } catch (error) {
-      take_token("");
+      store_token("");
       say(error.message);
     }
   };
@@ -31,7 +31,7 @@ export function Login() {
       <label for="token">Token</label>
       <input id="token" name="token" type="password" autocomplete="off" required />
       <button type="submit">Log in</button>
-      ${has_token() ? h`<button type="button" onClick=${() => take_token("")}>Log out</button>` : null}
+      ${has_token() ? h`<button type="button" onClick=${() => store_token("")}>Log out</button>` : null}
     </form>
     ${said ? h`<p class="bad" role="alert">${said}</p>` : null}</section>`;
 }

@@ -1,9 +1,9 @@
 // All GPUs: one row each, the bottleneck of the chosen one, and the events. The same view shows a
 // moment of the past.
 import { cap, cordon } from "./actions.js";
-import { holder_of, useAnswer, useYard } from "./app_state.js";
+import { lease_of, useAppState, useQuery } from "./app_state.js";
 import { Command, Do, useKeydown } from "./components.js";
-import { FilterError, filter_of } from "./filter.js";
+import { filter_of, FilterError } from "./filter.js";
 import { clock, dash, day_and_clock, gib, number, percent, since } from "./format.js";
 import { Spark } from "./spark.js";
 import { go, parameter, set_parameters } from "./url.js";
@@ -21,7 +21,7 @@ const share_of = (gpu) =>
 
 // The holder is only known for the present.
 function row_of(gpu, past) {
-  const lease = past ? null : holder_of(gpu.uuid);
+  const lease = past ? null : lease_of(gpu.uuid);
   const lost = gpu.condition !== "responsive";
   return {
     device: gpu,
@@ -158,9 +158,9 @@ function useChoice(rows) {
 }
 
 export function Overview() {
-  const now = useYard();
+  const now = useAppState();
   const at = parameter("at");
-  const past = useAnswer(at && "/api/gpu/snapshot", { at });
+  const past = useQuery(at && "/api/gpu/snapshot", { at });
   const devices = at ? (past.data?.devices ?? []).map(of_snapshot) : now.devices;
   let passes = () => true;
   let error = "";

@@ -3,7 +3,7 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Plans } from "./action_dialog.js";
 import { Alerts } from "./alerts.js";
-import { is_late, start, useYard, yard } from "./app_state.js";
+import { app_state, is_stale, start, useAppState } from "./app_state.js";
 import { Audit } from "./audit.js";
 import { useKeydown } from "./components.js";
 import { kilowatts, models_of, money, seconds_of, sum_of } from "./format.js";
@@ -27,17 +27,17 @@ const kViews = [
 const host = document.body.dataset.host || location.hostname;  // empty without read access
 
 function Link() {
-  const now = useYard();
+  const now = useAppState();
   const at = parameter("at");
   if (at) return h`<strong class="past">PAST</strong>`;
   if (now.link === "away") return h`<strong class="bad" role="status">disconnected: ${now.why}</strong>`;
   if (now.link === "refused") return h`<strong class="bad" role="status">token required</strong>`;
-  if (is_late()) return h`<strong class="bad" role="status">stale data</strong>`;
+  if (is_stale()) return h`<strong class="bad" role="status">stale data</strong>`;
   return h`<span class="good">${now.link === "live" ? "live" : "connecting"}</span>`;
 }
 
 function Strip() {
-  const { devices, leases, queue, alerts, today, simulated } = useYard();
+  const { devices, leases, queue, alerts, today, simulated } = useAppState();
   if (parameter("at")) return null; // these are of now
   // A + marks a sum in which the value of some GPU is unknown.
   const sum = (of) => sum_of(devices.map(of), kilowatts);
@@ -92,7 +92,7 @@ function useKeys(toggle_help) {
 // A link to this moment: it shows the same tomorrow.
 async function copy_link() {
   const moment = new URL(location.href);
-  const now = yard.t || Date.now();
+  const now = app_state.t || Date.now();
   if (location.pathname === "/" && !parameter("at")) {
     moment.searchParams.set("at", new Date(now).toISOString());
   }
@@ -106,7 +106,7 @@ async function copy_link() {
 
 function Page() {
   const path = useAddress();
-  const { link } = useYard();
+  const { link } = useAppState();
   const [help, set_help] = useState(false);
   useKeys(() => set_help((shown) => !shown));
   const [View, name, argument] = view_of(path);
@@ -146,7 +146,7 @@ function show() {
 }
 const kAtLatest = 500;
 const looking = setInterval(() => {
-  if (yard.link === "starting") return;
+  if (app_state.link === "starting") return;
   clearInterval(looking);
   show();
 }, 10);

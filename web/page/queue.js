@@ -1,10 +1,10 @@
 // Waiting claims, leases, processes without a lease, and withheld GPUs.
 import { useEffect, useReducer } from "preact/hooks";
 import { claim, release, uncordon } from "./actions.js";
-import { learn_leases, useYard } from "./app_state.js";
+import { load_leases, useAppState } from "./app_state.js";
 import { Command, Do, Table } from "./components.js";
 import { gib, since, span } from "./format.js";
-import { can_notify, is_watched, unwatch, watch } from "./notify.js";
+import { can_notify, is_subscribed, subscribe, unsubscribe } from "./notify.js";
 import { h } from "./view.js";
 
 const kEvery = 5000;
@@ -16,10 +16,10 @@ const kilojoules = (use) =>
 
 function Notify({ lease }) {
   const [, redraw] = useReducer((turn) => turn + 1, 0);
-  const watched = is_watched(lease);
+  const watched = is_subscribed(lease);
   const press = async () => {
-    if (watched) unwatch(lease);
-    else await watch(lease);
+    if (watched) unsubscribe(lease);
+    else await subscribe(lease);
     redraw(null);
   };
   if (!can_notify()) return h`<span class="quiet">notifications are not available in this browser</span>`;
@@ -27,9 +27,9 @@ function Notify({ lease }) {
 }
 
 export function Queue() {
-  const { leases, queue } = useYard();
+  const { leases, queue } = useAppState();
   useEffect(() => {
-    const timer = setInterval(() => document.hidden || learn_leases(), kEvery);
+    const timer = setInterval(() => document.hidden || load_leases(), kEvery);
     return () => clearInterval(timer);
   }, []);
   if (!queue) return h`<p class="quiet">loading…</p>`;

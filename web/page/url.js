@@ -2,16 +2,16 @@
 // the address without a new load; Back works.
 import { useLayoutEffect, useReducer } from "preact/hooks";
 
-const watchers = new Set();
-const tell = () => watchers.forEach((watcher) => watcher());
-addEventListener("popstate", tell);
+const subscribers = new Set();
+const notify = () => subscribers.forEach((redraw) => redraw());
+addEventListener("popstate", notify);
 
 export const parameter = (name) => new URLSearchParams(location.search).get(name) ?? "";
 
 export function go(href, { replace = false } = {}) {
   if (href === location.pathname + location.search) return;
   history[replace ? "replaceState" : "pushState"](null, "", href);
-  tell();
+  notify();
 }
 
 // Sets parameters of the address; "" leaves one out.
@@ -28,8 +28,8 @@ export function useAddress() {
   const [, redraw] = useReducer((turn) => turn + 1, 0);
   // An effect would start after the next frame, and miss earlier changes.
   useLayoutEffect(() => {
-    watchers.add(redraw);
-    return () => watchers.delete(redraw);
+    subscribers.add(redraw);
+    return () => subscribers.delete(redraw);
   }, []);
   return location.pathname;
 }

@@ -1,5 +1,5 @@
 // The use of the GPUs by user, day, GPU or lease, and its cost.
-import { useAnswer } from "./app_state.js";
+import { useQuery } from "./app_state.js";
 import { Answer, AsTable, Table, useTableKey } from "./components.js";
 import { dash, gib, number, seconds_of } from "./format.js";
 import { parameter, set_parameters } from "./url.js";
@@ -33,7 +33,7 @@ export function Usage() {
   const by = kKinds.includes(parameter("by")) ? parameter("by") : "user";
   const [as_table, set_table] = useTableKey();
   const question = { since_s: seconds_of(t), by };
-  const usage = useAnswer("/api/gpu/usage", question, kEvery);
+  const usage = useQuery("/api/gpu/usage", question, kEvery);
   return h`
     <form class="choices" onSubmit=${(event) => event.preventDefault()}>
       <${Choice} name="t" label="In the last" values=${kSpans} now=${t} />

@@ -1,6 +1,6 @@
 // The mean utilisation of all GPUs for each hour of the week, by the browser's clock. An hour without
 // data is hatched, not zero.
-import { useAnswer } from "./app_state.js";
+import { useQuery } from "./app_state.js";
 import { Answer, Table } from "./components.js";
 import { number, seconds_of } from "./format.js";
 import { h } from "./view.js";
@@ -53,7 +53,7 @@ function Boxes({ week, said }) {
 
 export function Week({ t, as_table }) {
   const hours = Math.min(kKept, Math.ceil(seconds_of(t) / 3600));
-  const history = useAnswer("/api/gpu/history", { metrics: "util", since: `${hours}h`, points: Math.min(kPoints, hours * 12) }, kEvery);
+  const history = useQuery("/api/gpu/history", { metrics: "util", since: `${hours}h`, points: Math.min(kPoints, hours * 12) }, kEvery);
   return h`<section><h2>Utilisation by hour of the week</h2>
     <${Answer} answer=${history}>${({ series }) => {
       const week = week_of(series);
