@@ -245,7 +245,7 @@ def test_the_past_is_an_address(daemon, open_page):
     # A moment of which nothing is kept has no numbers, and nothing can be done to it.
     early = page.another(f"http://127.0.0.1:{yard.port}/?at=10m")
     early.wait_for("document.querySelector('main')?.innerText.includes('no data for this time')")
-    assert "NaN" not in early.text() and early.evaluate("document.querySelectorAll('.do').length") == 0
+    assert "NaN" not in early.text() and early.evaluate("document.querySelectorAll('.action').length") == 0
 
 
 def test_user_text_is_not_rendered_as_html(daemon, run, open_page):
@@ -263,7 +263,7 @@ def test_user_text_is_not_rendered_as_html(daemon, run, open_page):
 def test_over_plain_http_it_only_shows_the_commands(shared, open_page):
     page = open_page(shared("--simulate", "8"), "/login")
     page.wait_for("document.body?.innerText.includes('gpuyard tls init')")
-    assert page.evaluate("document.querySelectorAll('.do > button, input[type=password]').length") == 0
+    assert page.evaluate("document.querySelectorAll('.action > button, input[type=password]').length") == 0
 
 
 @pytest.fixture
@@ -321,8 +321,8 @@ def lead(page, path):
 
 
 def press(page, title):
-    page.wait_for(f"[...document.querySelectorAll('.do > button')].some((one) => one.textContent === '{title}')")
-    page.evaluate(f"[...document.querySelectorAll('.do > button')].find((one) => one.textContent === '{title}').click()")
+    page.wait_for(f"[...document.querySelectorAll('.action > button')].some((one) => one.textContent === '{title}')")
+    page.evaluate(f"[...document.querySelectorAll('.action > button')].find((one) => one.textContent === '{title}').click()")
     page.wait_for("document.querySelector('dialog[open]')")
 
 
@@ -411,7 +411,7 @@ def test_a_gpu_is_capped_with_the_keyboard_alone(https_page):
     page.wait_for("document.querySelector('dialog[open]')")
     tab_to("watts")
     write("450")
-    page.wait_for("document.querySelector('dialog .planned')?.textContent === '700 W now, 450 W then'")
+    page.wait_for("document.querySelector('dialog .plan')?.textContent === '700 W now, 450 W then'")
     assert findings(page) == []
     tab_to("proof")
     write("1")
@@ -419,7 +419,7 @@ def test_a_gpu_is_capped_with_the_keyboard_alone(https_page):
     page.wait_for("document.querySelector('.last p')?.innerText.includes('700 W before, 450 W now')")
     tab_to("Undo")
     page.key("Enter")
-    page.wait_for("document.querySelector('dialog .planned')?.textContent === '450 W now, 700 W then'")
+    page.wait_for("document.querySelector('dialog .plan')?.textContent === '450 W now, 700 W then'")
     assert findings(page) == []
     tab_to("Apply")
     page.key("Enter")
@@ -439,8 +439,8 @@ def test_every_key_counts_on_a_busy_page(shared, open_page):
 
 def test_escape_closes_a_plan_not_drawn_yet(https_page):
     page, _, _ = https_page
-    page.wait_for("document.querySelector('.do > button')")
-    page.evaluate("document.querySelector('.do > button').focus()")
+    page.wait_for("document.querySelector('.action > button')")
+    page.evaluate("document.querySelector('.action > button').focus()")
     page.keys_while_busy("Enter", "Escape")
     page.wait_for("!document.querySelector('dialog')")
     page.key("Enter")
@@ -465,7 +465,7 @@ def test_only_an_administrator_resets_a_gpu(https_page):
     log_in(page, token)
     lead(page, "/gpu/1")
     press(page, "Reset")
-    page.wait_for("document.querySelector('dialog .planned')")
+    page.wait_for("document.querySelector('dialog .plan')")
     page.type("dialog input[name=proof]", "0")
     page.evaluate(SUBMIT)  # another GPU's number
     assert page.evaluate("document.querySelector('dialog').open")
@@ -497,7 +497,7 @@ def test_with_a_token_it_acts_after_a_plan(https_page):
     before = limit()
     press(page, "Cap power")
     page.type("dialog input[name=watts]", "450")
-    page.wait_for("document.querySelector('dialog .planned')?.textContent === '700 W now, 450 W then'")
+    page.wait_for("document.querySelector('dialog .plan')?.textContent === '700 W now, 450 W then'")
     assert "gpuyard power 0 450 --for 30m" in page.evaluate("document.querySelector('dialog').innerText")
     page.evaluate(SUBMIT)  # nothing has been typed to prove that it is meant
     assert limit() == before
@@ -512,7 +512,7 @@ def test_with_a_token_it_acts_after_a_plan(https_page):
     page.evaluate("document.querySelector('a[href=\"/queue\"]').click()")
     press(page, "Lease")
     page.evaluate(SUBMIT)
-    page.wait_for("[...document.querySelectorAll('.do > button')].some((one) => one.textContent === 'Release')")
+    page.wait_for("[...document.querySelectorAll('.action > button')].some((one) => one.textContent === 'Release')")
     leases = yard.daemon.get("/api/gpu/leases").json()["leases"]
     assert len(leases) == 1 and leases[0]["binding"] == "detached"
     press(page, "Release")

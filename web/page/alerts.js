@@ -1,7 +1,7 @@
 // Firing and pending alerts, silences, notification sinks, and the history.
 import { acknowledge, silence, test_sink, unsilence } from "./actions.js";
 import { useQuery } from "./app_state.js";
-import { Answer, Do, Table } from "./components.js";
+import { ActionButton, QueryResult, Table } from "./components.js";
 import { day_and_clock, since, span } from "./format.js";
 import { h } from "./view.js";
 
@@ -23,8 +23,8 @@ function Firing({ alert }) {
     <h3>${alert.number}. ${alert.message}</h3>
     <p>${alert.advice}</p>
     <p class="quiet">${alert.level}, rule ${alert.rule}, for ${since(alert.fired)}; ${state_of(alert)}</p>
-    <p>${alert.acknowledged ? null : h`<${Do} action=${acknowledge(alert)} />`}
-      <${Do} action=${silence(alert)} /></p>
+    <p>${alert.acknowledged ? null : h`<${ActionButton} action=${acknowledge(alert)} />`}
+      <${ActionButton} action=${silence(alert)} /></p>
   </article>`;
 }
 
@@ -48,7 +48,7 @@ export function Alerts() {
           ["Pending for", (one) => h`<progress max=${one.hold_s} value=${one.for_s} aria-label=${`${span(one.for_s)} of ${span(one.hold_s)}`} /> ${span(one.for_s)} of ${span(one.hold_s)}`],
         ]} /></section>
     <section><h2>Silences</h2>
-      <${Answer} answer=${silences}>${(data) => h`<${Table} caption="Muted rules and GPUs" empty="No active silences."
+      <${QueryResult} result=${silences}>${(data) => h`<${Table} caption="Muted rules and GPUs" empty="No active silences."
         rows=${data.silences} key_of=${(one) => one.id}
         columns=${[
           ["Rule", (one) => one.rule ?? "any"],
@@ -56,10 +56,10 @@ export function Alerts() {
           ["By", (one) => one.by],
           ["Until", (one) => day_and_clock(Date.parse(one.until))],
           ["Comment", (one) => one.comment],
-          ["Action", (one) => h`<${Do} action=${unsilence(one)} />`],
+          ["Action", (one) => h`<${ActionButton} action=${unsilence(one)} />`],
         ]} />`}<//></section>
     <section><h2>Notification sinks</h2>
-      <${Answer} answer=${sinks}>${(data) => h`<${Table} caption="Where alerts are sent" empty="No sinks are configured."
+      <${QueryResult} result=${sinks}>${(data) => h`<${Table} caption="Where alerts are sent" empty="No sinks are configured."
         rows=${data.sinks} key_of=${(one) => one.name}
         columns=${[
           ["Name", (one) => one.name],
@@ -70,10 +70,10 @@ export function Alerts() {
           ["Delivered", (one) => one.delivered_total, "figure"],
           ["Dropped", (one) => one.dead_letters_total, "figure"],
           ["State", (one) => one.closed ? h`<strong class="bad">closed: ${one.last_error}</strong>` : one.failing_since ? h`<strong class="bad">failing for ${since(one.failing_since)}: ${one.last_error}</strong>` : "ok"],
-          ["Test", (one) => h`<${Do} action=${test_sink(one)} />`],
+          ["Test", (one) => h`<${ActionButton} action=${test_sink(one)} />`],
         ]} />`}<//></section>
     <section><h2>History</h2>
-      <${Answer} answer=${past}>${(data) => h`<${Table} caption="Alerts that fired" empty="No alert has fired yet."
+      <${QueryResult} result=${past}>${(data) => h`<${Table} caption="Alerts that fired" empty="No alert has fired yet."
         rows=${data.alerts} key_of=${(one) => one.number}
         columns=${[
           ["No.", (one) => one.number, "figure"],

@@ -1,6 +1,6 @@
 // The audit log, for users who may change GPUs.
 import { useQuery } from "./app_state.js";
-import { Answer, Command, Table } from "./components.js";
+import { Command, QueryResult, Table } from "./components.js";
 import { day_and_clock } from "./format.js";
 import { h } from "./view.js";
 
@@ -13,7 +13,7 @@ export function Audit() {
     return h`<section><p>Only users who may change GPUs can see the audit log. On the machine, run
       <${Command} line="gpuyard audit" /></p><p class="quiet">${audit.error.message}</p></section>`;
   }
-  return h`<${Answer} answer=${audit}>${({ entries }) => h`<${Table}
+  return h`<${QueryResult} result=${audit}>${({ entries }) => h`<${Table}
     caption="Changes and refused requests" empty="No changes recorded yet." rows=${entries}
     key_of=${(entry) => entry.number}
     columns=${[

@@ -35,12 +35,12 @@ export function summary(title, unit, points) {
 }
 
 // The columns for uPlot.
-function data_of(points, cap) {
+function data_of(points, limit) {
   const columns = [points.map(({ t }) => t / 1000), ...["max", "min", "mean"].map((of) => points.map((point) => point[of]))];
-  return cap ? [...columns, points.map(() => cap)] : columns;
+  return limit ? [...columns, points.map(() => limit)] : columns;
 }
 
-function plot_of(node, { unit, points, cap, bound, zoom, range }) {
+function plot_of(node, { unit, points, limit, bound, zoom, range }) {
   const line = colour("--line");
   const grid = { stroke: colour("--grid"), width: 1 };
   const axis = { stroke: colour("--quiet"), grid, ticks: grid };
@@ -51,7 +51,7 @@ function plot_of(node, { unit, points, cap, bound, zoom, range }) {
     { stroke: line, width: 0, points: { show: false } },
     { stroke: line, width: 1.5, points: { show: false } },
   ];
-  if (cap) series.push({ stroke: colour("--cap"), width: 1.5, dash: [6, 4], points: { show: false } });
+  if (limit) series.push({ stroke: colour("--cap"), width: 1.5, dash: [6, 4], points: { show: false } });
   /** @type {import("uplot").Options} */
   const options = {
     width: node.clientWidth,
@@ -72,11 +72,11 @@ function plot_of(node, { unit, points, cap, bound, zoom, range }) {
       ],
     },
   };
-  return new uPlot(options, data_of(points, cap), node);
+  return new uPlot(options, data_of(points, limit), node);
 }
 
 // `axis`: the times, in ms, from its left to its right.
-export function Chart({ title, unit, points, axis, cap, bound, zoom, as_table }) {
+export function Chart({ title, unit, points, axis, limit, bound, zoom, as_table }) {
   const node = useRef(null);
   const plot = useRef(null);
   const ends = useRef(axis);
@@ -86,7 +86,7 @@ export function Chart({ title, unit, points, axis, cap, bound, zoom, as_table })
   useEffect(() => {
     if (as_table) return undefined;
     const range = () => [ends.current.begin / 1000, ends.current.end / 1000];
-    const made = plot_of(node.current, { unit, points, cap, bound, zoom, range });
+    const made = plot_of(node.current, { unit, points, limit, bound, zoom, range });
     plot.current = made;
     const box = node.current;
     const resized = new ResizeObserver(() => made.setSize({ width: box.clientWidth, height: kHigh }));
@@ -96,8 +96,8 @@ export function Chart({ title, unit, points, axis, cap, bound, zoom, as_table })
       made.destroy();
       plot.current = null;
     };
-  }, [Boolean(cap), bound, as_table, dark.matches]);
-  useEffect(() => plot.current?.setData(data_of(points, cap)), [points, cap]);
+  }, [Boolean(limit), bound, as_table, dark.matches]);
+  useEffect(() => plot.current?.setData(data_of(points, limit)), [points, limit]);
   useEffect(() => {
     const point = points[place];
     if (!point) return undefined;

@@ -1,6 +1,6 @@
 // Small components that several views draw.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { open_plan } from "./action_dialog.js";
+import { open_action_dialog } from "./action_dialog.js";
 import { can_act } from "./api.js";
 import { h } from "./view.js";
 
@@ -12,19 +12,19 @@ export function Command({ line }) {
     <button type="button" onClick=${copy} aria-label=${`Copy: ${line}`}>${copied ? "copied" : "copy"}</button></span>`;
 }
 
-// An action: its command, and a button that opens its plan if this browser may act.
-export function Do({ action }) {
+// An action: its command, and a button that opens its dialog if this browser can act.
+export function ActionButton({ action }) {
   const { line } = action;
   const fields = Object.fromEntries((action.fields ?? []).map(({ name, value }) => [name, value]));
-  return h`<span class="do">
-    ${can_act() ? h`<button type="button" onClick=${() => open_plan(action)}>${action.title}</button>` : null}
+  return h`<span class="action">
+    ${can_act() ? h`<button type="button" onClick=${() => open_action_dialog(action)}>${action.title}</button>` : null}
     <${Command} line=${line(fields)} /></span>`;
 }
 
-// An answer: its error, "loading…" until it comes, or its content.
-export function Answer({ answer, children }) {
-  if (answer.error) return h`<p class="bad" role="alert">${answer.error.message}</p>`;
-  return answer.data ? children(answer.data) : h`<p class="quiet">loading…</p>`;
+// The result of a query: its error, "loading…" until it comes, or its content.
+export function QueryResult({ result, children }) {
+  if (result.error) return h`<p class="bad" role="alert">${result.error.message}</p>`;
+  return result.data ? children(result.data) : h`<p class="quiet">loading…</p>`;
 }
 
 // columns: [title, cell(row), class]; the table scrolls on a narrow screen.
@@ -40,15 +40,15 @@ export function Table({ caption, columns, rows, empty, key_of }) {
     </table></div>`;
 }
 
-// Calls the newest `press` with every key, from the first drawing on. It must not wait for an effect: preact
+// Calls the newest `on_keydown` with every key, from the first drawing on. It must not wait for an effect: preact
 // runs effects after the next frame, and a key that comes before it would act on the previous state.
-export function useKeydown(press) {
-  const latest = useRef(press);
-  latest.current = press;
+export function useKeydown(on_keydown) {
+  const latest = useRef(on_keydown);
+  latest.current = on_keydown;
   useLayoutEffect(() => {
-    const listen = (event) => latest.current(event);
-    addEventListener("keydown", listen);
-    return () => removeEventListener("keydown", listen);
+    const call_latest = (event) => latest.current(event);
+    addEventListener("keydown", call_latest);
+    return () => removeEventListener("keydown", call_latest);
   }, []);
 }
 
@@ -59,5 +59,5 @@ export function useTableKey() {
   return [as_table, set];
 }
 
-export const AsTable = ({ as_table, set }) =>
+export const TableToggle = ({ as_table, set }) =>
   h`<button type="button" aria-pressed=${as_table} onClick=${() => set(!as_table)}><kbd>t</kbd> show as table</button>`;

@@ -1,10 +1,10 @@
 // One GPU: its charts, processes, bottlenecks, alerts and settings in a period.
 import { useMemo } from "preact/hooks";
-import { cap, cordon, reset, restore } from "./actions.js";
+import { cordon, limit_power, reset, restore } from "./actions.js";
 import { can_act } from "./api.js";
 import { app_state, lease_of, useAppState, useQuery } from "./app_state.js";
 import { Chart } from "./chart.js";
-import { Answer, AsTable, Command, Do, Table, useTableKey } from "./components.js";
+import { ActionButton, Command, QueryResult, Table, TableToggle, useTableKey } from "./components.js";
 import { day_and_clock, gib, kilowatts, percent, seconds_of, span } from "./format.js";
 import { Lane, marks_of } from "./timeline.js";
 import { go, parameter, set_parameters } from "./url.js";
@@ -56,18 +56,18 @@ function axis_of({ since_ms, until_ms, series }) {
   return { begin: Number.isFinite(first) ? Math.max(since_ms, first) : since_ms, end: until_ms };
 }
 
-function One({ series, axis, cap, zoom, as_table }) {
+function One({ series, axis, limit, zoom, as_table }) {
   const [title, unit, in_unit] = kCharts[series.metric];
   const points = useMemo(() => points_of(series, in_unit), [series]);
   return h`<${Chart} title=${title} unit=${unit} points=${points} axis=${axis} zoom=${zoom} as_table=${as_table}
-    cap=${series.metric === "power_draw_w" ? cap : null}
+    limit=${series.metric === "power_draw_w" ? limit : null}
     bound=${series.metric === "utilization_gpu_percent" ? 100 : series.bound ? in_unit(series.bound) : null} />`;
 }
 
 // The bottlenecks, with their shares of the time for which they are known.
-function Bottlenecks({ answer }) {
+function Bottlenecks({ result }) {
   return h`<section><h2>Bottlenecks</h2>
-    <${Answer} answer=${answer}>${({ gpus, seconds }) => {
+    <${QueryResult} result=${result}>${({ gpus, seconds }) => {
       const { shares, known_seconds } = gpus[0];
       const unknown = seconds - known_seconds;
       return h`<${Table} caption="Bottlenecks in this period" empty="No data for this period." rows=${shares} key_of=${({ cause }) => cause}
@@ -83,7 +83,7 @@ function Bottlenecks({ answer }) {
 function Settings({ gpu }) {
   const managed = useQuery(`/api/gpu/manage/${gpu.uuid}`, {}, kSoonest);
   return h`<section><h2>Settings</h2>
-    <${Answer} answer=${managed}>${({ gpus, enabled }) => h`<${Table} caption="Settings requested by users"
+    <${QueryResult} result=${managed}>${({ gpus, enabled }) => h`<${Table} caption="Settings requested by users"
       empty=${enabled ? "No settings have been changed." : "Settings cannot be changed: control is disabled."}
       rows=${gpus[0].settings.flatMap((one) => one.claims.map((claim) => ({ ...one, claim })))}
       key_of=${(one) => `${one.setting} ${one.claim.owner}`}
@@ -93,7 +93,7 @@ function Settings({ gpu }) {
         ["By", (one) => one.claim.owner],
         ["Until", (one) => (one.claim.until ? day_and_clock(Date.parse(one.claim.until)) : "restored")],
         ["Now", (one) => `${one.now?.text ?? one.why}, ${one.standing.replaceAll("_", " ")}`],
-        ["Action", (one) => h`<${Do} action=${restore(gpu, one.setting)} />`],
+        ["Action", (one) => h`<${ActionButton} action=${restore(gpu, one.setting)} />`],
       ]} />`}<//></section>`;
 }
 
@@ -131,21 +131,21 @@ export function Gpu({ id }) {
         ${kSpans.map((value) => h`<option value=${value} selected=${!from && value === t}>${value}</option>`)}</select></label>
       ${from ? h`<button type="button" onClick=${() => set_parameters({ from: "", to: "" })}>live</button>
         <strong class="past">${day_and_clock(Date.parse(from))} to ${day_and_clock(Date.parse(to))}</strong>` : null}
-      <${AsTable} as_table=${as_table} set=${set_table} />
+      <${TableToggle} as_table=${as_table} set=${set_table} />
       <button type="button" onClick=${() => go("/")}>all GPUs</button>
     </form>
-    <${Answer} answer=${history}>${(data) => {
+    <${QueryResult} result=${history}>${(data) => {
       const { series, notes } = data;
       const axis = axis_of(data);
       return h`<${Lane} marks=${marks} ...${axis} knows_slow=${Boolean(slow.data)} knows_settings=${Boolean(audit.data)} as_table=${as_table} />
       <div class="charts">${Object.keys(kCharts).map((metric) => {
           const found = series.find((one) => one.metric === metric);
-          return found ? h`<${One} key=${metric} series=${found} axis=${axis} cap=${gpu?.power_limit_w} zoom=${zoom} as_table=${as_table} />` : null;
+          return found ? h`<${One} key=${metric} series=${found} axis=${axis} limit=${gpu?.power_limit_w} zoom=${zoom} as_table=${as_table} />` : null;
         })}</div>
       ${notes.map((note) => h`<p class="quiet">${note}</p>`)}`;
     }}<//>
     <section><h2>Processes</h2>
-      <${Answer} answer=${stays}>${({ processes, notes, complete }) => h`<${Table} empty="No processes recorded in this period."
+      <${QueryResult} result=${stays}>${({ processes, notes, complete }) => h`<${Table} empty="No processes recorded in this period."
         caption=${complete ? "Processes in this period" : `The newest ${kMostStays} processes in this period; there are more`} rows=${processes} key_of=${(one) => `${one.pid} ${one.first_seen}`}
         columns=${[
           ["PID", (one) => one.pid, "figure"],
@@ -156,9 +156,9 @@ export function Gpu({ id }) {
           ["First seen", (one) => day_and_clock(Date.parse(one.first_seen))],
           ["Duration", (one) => `${span((Date.parse(one.last_seen) - Date.parse(one.first_seen)) / 1000)}${one.there ? ", running" : ""}`],
         ]} />${notes.map((note) => h`<p class="quiet">${note}</p>`)}`}<//></section>
-    <${Bottlenecks} answer=${slow} />
+    <${Bottlenecks} result=${slow} />
     <section><h2>Alerts</h2>
-      <${Answer} answer=${alerts}>${(data) => h`<${Table} caption="Alerts of this GPU" empty="No alerts recorded." rows=${data.alerts.slice(0, 20)}
+      <${QueryResult} result=${alerts}>${(data) => h`<${Table} caption="Alerts of this GPU" empty="No alerts recorded." rows=${data.alerts.slice(0, 20)}
         key_of=${(one) => one.number}
         columns=${[
           ["Fired", (one) => day_and_clock(Date.parse(one.fired))],
@@ -166,6 +166,6 @@ export function Gpu({ id }) {
           ["Message", (one) => one.message],
         ]} />`}<//></section>
     ${gpu ? h`<${Settings} gpu=${gpu} />` : null}
-    <p>${gpu ? h`<${Do} action=${cap(gpu)} /> <${Do} action=${cordon(gpu)} /> <${Do} action=${reset(gpu)} />` : null}
+    <p>${gpu ? h`<${ActionButton} action=${limit_power(gpu)} /> <${ActionButton} action=${cordon(gpu)} /> <${ActionButton} action=${reset(gpu)} />` : null}
       <${Command} line=${`gpuyard history ${id} --metric power`} /></p>`;
 }

@@ -1,8 +1,8 @@
 // All GPUs: one row each, the bottleneck of the chosen one, and the events. The same view shows a
 // moment of the past.
-import { cap, cordon } from "./actions.js";
+import { cordon, limit_power } from "./actions.js";
 import { lease_of, useAppState, useQuery } from "./app_state.js";
-import { Command, Do, useKeydown } from "./components.js";
+import { ActionButton, Command, useKeydown } from "./components.js";
 import { filter_of, FilterError } from "./filter.js";
 import { clock, dash, day_and_clock, gib, number, percent, since } from "./format.js";
 import { Spark } from "./spark.js";
@@ -133,7 +133,7 @@ function Sentence({ row, past }) {
     <h2>GPU ${row.gpu}: ${device.name}</h2>
     <p>${device.bottleneck_text ? `GPU ${row.gpu} ${device.bottleneck_text}. ${device.bottleneck_advice ?? ""}` : `Bottleneck: ${row.why || "unknown"}.`}</p>
     ${past ? null : h`<p><${Command} line=${`gpuyard devices ${row.gpu}`} />
-      ${row.lost ? null : h`<${Do} action=${cap(device)} />`} <${Do} action=${cordon(device)} /></p>`}</section>`;
+      ${row.lost ? null : h`<${ActionButton} action=${limit_power(device)} />`} <${ActionButton} action=${cordon(device)} /></p>`}</section>`;
 }
 
 function Events({ events }) {

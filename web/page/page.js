@@ -1,7 +1,7 @@
 // The page: the frame around every view, the keys, and which view an address stands for.
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Plans } from "./action_dialog.js";
+import { ActionDialogHost } from "./action_dialog.js";
 import { Alerts } from "./alerts.js";
 import { app_state, is_stale, start, useAppState } from "./app_state.js";
 import { Audit } from "./audit.js";
@@ -125,7 +125,7 @@ function Page() {
       <${Strip} />
     </header>
     ${help ? h`<${Help} close=${() => set_help(false)} />` : null}
-    <${Plans} />
+    <${ActionDialogHost} />
     <main id="main" tabindex="-1">
       <h1>${name}</h1>
       ${link === "refused" && View !== Login ? h`<${Login} />` : h`<${View} key=${path} id=${argument} />`}

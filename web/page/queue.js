@@ -2,7 +2,7 @@
 import { useEffect, useReducer } from "preact/hooks";
 import { claim, release, uncordon } from "./actions.js";
 import { load_leases, useAppState } from "./app_state.js";
-import { Command, Do, Table } from "./components.js";
+import { ActionButton, Command, Table } from "./components.js";
 import { gib, since, span } from "./format.js";
 import { can_notify, is_subscribed, subscribe, unsubscribe } from "./notify.js";
 import { h } from "./view.js";
@@ -45,10 +45,10 @@ export function Queue() {
         ["Expected wait", (lease) => span(lease.place?.expected_s), "figure"],
         ["Reason", (lease) => lease.place?.text ?? ""],
         ["Notify", (lease) => h`<${Notify} lease=${lease} />`],
-        ["Action", (lease) => h`<${Do} action=${release(lease)} />`],
+        ["Action", (lease) => h`<${ActionButton} action=${release(lease)} />`],
       ]} />
     <p>To run a command on two GPUs: <${Command} line="gpuyard run -n 2 -- python3 train.py" /></p>
-    <p>To lease a GPU for a fixed time: <${Do} action=${claim()} /></p></section>
+    <p>To lease a GPU for a fixed time: <${ActionButton} action=${claim()} /></p></section>
     <section><h2>Leases</h2>
     <${Table} caption="Leases" empty="No GPUs are leased." rows=${held} key_of=${(lease) => lease.id}
       columns=${[
@@ -60,7 +60,7 @@ export function Queue() {
         ["Energy", (lease) => kilojoules(lease.use), "figure"],
         ["Note", (lease) => lease.note],
         ["State", (lease) => [lease.state, lease.overdue ? "overdue" : "", lease.why].filter(Boolean).join(", ")],
-        ["Action", (lease) => h`<${Do} action=${release(lease)} />`],
+        ["Action", (lease) => h`<${ActionButton} action=${release(lease)} />`],
       ]} /></section>
     <section><h2>Without a lease</h2>
     <${Table} caption="Processes that use GPUs without a lease" empty="No process uses a GPU without a lease."
@@ -82,6 +82,6 @@ export function Queue() {
         ["GPU", (one) => one.index, "figure"],
         ["Reason", (one) => one.text],
         ["Since", (one) => since(one.since), "figure"],
-        ["Action", (one) => (one.why === "cordoned" ? h`<${Do} action=${uncordon(one)} />` : "")],
+        ["Action", (one) => (one.why === "cordoned" ? h`<${ActionButton} action=${uncordon(one)} />` : "")],
       ]} /></section>`;
 }

@@ -1,6 +1,6 @@
 // The use of the GPUs by user, day, GPU or lease, and its cost.
 import { useQuery } from "./app_state.js";
-import { Answer, AsTable, Table, useTableKey } from "./components.js";
+import { QueryResult, Table, TableToggle, useTableKey } from "./components.js";
 import { dash, gib, number, seconds_of } from "./format.js";
 import { parameter, set_parameters } from "./url.js";
 import { h } from "./view.js";
@@ -39,9 +39,9 @@ export function Usage() {
       <${Choice} name="t" label="In the last" values=${kSpans} now=${t} />
       <${Choice} name="by" label="by" values=${kKinds} now=${by} />
       <a href=${`/api/gpu/usage?${new URLSearchParams({ since_s: String(question.since_s), by, format: "csv" })}`} data-load download="usage.csv">CSV</a>
-      <${AsTable} as_table=${as_table} set=${set_table} />
+      <${TableToggle} as_table=${as_table} set=${set_table} />
     </form>
-    <${Answer} answer=${usage}>${(data) => {
+    <${QueryResult} result=${usage}>${(data) => {
       const rows = [...data.rows, { ...data.unleased, key: "without a lease" }];
       const hours = rows.reduce((total, row) => total + row.gpu_hours, 0);
       return h`<${Table} caption=${`GPU-hours and energy by ${by} since ${data.since.slice(0, 10)}`}

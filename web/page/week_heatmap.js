@@ -1,7 +1,7 @@
 // The mean utilisation of all GPUs for each hour of the week, by the browser's clock. An hour without
 // data is hatched, not zero.
 import { useQuery } from "./app_state.js";
-import { Answer, Table } from "./components.js";
+import { QueryResult, Table } from "./components.js";
 import { number, seconds_of } from "./format.js";
 import { h } from "./view.js";
 
@@ -55,7 +55,7 @@ export function Week({ t, as_table }) {
   const hours = Math.min(kKept, Math.ceil(seconds_of(t) / 3600));
   const history = useQuery("/api/gpu/history", { metrics: "util", since: `${hours}h`, points: Math.min(kPoints, hours * 12) }, kEvery);
   return h`<section><h2>Utilisation by hour of the week</h2>
-    <${Answer} answer=${history}>${({ series }) => {
+    <${QueryResult} result=${history}>${({ series }) => {
       const week = week_of(series);
       const said = summary(week);
       return h`<figure><figcaption>${said}</figcaption>
