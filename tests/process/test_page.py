@@ -524,7 +524,7 @@ def test_with_a_token_it_acts_after_a_plan(https_page):
     page.evaluate("document.querySelector('a[href=\"/\"]').click()")
     page.wait_for("document.querySelector('table.gpus a')")
     page.evaluate("document.querySelector('table.gpus a').click()")
-    page.wait_for("document.querySelector('.lane .mark.done title')?.textContent.includes('set power_limit to 450 W')")
+    page.wait_for("document.querySelector('.timeline-marks .mark.done title')?.textContent.includes('set power_limit to 450 W')")
     page.evaluate("document.querySelector('a[href=\"/audit\"]').click()")
     page.wait_for("document.querySelector('main')?.innerText.includes('set power_limit to 450 W')")
     # The token is in no address, and nowhere that outlives the tabs.
@@ -595,14 +595,14 @@ def test_gpu_events_and_bottlenecks_appear_on_timeline(daemon, open_page):
     page_or_skip(yard)
     yard.sim("inject", "--gpu", "1", "--xid", "48")
     page = open_page(yard, "/gpu/1")
-    page.wait_for("document.querySelector('.lane .mark.critical title')?.textContent.includes('Xid 48')")
-    page.evaluate("document.querySelector('.lanes').focus()")
+    page.wait_for("document.querySelector('.timeline-marks .mark.critical title')?.textContent.includes('Xid 48')")
+    page.evaluate("document.querySelector('.timeline-rows').focus()")
     page.key("Home")
-    page.wait_for("document.querySelector('.happened .spoken').textContent.includes('Xid 48')")
+    page.wait_for("document.querySelector('.timeline .spoken').textContent.includes('Xid 48')")
     page.evaluate("[...document.querySelectorAll('button')].find((one) => one.textContent === 't show as table').click()")
-    page.wait_for("document.querySelector('.happened tbody')?.innerText.includes('critical: GPU 1: Xid 48')")
+    page.wait_for("document.querySelector('.timeline tbody')?.innerText.includes('critical: GPU 1: Xid 48')")
     yard.sim("inject", "--gpu", "1", "--lost")
-    page.wait_for("document.querySelector('.happened tbody')?.innerText.includes('bottleneck: lost')")
+    page.wait_for("document.querySelector('.timeline tbody')?.innerText.includes('bottleneck: lost')")
     page.wait_for("document.querySelector('[aria-label^=\"Bottlenecks\"] tbody')?.innerText.includes('lost')")
     assert page.complaints == []
 
@@ -644,8 +644,8 @@ def test_unknown_hours_in_heatmap_are_not_zero(shared, open_page):
         ? honest(url, options) : Response.json({series: [[20, null, 0], [40, 91, null]].map((mean) => (
             {first_ms: new Date(2026, 0, 7, 10).getTime(), step_ms: 3600000, mean}))}); 0""")
     lead(page, "/usage")
-    page.wait_for("document.querySelectorAll('.week .heat-box').length === 168")
-    known = "[...document.querySelectorAll('.week .heat-box:not(.hunknown) title')].map((one) => one.textContent)"
+    page.wait_for("document.querySelectorAll('.week-heatmap .heat-box').length === 168")
+    known = "[...document.querySelectorAll('.week-heatmap .heat-box:not(.hunknown) title')].map((one) => one.textContent)"
     assert page.evaluate(known) == ["Wednesday 10:00: 30 %", "Wednesday 11:00: 91 %", "Wednesday 12:00: 0 %"]
     page.key("t")
     page.wait_for("document.querySelector('figure table')")
@@ -679,7 +679,7 @@ def test_ten_thousand_processes_leave_the_page_quick(daemon, open_page):
     page = open_page(yard, "/gpu/0")
     page.wait_for("[...document.querySelectorAll('caption')].some((one) => one.textContent.includes('there are more'))")
     assert page.evaluate("document.querySelectorAll('main tr').length") < 300
-    assert page.evaluate("document.querySelectorAll('.lane .mark').length") <= 200
+    assert page.evaluate("document.querySelectorAll('.timeline-marks .mark').length") <= 200
     shows_live(page)
     page.call("Performance.enable")
     metrics = {one["name"]: one["value"] for one in page.call("Performance.getMetrics")["metrics"]}

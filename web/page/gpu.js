@@ -6,18 +6,18 @@ import { app_state, lease_of, useAppState, useQuery } from "./app_state.js";
 import { Chart } from "./chart.js";
 import { ActionButton, Command, QueryResult, Table, TableToggle, useTableKey } from "./components.js";
 import { day_and_clock, gib, kilowatts, percent, seconds_of, span } from "./format.js";
-import { Lane, marks_of } from "./timeline.js";
+import { marks_of, Timeline } from "./timeline.js";
 import { go, parameter, set_parameters } from "./url.js";
 import { h } from "./view.js";
 
-const kSpans = ["15m", "1h", "6h", "1d", "7d", "30d"];
+const kPeriods = ["15m", "1h", "6h", "1d", "7d", "30d"];
 const kPoints = 300;
-const kSoonest = 5000;
-const kMostStays = 200;
-const kMostAlerts = 100;
-const kMostSpells = 200;
+const kMinPollInterval = 5000;
+const kMaxProcesses = 200;
+const kMaxAlerts = 100;
+const kMaxBottlenecks = 200;
 const kGib = 2 ** 30;
-const kNotSlow = new Set(["none", "not_known"]);
+const kNoBottleneck = new Set(["none", "not_known"]);
 
 // metric as the history calls it: [title, unit, its number in that unit]
 const kCharts = {
@@ -37,7 +37,7 @@ function points_of(series, in_unit) {
   }));
 }
 
-function standing(gpu, lease) {
+function summary_of(gpu, lease) {
   const facts = [
     gpu.name,
     gpu.pci_address,
@@ -56,7 +56,7 @@ function axis_of({ since_ms, until_ms, series }) {
   return { begin: Number.isFinite(first) ? Math.max(since_ms, first) : since_ms, end: until_ms };
 }
 
-function One({ series, axis, limit, zoom, as_table }) {
+function MetricChart({ series, axis, limit, zoom, as_table }) {
   const [title, unit, in_unit] = kCharts[series.metric];
   const points = useMemo(() => points_of(series, in_unit), [series]);
   return h`<${Chart} title=${title} unit=${unit} points=${points} axis=${axis} zoom=${zoom} as_table=${as_table}
@@ -81,7 +81,7 @@ function Bottlenecks({ result }) {
 
 // The settings that users have requested.
 function Settings({ gpu }) {
-  const managed = useQuery(`/api/gpu/manage/${gpu.uuid}`, {}, kSoonest);
+  const managed = useQuery(`/api/gpu/manage/${gpu.uuid}`, {}, kMinPollInterval);
   return h`<section><h2>Settings</h2>
     <${QueryResult} result=${managed}>${({ gpus, enabled }) => h`<${Table} caption="Settings requested by users"
       empty=${enabled ? "No settings have been changed." : "Settings cannot be changed: control is disabled."}
@@ -103,32 +103,32 @@ export function Gpu({ id }) {
   const t = seconds_of(parameter("t")) ? parameter("t") : "15m";
   const [from, to] = [parameter("from"), parameter("to")];
   const range = from ? { since: from, until: to } : { since: t };
-  const every = from ? 0 : Math.max(kSoonest, (seconds_of(t) * 1000) / kPoints);
-  const history = useQuery("/api/gpu/history", { gpus: id, points: kPoints, ...range }, every);
-  const stays = useQuery(`/api/gpu/processes`, { gpus: id, limit: kMostStays, ...range }, from ? 0 : kSoonest);
-  const slow = useQuery("/api/gpu/bottlenecks", { gpus: id, limit: kMostSpells, ...range }, every);
-  const alerts = useQuery("/api/gpu/alerts/history", { gpu: id, limit: kMostAlerts }, kSoonest);
+  const poll_interval = from ? 0 : Math.max(kMinPollInterval, (seconds_of(t) * 1000) / kPoints);
+  const history = useQuery("/api/gpu/history", { gpus: id, points: kPoints, ...range }, poll_interval);
+  const process_spans = useQuery(`/api/gpu/processes`, { gpus: id, limit: kMaxProcesses, ...range }, from ? 0 : kMinPollInterval);
+  const bottlenecks = useQuery("/api/gpu/bottlenecks", { gpus: id, limit: kMaxBottlenecks, ...range }, poll_interval);
+  const alerts = useQuery("/api/gpu/alerts/history", { gpu: id, limit: kMaxAlerts }, kMinPollInterval);
   // Only for users who may change settings; for the others these marks are missing.
-  const audit = useQuery(can_act() && "/api/gpu/manage/audit", { gpu: id, limit: kMostAlerts }, kSoonest);
+  const audit = useQuery(can_act() && "/api/gpu/manage/audit", { gpu: id, limit: kMaxAlerts }, kMinPollInterval);
   const marks = useMemo(
     () => marks_of({
       alerts: alerts.data?.alerts ?? [],
-      spells: (slow.data?.gpus[0].spells ?? []).filter(({ bottleneck }) => !kNotSlow.has(bottleneck.cause)),
-      processes: stays.data?.processes ?? [],
+      bottlenecks: (bottlenecks.data?.gpus[0].spells ?? []).filter(({ bottleneck }) => !kNoBottleneck.has(bottleneck.cause)),
+      processes: process_spans.data?.processes ?? [],
       changes: audit.data?.entries ?? [],
     }),
-    [alerts.data, slow.data, stays.data, audit.data],
+    [alerts.data, bottlenecks.data, process_spans.data, audit.data],
   );
   const [as_table, set_table] = useTableKey();
   const zoom = (begin, end) => set_parameters({ from: new Date(begin).toISOString(), to: new Date(end).toISOString(), t: "" });
   if (now.devices.length > 0 && !gpu) return h`<p class="bad" role="alert">GPU ${id} not found. <a href="/">All GPUs</a></p>`;
   const lease = gpu && lease_of(gpu.uuid);
   return h`
-    ${gpu ? h`<p>${standing(gpu, lease)}</p>
+    ${gpu ? h`<p>${summary_of(gpu, lease)}</p>
       ${gpu.bottleneck_text ? h`<p class="sentence">${`GPU ${id} ${gpu.bottleneck_text}. ${gpu.bottleneck_advice ?? ""}`}</p>` : null}` : null}
     <form class="choices" onSubmit=${(event) => event.preventDefault()}>
       <label>The last <select onChange=${(event) => set_parameters({ t: event.target.value, from: "", to: "" })}>
-        ${kSpans.map((value) => h`<option value=${value} selected=${!from && value === t}>${value}</option>`)}</select></label>
+        ${kPeriods.map((value) => h`<option value=${value} selected=${!from && value === t}>${value}</option>`)}</select></label>
       ${from ? h`<button type="button" onClick=${() => set_parameters({ from: "", to: "" })}>live</button>
         <strong class="past">${day_and_clock(Date.parse(from))} to ${day_and_clock(Date.parse(to))}</strong>` : null}
       <${TableToggle} as_table=${as_table} set=${set_table} />
@@ -137,16 +137,16 @@ export function Gpu({ id }) {
     <${QueryResult} result=${history}>${(data) => {
       const { series, notes } = data;
       const axis = axis_of(data);
-      return h`<${Lane} marks=${marks} ...${axis} knows_slow=${Boolean(slow.data)} knows_settings=${Boolean(audit.data)} as_table=${as_table} />
+      return h`<${Timeline} marks=${marks} ...${axis} has_bottlenecks=${Boolean(bottlenecks.data)} has_settings=${Boolean(audit.data)} as_table=${as_table} />
       <div class="charts">${Object.keys(kCharts).map((metric) => {
           const found = series.find((one) => one.metric === metric);
-          return found ? h`<${One} key=${metric} series=${found} axis=${axis} limit=${gpu?.power_limit_w} zoom=${zoom} as_table=${as_table} />` : null;
+          return found ? h`<${MetricChart} key=${metric} series=${found} axis=${axis} limit=${gpu?.power_limit_w} zoom=${zoom} as_table=${as_table} />` : null;
         })}</div>
       ${notes.map((note) => h`<p class="quiet">${note}</p>`)}`;
     }}<//>
     <section><h2>Processes</h2>
-      <${QueryResult} result=${stays}>${({ processes, notes, complete }) => h`<${Table} empty="No processes recorded in this period."
-        caption=${complete ? "Processes in this period" : `The newest ${kMostStays} processes in this period; there are more`} rows=${processes} key_of=${(one) => `${one.pid} ${one.first_seen}`}
+      <${QueryResult} result=${process_spans}>${({ processes, notes, complete }) => h`<${Table} empty="No processes recorded in this period."
+        caption=${complete ? "Processes in this period" : `The newest ${kMaxProcesses} processes in this period; there are more`} rows=${processes} key_of=${(one) => `${one.pid} ${one.first_seen}`}
         columns=${[
           ["PID", (one) => one.pid, "figure"],
           ["User", (one) => one.user ?? one.uid ?? "–"],
@@ -156,7 +156,7 @@ export function Gpu({ id }) {
           ["First seen", (one) => day_and_clock(Date.parse(one.first_seen))],
           ["Duration", (one) => `${span((Date.parse(one.last_seen) - Date.parse(one.first_seen)) / 1000)}${one.there ? ", running" : ""}`],
         ]} />${notes.map((note) => h`<p class="quiet">${note}</p>`)}`}<//></section>
-    <${Bottlenecks} result=${slow} />
+    <${Bottlenecks} result=${bottlenecks} />
     <section><h2>Alerts</h2>
       <${QueryResult} result=${alerts}>${(data) => h`<${Table} caption="Alerts of this GPU" empty="No alerts recorded." rows=${data.alerts.slice(0, 20)}
         key_of=${(one) => one.number}

@@ -4,7 +4,7 @@ import { QueryResult, Table, TableToggle, useTableKey } from "./components.js";
 import { dash, gib, number, seconds_of } from "./format.js";
 import { parameter, set_parameters } from "./url.js";
 import { h } from "./view.js";
-import { Week } from "./week_heatmap.js";
+import { WeekHeatmap } from "./week_heatmap.js";
 
 const kEvery = 60000;
 const kSpans = ["24h", "7d", "30d", "365d"];
@@ -61,5 +61,5 @@ export function Usage() {
         ${data.notes.map((note) => h`<p class="quiet">${note}</p>`)}
         ${rows.some((row) => row.estimate) ? h`<p class="quiet">Cost and CO₂ are estimates: energy times the configured price and grams of CO₂ per kWh.</p>` : null}`;
     }}<//>
-    <${Week} t=${t} as_table=${as_table} />`;
+    <${WeekHeatmap} t=${t} as_table=${as_table} />`;
 }

@@ -5,19 +5,19 @@ import { QueryResult, Table } from "./components.js";
 import { number, seconds_of } from "./format.js";
 import { h } from "./view.js";
 
-const kEvery = 600000;
-const kKept = 30 * 24; // hours that history stores
+const kPollInterval = 600000;
+const kHistoryHours = 30 * 24; // hours that history stores
 const kPoints = 720; // an hour each in a month, less in a shorter time
 const kDays = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const kHours = [...Array(24).keys()];
-const kLeft = 28; // for the names of the days
-const kHigh = 18; // of an hour's box
+const kLabelWidth = 28; // for the names of the days
+const kBoxHeight = 18; // of an hour's box
 const kLevels = ["no data", "under 20 %", "20 to 40", "40 to 60", "60 to 80", "80 to 100 %"];
 
 const level_of = (mean) => (mean === null ? "unknown" : Math.min(4, Math.floor(mean / 20)));
 
 // Returns seven lists, from Monday, of 24 means; null: no data for that hour.
-export function week_of(series) {
+export function weekly_means_of(series) {
   const sums = kDays.map(() => kHours.map(() => ({ total: 0, count: 0 })));
   for (const { first_ms, step_ms, mean } of series) {
     mean.forEach((value, place) => {
@@ -35,34 +35,34 @@ function summary(week) {
   const hours = week.flatMap((day, place) => day.map((mean, hour) => ({ mean, name: `${kDays[place]} ${hour}:00` })));
   const known = hours.filter(({ mean }) => mean !== null).sort((a, b) => b.mean - a.mean);
   if (known.length === 0) return "No data for this period.";
-  const words_of = ({ name, mean }) => `${name}, ${number(mean)} %`;
-  return `Busiest ${words_of(known[0])}; least busy ${words_of(known.at(-1))}. Data for ${known.length} of 168 hours of the week.`;
+  const text_of = ({ name, mean }) => `${name}, ${number(mean)} %`;
+  return `Busiest ${text_of(known[0])}; least busy ${text_of(known.at(-1))}. Data for ${known.length} of 168 hours of the week.`;
 }
 
-function Boxes({ week, said }) {
-  const wide = 24 * 24 + kLeft;
-  return h`<svg class="week" viewBox=${`0 0 ${wide} ${7 * kHigh + 16}`} role="img" aria-label=${said}>
+function Heatmap({ week, caption }) {
+  const width = 24 * 24 + kLabelWidth;
+  return h`<svg class="week-heatmap" viewBox=${`0 0 ${width} ${7 * kBoxHeight + 16}`} role="img" aria-label=${caption}>
     <defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse"><path d="M0 6L6 0" /></pattern></defs>
-    ${week.map((day, row) => h`<text x="0" y=${row * kHigh + 13}>${kDays[row].slice(0, 2)}</text>
-      ${day.map((mean, hour) => h`<rect class=${`heat-box h${level_of(mean)}`} x=${kLeft + hour * 24} y=${row * kHigh} width="23" height=${kHigh - 1}>
+    ${week.map((day, row) => h`<text x="0" y=${row * kBoxHeight + 13}>${kDays[row].slice(0, 2)}</text>
+      ${day.map((mean, hour) => h`<rect class=${`heat-box h${level_of(mean)}`} x=${kLabelWidth + hour * 24} y=${row * kBoxHeight} width="23" height=${kBoxHeight - 1}>
         <title>${`${kDays[row]} ${hour}:00: ${mean === null ? "no data" : `${number(mean)} %`}`}</title></rect>`)}`)}
-    ${[0, 6, 12, 18].map((hour) => h`<text x=${kLeft + hour * 24} y=${7 * kHigh + 13}>${`${hour}:00`}</text>`)}</svg>
+    ${[0, 6, 12, 18].map((hour) => h`<text x=${kLabelWidth + hour * 24} y=${7 * kBoxHeight + 13}>${`${hour}:00`}</text>`)}</svg>
   <p class="legend">${kLevels.map((text, place) => h`<span><svg width="16" height="16" aria-hidden="true"><rect
     class=${`heat-box h${place ? place - 1 : "unknown"}`} width="16" height="16" /></svg> ${text}</span> `)}</p>`;
 }
 
-export function Week({ t, as_table }) {
-  const hours = Math.min(kKept, Math.ceil(seconds_of(t) / 3600));
-  const history = useQuery("/api/gpu/history", { metrics: "util", since: `${hours}h`, points: Math.min(kPoints, hours * 12) }, kEvery);
+export function WeekHeatmap({ t, as_table }) {
+  const hours = Math.min(kHistoryHours, Math.ceil(seconds_of(t) / 3600));
+  const history = useQuery("/api/gpu/history", { metrics: "util", since: `${hours}h`, points: Math.min(kPoints, hours * 12) }, kPollInterval);
   return h`<section><h2>Utilisation by hour of the week</h2>
     <${QueryResult} result=${history}>${({ series }) => {
-      const week = week_of(series);
-      const said = summary(week);
-      return h`<figure><figcaption>${said}</figcaption>
+      const week = weekly_means_of(series);
+      const caption = summary(week);
+      return h`<figure><figcaption>${caption}</figcaption>
         ${as_table
           ? h`<${Table} caption="Mean utilisation of all GPUs, percent, by hour of the day" rows=${kDays} key_of=${(day) => day}
               columns=${[["Day", (day) => day], ...kHours.map((hour) => [String(hour), (day) => number(week[kDays.indexOf(day)][hour]), "figure"])]} />`
-          : h`<${Boxes} week=${week} said=${said} />`}
+          : h`<${Heatmap} week=${week} caption=${caption} />`}
         ${hours * 3600 < seconds_of(t) ? h`<p class="quiet">Last 30 days only: history is stored for 30 days.</p>` : null}</figure>`;
     }}<//></section>`;
 }
