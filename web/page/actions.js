@@ -8,7 +8,7 @@
 import { fetch_json, send } from "./api.js";
 import { seconds_of } from "./format.js";
 
-const manage_path = (gpu, what) => `/api/gpu/manage/${gpu.uuid}/${what}`;
+const manage_path = (gpu, resource) => `/api/gpu/manage/${gpu.uuid}/${resource}`;
 const quote = (text) => `"${text.replace(/["\\$`]/g, "\\$&")}"`;
 const quote_if_needed = (text) => (/^[\w.-]+$/.test(text) ? text : quote(text));
 const kDurationField = { name: "for", label: "for", value: "30m", pattern: "\\d+[smhd]" };
@@ -36,7 +36,7 @@ export const limit_power = (gpu) => ({
 });
 const power_limit_body = (values) => ({ power_limit_mw: Number(values.watts) * 1000, for_s: seconds_of(values.for) });
 
-// setting: [its route, the command without the GPU, and what follows it]
+// setting: [its route, the command without the GPU, and its options]
 const kRestore = {
   power_limit: ["power-limit", "power", "--restore"],
   gpu_clocks: ["gpu-clocks", "clocks", "--restore gpu"],

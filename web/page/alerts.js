@@ -2,40 +2,40 @@
 import { acknowledge, silence, test_sink, unsilence } from "./actions.js";
 import { useQuery } from "./app_state.js";
 import { ActionButton, QueryResult, Table } from "./components.js";
-import { day_and_clock, since, span } from "./format.js";
+import { age_of, day_and_clock, duration_of } from "./format.js";
 import { h } from "./view.js";
 
-const kSoonest = 2000; // a pending alert comes nearer to firing each second
-const kEvery = 10000;
+const kAlertPollInterval = 2000; // a pending alert comes nearer to firing each second
+const kPollInterval = 10000;
 const gpu_of = ({ gpu }) => (gpu ? h`<a href=${`/gpu/${gpu.index ?? gpu.uuid}`}>${gpu.index ?? gpu.uuid}</a>` : "");
 
 function state_of(alert) {
-  const words = [];
-  if (alert.acknowledged) words.push(`acknowledged by ${alert.acknowledged.by ?? "an unknown user"}`);
-  if (alert.silenced) words.push("silenced");
-  if (alert.inhibited_by !== null) words.push("inhibited by another alert");
-  if (alert.quarantines) words.push("its GPU is quarantined");
-  return words.join(", ") || "not acknowledged";
+  const states = [];
+  if (alert.acknowledged) states.push(`acknowledged by ${alert.acknowledged.by ?? "an unknown user"}`);
+  if (alert.silenced) states.push("silenced");
+  if (alert.inhibited_by !== null) states.push("inhibited by another alert");
+  if (alert.quarantines) states.push("its GPU is quarantined");
+  return states.join(", ") || "not acknowledged";
 }
 
-function Firing({ alert }) {
+function FiringAlert({ alert }) {
   return h`<article class=${`alert ${alert.level}`}>
     <h3>${alert.number}. ${alert.message}</h3>
     <p>${alert.advice}</p>
-    <p class="quiet">${alert.level}, rule ${alert.rule}, for ${since(alert.fired)}; ${state_of(alert)}</p>
+    <p class="quiet">${alert.level}, rule ${alert.rule}, for ${age_of(alert.fired)}; ${state_of(alert)}</p>
     <p>${alert.acknowledged ? null : h`<${ActionButton} action=${acknowledge(alert)} />`}
       <${ActionButton} action=${silence(alert)} /></p>
   </article>`;
 }
 
 export function Alerts() {
-  const { data: alerts } = useQuery("/api/gpu/alerts", {}, kSoonest);
-  const past = useQuery("/api/gpu/alerts/history", { limit: 50 }, kEvery);
-  const silences = useQuery("/api/gpu/silences", {}, kEvery);
-  const sinks = useQuery("/api/gpu/sinks", {}, kEvery);
+  const { data: alerts } = useQuery("/api/gpu/alerts", {}, kAlertPollInterval);
+  const past = useQuery("/api/gpu/alerts/history", { limit: 50 }, kPollInterval);
+  const silences = useQuery("/api/gpu/silences", {}, kPollInterval);
+  const sinks = useQuery("/api/gpu/sinks", {}, kPollInterval);
   return h`
     <section><h2>Firing</h2>
-      ${!alerts ? h`<p class="quiet">loading…</p>` : alerts.alerts.length ? alerts.alerts.map((alert) => h`<${Firing} key=${alert.number} alert=${alert} />`) : h`<p class="quiet">No alerts are firing.</p>`}
+      ${!alerts ? h`<p class="quiet">loading…</p>` : alerts.alerts.length ? alerts.alerts.map((alert) => h`<${FiringAlert} key=${alert.number} alert=${alert} />`) : h`<p class="quiet">No alerts are firing.</p>`}
       ${alerts ? alerts.notes.map((note) => h`<p key=${note}>${note}</p>`) : null}
     </section>
     <section><h2>Pending</h2>
@@ -45,7 +45,7 @@ export function Alerts() {
           ["GPU", gpu_of, "figure"],
           ["Rule", (one) => one.rule],
           ["Value", (one) => Math.round(one.value * 10) / 10, "figure"],
-          ["Pending for", (one) => h`<progress max=${one.hold_s} value=${one.for_s} aria-label=${`${span(one.for_s)} of ${span(one.hold_s)}`} /> ${span(one.for_s)} of ${span(one.hold_s)}`],
+          ["Pending for", (one) => h`<progress max=${one.hold_s} value=${one.for_s} aria-label=${`${duration_of(one.for_s)} of ${duration_of(one.hold_s)}`} /> ${duration_of(one.for_s)} of ${duration_of(one.hold_s)}`],
         ]} /></section>
     <section><h2>Silences</h2>
       <${QueryResult} result=${silences}>${(data) => h`<${Table} caption="Muted rules and GPUs" empty="No active silences."
@@ -69,7 +69,7 @@ export function Alerts() {
           ["Queued", (one) => one.queued, "figure"],
           ["Delivered", (one) => one.delivered_total, "figure"],
           ["Dropped", (one) => one.dead_letters_total, "figure"],
-          ["State", (one) => one.closed ? h`<strong class="bad">closed: ${one.last_error}</strong>` : one.failing_since ? h`<strong class="bad">failing for ${since(one.failing_since)}: ${one.last_error}</strong>` : "ok"],
+          ["State", (one) => one.closed ? h`<strong class="bad">closed: ${one.last_error}</strong>` : one.failing_since ? h`<strong class="bad">failing for ${age_of(one.failing_since)}: ${one.last_error}</strong>` : "ok"],
           ["Test", (one) => h`<${ActionButton} action=${test_sink(one)} />`],
         ]} />`}<//></section>
     <section><h2>History</h2>
@@ -78,7 +78,7 @@ export function Alerts() {
         columns=${[
           ["No.", (one) => one.number, "figure"],
           ["Fired", (one) => day_and_clock(Date.parse(one.fired))],
-          ["Duration", (one) => one.resolved ? span((Date.parse(one.resolved) - Date.parse(one.fired)) / 1000) : "firing", "figure"],
+          ["Duration", (one) => one.resolved ? duration_of((Date.parse(one.resolved) - Date.parse(one.fired)) / 1000) : "firing", "figure"],
           ["GPU", gpu_of, "figure"],
           ["Level", (one) => one.level],
           ["Message", (one) => one.message],

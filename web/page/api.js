@@ -6,8 +6,8 @@
 let token = "";
 const token_subscribers = new Set();
 const instance = document.body.dataset.instance ?? "";
-export const name_of = (what) => `gpuyard-${what}-${instance}`; // of a channel or lock that tabs share
-export const channel_of = (what) => ("BroadcastChannel" in window && instance ? new BroadcastChannel(name_of(what)) : null);
+export const name_of = (kind) => `gpuyard-${kind}-${instance}`; // of a channel or lock that tabs share
+export const channel_of = (kind) => ("BroadcastChannel" in window && instance ? new BroadcastChannel(name_of(kind)) : null);
 const channel = channel_of("token");
 
 export const has_token = () => token !== "";

@@ -84,8 +84,8 @@ export function useQuery(path, parameters, interval_ms = 0) {
 let columns = [];
 
 function update_columns({ t_ms, v }) {
-  app_state.devices.forEach((device, place) => {
-    columns.forEach((column, at) => (device[column] = v[at][place]));
+  app_state.devices.forEach((device, index) => {
+    columns.forEach((column, at) => (device[column] = v[at][index]));
     const mib = device.memory_used_mib;
     device.memory_used_bytes = mib === null ? null : mib * 2 ** 20;
     const line = app_state.lines.get(device.uuid);

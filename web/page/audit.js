@@ -4,10 +4,10 @@ import { Command, QueryResult, Table } from "./components.js";
 import { day_and_clock } from "./format.js";
 import { h } from "./view.js";
 
-const kEvery = 5000;
+const kPollInterval = 5000;
 
 export function Audit() {
-  const audit = useQuery("/api/gpu/manage/audit", { limit: 200 }, kEvery);
+  const audit = useQuery("/api/gpu/manage/audit", { limit: 200 }, kPollInterval);
   const refused = audit.error?.status === 401 || audit.error?.status === 403;
   if (refused) {
     return h`<section><p>Only users who may change GPUs can see the audit log. On the machine, run

@@ -21,8 +21,8 @@ function tokens_of(text) {
   kToken.lastIndex = 0;
   const end = text.trimEnd().length;
   while (kToken.lastIndex < end) {
-    const at = kToken.lastIndex;
-    const begin = at + /^\s*/.exec(text.slice(at))[0].length;
+    const position = kToken.lastIndex;
+    const begin = position + /^\s*/.exec(text.slice(position))[0].length;
     const found = kToken.exec(text);
     if (!found) throw new FilterError(`unexpected "${text[begin]}"`, begin + 1);
     tokens.push({ sign: found[1], word: found[2] ?? found[3], column: begin + 1 });
@@ -56,16 +56,16 @@ export function filter_of(text, fields) {
   if (text.trim() === "") return () => true;
   const tokens = tokens_of(text);
   let next = 0;
-  const at = (sign) => tokens[next].sign === sign && ++next;
+  const accept = (sign) => tokens[next].sign === sign && ++next;
 
-  function one() {
-    if (at("!")) {
-      const inner = one();
+  function parse_one() {
+    if (accept("!")) {
+      const inner = parse_one();
       return (row) => !inner(row);
     }
-    if (at("(")) {
-      const inner = any();
-      if (!at(")")) throw new FilterError('missing ")"', tokens[next].column);
+    if (accept("(")) {
+      const inner = parse_any();
+      if (!accept(")")) throw new FilterError('missing ")"', tokens[next].column);
       return inner;
     }
     const { word, sign, column } = tokens[next];
@@ -74,33 +74,33 @@ export function filter_of(text, fields) {
         column);
     }
     next++;
-    const how = tokens[next].sign;
-    if (how in kCompare || how === "~" || how === "!~") {
+    const operator = tokens[next].sign;
+    if (operator in kCompare || operator === "~" || operator === "!~") {
       if (!fields.includes(word)) {
         throw new FilterError(`unknown field "${word}"; fields are ${fields.join(", ")}`, column);
       }
       const value = tokens[++next];
-      if (value.word === undefined) throw new FilterError(`"${how}" needs a value`, value.column);
+      if (value.word === undefined) throw new FilterError(`"${operator}" needs a value`, value.column);
       next++;
-      return (row) => compare(row[word], how, value.word);
+      return (row) => compare(row[word], operator, value.word);
     }
     if (fields.includes(word)) return (row) => Boolean(row[word]);
     return (row) => fields.some((field) => compare(row[field], "~", word));
   }
 
-  function all() {
-    const parts = [one()];
-    while (at("&")) parts.push(one());
+  function parse_all() {
+    const parts = [parse_one()];
+    while (accept("&")) parts.push(parse_one());
     return (row) => parts.every((part) => part(row));
   }
 
-  function any() {
-    const parts = [all()];
-    while (at("|")) parts.push(all());
+  function parse_any() {
+    const parts = [parse_all()];
+    while (accept("|")) parts.push(parse_all());
     return (row) => parts.some((part) => part(row));
   }
 
-  const whole = any();
+  const whole = parse_any();
   if (tokens[next].sign !== "end") {
     throw new FilterError('missing "&" or "|"', tokens[next].column);
   }

@@ -4,21 +4,21 @@ const kHour = 60 * kMinute;
 const kDay = 24 * kHour;
 
 export const dash = "–";
-const known = (value) => value !== null && value !== undefined;
+const is_known = (value) => value !== null && value !== undefined;
 
-export const number = (value, digits = 0) => (known(value) ? value.toFixed(digits) : dash);
-export const percent = (value) => (known(value) ? `${Math.round(value)} %` : dash);
-export const gib = (bytes) => (known(bytes) ? (bytes / 2 ** 30).toFixed(1) : dash);
+export const number = (value, digits = 0) => (is_known(value) ? value.toFixed(digits) : dash);
+export const percent = (value) => (is_known(value) ? `${Math.round(value)} %` : dash);
+export const gib = (bytes) => (is_known(bytes) ? (bytes / 2 ** 30).toFixed(1) : dash);
 export const kilowatts = (watts) =>
-  !known(watts) ? dash : watts < 10000 ? `${Math.round(watts)} W` : `${(watts / 1000).toFixed(1)} kW`;
+  !is_known(watts) ? dash : watts < 10000 ? `${Math.round(watts)} W` : `${(watts / 1000).toFixed(1)} kW`;
 export const money = (estimate) =>
   estimate ? `about ${estimate.cost.toFixed(2)} ${estimate.currency}` : "";
 
 // The sum of the known values, with a + if some are unknown; a dash if all are.
 export function sum_of(values, text) {
-  const there = values.filter(known);
-  if (!there.length) return dash;
-  return text(there.reduce((all, value) => all + value, 0)) + (there.length < values.length ? "+" : "");
+  const known = values.filter(is_known);
+  if (!known.length) return dash;
+  return text(known.reduce((all, value) => all + value, 0)) + (known.length < values.length ? "+" : "");
 }
 
 // "8 H100 80GB HBM3" of one model, "2 RTX 4090, 2 H100, A100, T4" of several, as `gpuyard top` has it.
@@ -37,8 +37,8 @@ export function models_of(names) {
 }
 
 // 95 -> "1m35", 11520 -> "3h12", 180000 -> "2d02".
-export function span(seconds) {
-  if (!known(seconds)) return dash;
+export function duration_of(seconds) {
+  if (!is_known(seconds)) return dash;
   const whole = Math.max(0, Math.round(seconds));
   const two = (value) => String(Math.floor(value)).padStart(2, "0");
   if (whole < kMinute) return `${whole}s`;
@@ -47,7 +47,7 @@ export function span(seconds) {
   return `${Math.floor(whole / kDay)}d${two((whole % kDay) / kHour)}`;
 }
 
-export const since = (time, now = Date.now()) => (time ? span((now - Date.parse(time)) / 1000) : dash);
+export const age_of = (time, now = Date.now()) => (time ? duration_of((now - Date.parse(time)) / 1000) : dash);
 
 const pad = (value) => String(value).padStart(2, "0");
 export const clock = (ms) => {

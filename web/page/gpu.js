@@ -5,7 +5,7 @@ import { can_act } from "./api.js";
 import { app_state, lease_of, useAppState, useQuery } from "./app_state.js";
 import { Chart } from "./chart.js";
 import { ActionButton, Command, QueryResult, Table, TableToggle, useTableKey } from "./components.js";
-import { day_and_clock, gib, kilowatts, percent, seconds_of, span } from "./format.js";
+import { day_and_clock, duration_of, gib, kilowatts, percent, seconds_of } from "./format.js";
 import { marks_of, Timeline } from "./timeline.js";
 import { go, parameter, set_parameters } from "./url.js";
 import { h } from "./view.js";
@@ -29,11 +29,11 @@ const kCharts = {
 
 function points_of(series, in_unit) {
   const number = (value) => (value === null ? null : in_unit(value));
-  return series.mean.map((mean, place) => ({
-    t: series.first_ms + place * series.step_ms,
-    min: number(series.min[place]),
+  return series.mean.map((mean, index) => ({
+    t: series.first_ms + index * series.step_ms,
+    min: number(series.min[index]),
     mean: number(mean),
-    max: number(series.max[place]),
+    max: number(series.max[index]),
   }));
 }
 
@@ -74,8 +74,8 @@ function Bottlenecks({ result }) {
         columns=${[
           ["Cause", ({ cause }) => (cause === "none" ? "none" : cause.replaceAll("_", " "))],
           ["Share", (one) => percent(one.percent), "figure"],
-          ["Time", (one) => span(one.seconds), "figure"],
-        ]} />${unknown > 60 && shares.length > 0 ? h`<p class="quiet">No data for another ${span(unknown)}.</p>` : null}`;
+          ["Time", (one) => duration_of(one.seconds), "figure"],
+        ]} />${unknown > 60 && shares.length > 0 ? h`<p class="quiet">No data for another ${duration_of(unknown)}.</p>` : null}`;
     }}<//></section>`;
 }
 
@@ -154,7 +154,7 @@ export function Gpu({ id }) {
           ["Lease", (one) => one.lease ?? "none"],
           ["Peak GiB", (one) => gib(one.peak_memory_bytes), "figure"],
           ["First seen", (one) => day_and_clock(Date.parse(one.first_seen))],
-          ["Duration", (one) => `${span((Date.parse(one.last_seen) - Date.parse(one.first_seen)) / 1000)}${one.there ? ", running" : ""}`],
+          ["Duration", (one) => `${duration_of((Date.parse(one.last_seen) - Date.parse(one.first_seen)) / 1000)}${one.there ? ", running" : ""}`],
         ]} />${notes.map((note) => h`<p class="quiet">${note}</p>`)}`}<//></section>
     <${Bottlenecks} result=${bottlenecks} />
     <section><h2>Alerts</h2>

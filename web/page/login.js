@@ -6,7 +6,7 @@ import { go } from "./url.js";
 import { h } from "./view.js";
 
 export function Login() {
-  const [said, say] = useState("");
+  const [error, set_error] = useState("");
   if (location.protocol !== "https:") {
     return h`<section><h2>Tokens need HTTPS</h2>
       <p>Plain HTTP can be read in transit, so the daemon does not accept tokens over it. This page
@@ -21,7 +21,7 @@ export function Login() {
       if (location.pathname === "/login") go("/");
     } catch (error) {
       store_token("");
-      say(error.message);
+      set_error(error.message);
     }
   };
   return h`<section>
@@ -33,5 +33,5 @@ export function Login() {
       <button type="submit">Log in</button>
       ${has_token() ? h`<button type="button" onClick=${() => store_token("")}>Log out</button>` : null}
     </form>
-    ${said ? h`<p class="bad" role="alert">${said}</p>` : null}</section>`;
+    ${error ? h`<p class="bad" role="alert">${error}</p>` : null}</section>`;
 }

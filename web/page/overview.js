@@ -4,7 +4,7 @@ import { cordon, limit_power } from "./actions.js";
 import { lease_of, useAppState, useQuery } from "./app_state.js";
 import { ActionButton, Command, useKeydown } from "./components.js";
 import { filter_of, FilterError } from "./filter.js";
-import { clock, dash, day_and_clock, gib, number, percent, since } from "./format.js";
+import { age_of, clock, dash, day_and_clock, gib, number, percent } from "./format.js";
 import { Spark } from "./spark.js";
 import { go, parameter, set_parameters } from "./url.js";
 import { h } from "./view.js";
@@ -41,14 +41,14 @@ function row_of(gpu, past) {
 }
 
 // Converts a GPU of a snapshot to the form of the stream's columns.
-function of_snapshot(device) {
+function columns_device_of(device) {
   const { bottleneck, readings } = device;
   return { ...device, ...readings, temperature_core_c: readings.temperature_core_celsius,
     bottleneck_brief: bottleneck?.brief, bottleneck_text: bottleneck?.text, bottleneck_advice: bottleneck?.advice };
 }
 
-function Heat({ value, most, text }) {
-  const level = value === null || value === undefined ? "unknown" : Math.min(4, Math.floor((5 * value) / most));
+function HeatCell({ value, max, text }) {
+  const level = value === null || value === undefined ? "unknown" : Math.min(4, Math.floor((5 * value) / max));
   return h`<span class=${`heat h${level}`}>${text}</span>`;
 }
 
@@ -56,30 +56,30 @@ function Heat({ value, most, text }) {
 const columns = (many, past, lines) => [
   ["gpu", "GPU", (row) => h`<a href=${`/gpu/${row.gpu}`}>${row.gpu}</a>`, "figure"],
   ["model", "Model", (row) => row.model.replace(/^NVIDIA /, ""), "model"],
-  ["util", "Busy", (row) => (many ? h`<${Heat} value=${row.util} most=${100} text=${percent(row.util)} />` : percent(row.util)), "figure"],
+  ["util", "Busy", (row) => (many ? h`<${HeatCell} value=${row.util} max=${100} text=${percent(row.util)} />` : percent(row.util)), "figure"],
   ...(many || past ? [] : [[null, "Last minute", (row) => h`<${Spark} values=${lines.get(row.device.uuid) ?? []} />`, "wide"]]),
   ["mem", "Memory", (row) => {
     const text = h`${gib(row.device.memory_used_bytes)}<span class="wide">${` of ${gib(row.device.memory_total_bytes)} GiB`}</span>`;
-    return many ? h`<${Heat} value=${row.mem} most=${100} text=${text} />` : text;
+    return many ? h`<${HeatCell} value=${row.mem} max=${100} text=${text} />` : text;
   }, "figure"],
-  ["temp", "°C", (row) => (many ? h`<${Heat} value=${row.temp} most=${100} text=${number(row.temp)} />` : number(row.temp)), "figure"],
+  ["temp", "°C", (row) => (many ? h`<${HeatCell} value=${row.temp} max=${100} text=${number(row.temp)} />` : number(row.temp)), "figure"],
   ["power", "Power", (row) => h`${number(row.power)}<span class="wide">${` of ${number(row.device.power_limit_w)} W`}</span>`, "figure"],
   ...(past ? [] : [
     ["user", "User", (row) => (row.lease ? h`<a href="/queue">${row.user || row.lease.uid}</a>` : dash)],
-    [null, "Held", (row) => since(row.lease?.granted), "figure"],
+    [null, "Held", (row) => age_of(row.lease?.granted), "figure"],
   ]),
   ["why", "Bottleneck", (row) => (row.lost ? h`<strong class="bad">${row.why}</strong>` : row.why)],
 ];
 
-function sorted(rows, sort) {
+function sort_rows(rows, sort) {
   const field = sort.replace("-", "");
   if (!kFields.includes(field)) return rows;
-  const way = sort.startsWith("-") ? -1 : 1;
+  const direction = sort.startsWith("-") ? -1 : 1;
   const unknown = (value) => value === null || value === undefined || value === "";
   return rows.toSorted((a, b) => {
     const [one, other] = [a[field], b[field]];
     if (unknown(one) || unknown(other)) return Number(unknown(one)) - Number(unknown(other)); // unknown ones last, in both orders
-    return way * (one < other ? -1 : one > other ? 1 : 0);
+    return direction * (one < other ? -1 : one > other ? 1 : 0);
   });
 }
 
@@ -96,9 +96,9 @@ function Heading({ field, title, kind, sort }) {
 function Filter({ error }) {
   const text = parameter("f");
   // At once: a redraw in between would restore the old text.
-  const type = ({ target }) => set_parameters({ f: target.value }, { replace: true });
+  const on_input = ({ target }) => set_parameters({ f: target.value }, { replace: true });
   return h`<p class="filter"><label for="filter">Filter</label>
-    <input id="filter" type="search" value=${text} onInput=${type} placeholder="temp>80 & user==alice"
+    <input id="filter" type="search" value=${text} onInput=${on_input} placeholder="temp>80 & user==alice"
       aria-invalid=${error ? "true" : "false"} aria-describedby="filter-error" autocomplete="off" />
     <span id="filter-error" class="bad" role="status">${error}</span></p>`;
 }
@@ -106,7 +106,7 @@ function Filter({ error }) {
 // `at`: from the address, perhaps "10m"; `moment`: the time that the daemon made of it.
 function Moment({ at, moment }) {
   const move = (ms) => {
-    // A complete time needs no answer, which may still be on its way when the next key comes.
+    // A complete time needs no reply, which may still be on its way when the next key comes.
     const time = /^\d{4}-\d\d-\d\dT/.test(at) ? at : moment;
     if (at && !time) return;
     const from = at ? Date.parse(time) : Date.now();
@@ -123,7 +123,7 @@ function Moment({ at, moment }) {
     ${at ? h`<button type="button" onClick=${() => move(kMinute)}><kbd aria-hidden="true">]</kbd> 1 min forward</button>
       <button type="button" onClick=${() => move(kHour)}><kbd aria-hidden="true">${"}"}</kbd> 1 h forward</button>
       <button type="button" onClick=${() => set_parameters({ at: "" })}>live</button>
-      <strong class="past">${moment ? `${day_and_clock(Date.parse(moment))}, ${since(moment)} ago` : at}</strong>` : null}</p>`;
+      <strong class="past">${moment ? `${day_and_clock(Date.parse(moment))}, ${age_of(moment)} ago` : at}</strong>` : null}</p>`;
 }
 
 function Sentence({ row, past }) {
@@ -143,16 +143,16 @@ function Events({ events }) {
 }
 
 // The chosen row is a GPU, not a position: sorting the list again does not change it.
-function useChoice(rows) {
+function useSelectedGpu(rows) {
   const chosen = parameter("gpu");
   useKeydown(({ key, target, ctrlKey, metaKey }) => {
     if (target.matches?.("input, select, textarea, button, a") || ctrlKey || metaKey) return;
-    const place = rows.findIndex(({ gpu }) => String(gpu) === chosen);
-    const next = { j: place + 1, ArrowDown: place + 1, k: place - 1, ArrowUp: place - 1 }[key];
+    const index = rows.findIndex(({ gpu }) => String(gpu) === chosen);
+    const next = { j: index + 1, ArrowDown: index + 1, k: index - 1, ArrowUp: index - 1 }[key];
     if (next !== undefined && rows[Math.max(0, next)]) {
       set_parameters({ gpu: String(rows[Math.max(0, next)].gpu) }, { replace: true });
     }
-    if (key === "Enter" && place >= 0) go(`/gpu/${chosen}`);
+    if (key === "Enter" && index >= 0) go(`/gpu/${chosen}`);
   });
   return chosen;
 }
@@ -161,18 +161,18 @@ export function Overview() {
   const now = useAppState();
   const at = parameter("at");
   const past = useQuery(at && "/api/gpu/snapshot", { at });
-  const devices = at ? (past.data?.devices ?? []).map(of_snapshot) : now.devices;
-  let passes = () => true;
+  const devices = at ? (past.data?.devices ?? []).map(columns_device_of) : now.devices;
+  let matches = () => true;
   let error = "";
   try {
-    passes = filter_of(parameter("f"), kFields);
+    matches = filter_of(parameter("f"), kFields);
   } catch (found) {
     if (!(found instanceof FilterError)) throw found;
     error = found.message;
   }
   const sort = parameter("sort");
-  const rows = sorted(devices.map((gpu) => row_of(gpu, Boolean(at))).filter(passes), sort);
-  const chosen = useChoice(rows);
+  const rows = sort_rows(devices.map((gpu) => row_of(gpu, Boolean(at))).filter(matches), sort);
+  const chosen = useSelectedGpu(rows);
   const many = devices.length > kManyGpus;
   const shown = columns(many, Boolean(at), now.lines);
   if (now.driver_error && !at) {

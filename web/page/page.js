@@ -26,7 +26,7 @@ const kViews = [
 
 const host = document.body.dataset.host || location.hostname;  // empty without read access
 
-function Link() {
+function ConnectionStatus() {
   const now = useAppState();
   const at = parameter("at");
   if (at) return h`<strong class="past">PAST</strong>`;
@@ -74,18 +74,18 @@ function useKeys(toggle_help) {
       if (key === "Escape") target.blur();
       return;
     }
-    const place = "12345".indexOf(key);
-    if (place >= 0) return go(kViews[place][0]);
-    const act = {
+    const index = "12345".indexOf(key);
+    if (index >= 0) return go(kViews[index][0]);
+    const handler = {
       "/": () => document.getElementById("filter")?.focus(),
       "?": toggle_help,
       s: copy_link,
       L: () => set_parameters({ at: "" }),
       Escape: () => location.pathname.startsWith("/gpu/") && go("/"),
     }[key];
-    if (!act) return;
+    if (!handler) return;
     event.preventDefault();
-    act();
+    handler();
   });
 }
 
@@ -116,7 +116,7 @@ function Page() {
   return h`
     <a class="skip" href="#main">Skip to content</a>
     <header>
-      <p class="host"><a href="/">${host}</a> <${Link} /></p>
+      <p class="host"><a href="/">${host}</a> <${ConnectionStatus} /></p>
       <nav aria-label="Pages">
         ${kViews.map(([at, title], index) => h`<a href=${at} aria-current=${at === path ? "page" : undefined}><kbd>${index + 1}</kbd> ${title}</a>`)}
         <a href="/docs" data-load>API</a>
@@ -144,10 +144,10 @@ function show() {
   root.replaceChildren();
   render(h`<${Page} />`, root);
 }
-const kAtLatest = 500;
-const looking = setInterval(() => {
+const kShowTimeout = 500;
+const show_timer = setInterval(() => {
   if (app_state.link === "starting") return;
-  clearInterval(looking);
+  clearInterval(show_timer);
   show();
 }, 10);
-setTimeout(show, kAtLatest);
+setTimeout(show, kShowTimeout);

@@ -3,30 +3,30 @@ import { useEffect, useRef } from "preact/hooks";
 import { h } from "./view.js";
 
 const kPoints = 60;
-const kWide = 120;
-const kHigh = 24;
+const kWidth = 120;
+const kHeight = 24;
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 function draw(canvas, values) {
   const scale = devicePixelRatio || 1;
-  if (canvas.width !== kWide * scale) {
-    canvas.width = kWide * scale;
-    canvas.height = kHigh * scale;
+  if (canvas.width !== kWidth * scale) {
+    canvas.width = kWidth * scale;
+    canvas.height = kHeight * scale;
   }
   const pen = canvas.getContext("2d");
   pen.setTransform(scale, 0, 0, scale, 0, 0);
-  pen.clearRect(0, 0, kWide, kHigh);
+  pen.clearRect(0, 0, kWidth, kHeight);
   pen.strokeStyle = getComputedStyle(canvas).color;
   pen.lineWidth = 1.5;
   pen.beginPath();
-  let down = false; // an unknown value leaves a gap
-  values.forEach((value, place) => {
-    if (value === null) return (down = false);
-    const x = ((kPoints - values.length + place) / (kPoints - 1)) * kWide;
-    const y = kHigh - 1.5 - (value / 100) * (kHigh - 3);
-    down ? pen.lineTo(x, y) : pen.moveTo(x, y);
-    return (down = true);
+  let pen_down = false; // an unknown value leaves a gap
+  values.forEach((value, index) => {
+    if (value === null) return (pen_down = false);
+    const x = ((kPoints - values.length + index) / (kPoints - 1)) * kWidth;
+    const y = kHeight - 1.5 - (value / 100) * (kHeight - 3);
+    pen_down ? pen.lineTo(x, y) : pen.moveTo(x, y);
+    return (pen_down = true);
   });
   pen.stroke();
 }

@@ -4,7 +4,7 @@
 import { useEffect, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { Table } from "./components.js";
-import { clock, day_and_clock, span } from "./format.js";
+import { clock, day_and_clock, duration_of } from "./format.js";
 import { h } from "./view.js";
 
 const kMaxMarks = 200; // that are drawn
@@ -31,8 +31,8 @@ export function marks_of({ alerts, bottlenecks, processes, changes }) {
   return marks.toSorted((a, b) => a.begin - b.begin);
 }
 
-const duration_of = ({ begin, end }) => (end === null ? "ongoing" : end > begin ? `for ${span((end - begin) / 1000)}` : "");
-const text_of = (mark) => [day_and_clock(mark.begin), mark.text, duration_of(mark)].filter(Boolean).join(", ");
+const duration_text_of = ({ begin, end }) => (end === null ? "ongoing" : end > begin ? `for ${duration_of((end - begin) / 1000)}` : "");
+const text_of = (mark) => [day_and_clock(mark.begin), mark.text, duration_text_of(mark)].filter(Boolean).join(", ");
 
 // Leaves out the kinds of events that were not received.
 function summary(marks, has_bottlenecks, has_settings) {
@@ -83,7 +83,7 @@ export function Timeline({ marks, begin, end, has_bottlenecks, has_settings, as_
           rows=${visible_marks.slice(-kMaxRows)} key_of=${text_of}
           columns=${[
             ["Time", (mark) => day_and_clock(mark.begin)],
-            ["Duration", duration_of, "figure"],
+            ["Duration", duration_text_of, "figure"],
             ["Event", (mark) => mark.text],
           ]} />`
       : h`<div class="timeline-rows" tabindex="0" role="application" aria-label=${`${caption} Use the arrow keys to read them one by one.`} onKeyDown=${on_keydown}>

@@ -6,9 +6,9 @@ import { parameter, set_parameters } from "./url.js";
 import { h } from "./view.js";
 import { WeekHeatmap } from "./week_heatmap.js";
 
-const kEvery = 60000;
-const kSpans = ["24h", "7d", "30d", "365d"];
-const kKinds = ["user", "day", "gpu", "lease"];
+const kPollInterval = 60000;
+const kPeriods = ["24h", "7d", "30d", "365d"];
+const kGroupings = ["user", "day", "gpu", "lease"];
 
 function Choice({ name, label, values, now }) {
   return h`<label>${label} <select name=${name} onChange=${(event) => set_parameters({ [name]: event.target.value })}>
@@ -30,15 +30,15 @@ const kwh_of = ({ energy_kwh, energy_estimated, energy_unknown_gpu_hours }) =>
 
 export function Usage() {
   const t = seconds_of(parameter("t")) ? parameter("t") : "7d";
-  const by = kKinds.includes(parameter("by")) ? parameter("by") : "user";
+  const by = kGroupings.includes(parameter("by")) ? parameter("by") : "user";
   const [as_table, set_table] = useTableKey();
-  const question = { since_s: seconds_of(t), by };
-  const usage = useQuery("/api/gpu/usage", question, kEvery);
+  const query = { since_s: seconds_of(t), by };
+  const usage = useQuery("/api/gpu/usage", query, kPollInterval);
   return h`
     <form class="choices" onSubmit=${(event) => event.preventDefault()}>
-      <${Choice} name="t" label="In the last" values=${kSpans} now=${t} />
-      <${Choice} name="by" label="by" values=${kKinds} now=${by} />
-      <a href=${`/api/gpu/usage?${new URLSearchParams({ since_s: String(question.since_s), by, format: "csv" })}`} data-load download="usage.csv">CSV</a>
+      <${Choice} name="t" label="In the last" values=${kPeriods} now=${t} />
+      <${Choice} name="by" label="by" values=${kGroupings} now=${by} />
+      <a href=${`/api/gpu/usage?${new URLSearchParams({ since_s: String(query.since_s), by, format: "csv" })}`} data-load download="usage.csv">CSV</a>
       <${TableToggle} as_table=${as_table} set=${set_table} />
     </form>
     <${QueryResult} result=${usage}>${(data) => {

@@ -20,9 +20,9 @@ const level_of = (mean) => (mean === null ? "unknown" : Math.min(4, Math.floor(m
 export function weekly_means_of(series) {
   const sums = kDays.map(() => kHours.map(() => ({ total: 0, count: 0 })));
   for (const { first_ms, step_ms, mean } of series) {
-    mean.forEach((value, place) => {
+    mean.forEach((value, index) => {
       if (value === null) return;
-      const at = new Date(first_ms + place * step_ms);
+      const at = new Date(first_ms + index * step_ms);
       const sum = sums[(at.getDay() + 6) % 7][at.getHours()];
       sum.total += value;
       sum.count += 1;
@@ -32,7 +32,7 @@ export function weekly_means_of(series) {
 }
 
 function summary(week) {
-  const hours = week.flatMap((day, place) => day.map((mean, hour) => ({ mean, name: `${kDays[place]} ${hour}:00` })));
+  const hours = week.flatMap((day, index) => day.map((mean, hour) => ({ mean, name: `${kDays[index]} ${hour}:00` })));
   const known = hours.filter(({ mean }) => mean !== null).sort((a, b) => b.mean - a.mean);
   if (known.length === 0) return "No data for this period.";
   const text_of = ({ name, mean }) => `${name}, ${number(mean)} %`;
@@ -47,8 +47,8 @@ function Heatmap({ week, caption }) {
       ${day.map((mean, hour) => h`<rect class=${`heat-box h${level_of(mean)}`} x=${kLabelWidth + hour * 24} y=${row * kBoxHeight} width="23" height=${kBoxHeight - 1}>
         <title>${`${kDays[row]} ${hour}:00: ${mean === null ? "no data" : `${number(mean)} %`}`}</title></rect>`)}`)}
     ${[0, 6, 12, 18].map((hour) => h`<text x=${kLabelWidth + hour * 24} y=${7 * kBoxHeight + 13}>${`${hour}:00`}</text>`)}</svg>
-  <p class="legend">${kLevels.map((text, place) => h`<span><svg width="16" height="16" aria-hidden="true"><rect
-    class=${`heat-box h${place ? place - 1 : "unknown"}`} width="16" height="16" /></svg> ${text}</span> `)}</p>`;
+  <p class="legend">${kLevels.map((text, index) => h`<span><svg width="16" height="16" aria-hidden="true"><rect
+    class=${`heat-box h${index ? index - 1 : "unknown"}`} width="16" height="16" /></svg> ${text}</span> `)}</p>`;
 }
 
 export function WeekHeatmap({ t, as_table }) {
