@@ -47,7 +47,7 @@ Snapshot yard(std::size_t gpus, std::size_t hot_of) {
 void tick(benchmark::State& state) {
   const Snapshot snapshot =
       yard(static_cast<std::size_t>(state.range(0)), static_cast<std::size_t>(state.range(1)));
-  FactBook book;
+  FactCollector book;
   Engine engine(many_rules());
   TimePoint now(std::chrono::hours(1));
   std::size_t changes = 0;

@@ -44,7 +44,7 @@ class Node {
 
 void open_windows(Ledger& ledger, const Node& node, std::int64_t windows) {
   for (std::int64_t i = 0; i < windows; ++i) {
-    energy::WindowWish wish;
+    energy::WindowRequest wish;
     wish.owner = static_cast<uid_t>(i);
     if (!ledger.begin(wish, node.last())) std::abort();
   }

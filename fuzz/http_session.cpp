@@ -138,7 +138,7 @@ class Exchange {
     if (request.path == "/dropped") return;
     if (request.path == "/throws") throw std::runtime_error("as asked");
     if (request.path == "/stream") {
-      feeds_.push_back(std::make_shared<FeedByHand>());
+      feeds_.push_back(std::make_shared<ManualStream>());
       return reply(event_stream(feeds_.back()));
     }
     if (request.path == "/empty") return reply(Response(204, "", ""));
@@ -156,7 +156,7 @@ class Exchange {
   MemoryPipe pipe_{io_};
   std::shared_ptr<const std::string> big_ = std::make_shared<const std::string>(kBigBody, 'b');
   std::vector<Reply> held_;
-  std::vector<std::shared_ptr<FeedByHand>> feeds_;
+  std::vector<std::shared_ptr<ManualStream>> feeds_;
   std::shared_ptr<Site> site_ = std::make_shared<Site>(
       io_, time_,
       [this](const Request& request, Reply reply) { handle(request, std::move(reply)); },

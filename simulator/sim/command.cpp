@@ -8,13 +8,13 @@
 
 namespace gpuyard::sim {
 
-Result<KeeperAddress> KeeperAddress::in(const std::string& directory) {
+Result<WorldSocketAddress> WorldSocketAddress::in(const std::string& directory) {
   UniqueFd opened(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return system_error("opening " + directory);
-  return KeeperAddress(std::move(opened));
+  return WorldSocketAddress(std::move(opened));
 }
 
-KeeperAddress::KeeperAddress(UniqueFd directory) : directory_(std::move(directory)) {
+WorldSocketAddress::WorldSocketAddress(UniqueFd directory) : directory_(std::move(directory)) {
   address_.sun_family = AF_UNIX;
   std::snprintf(address_.sun_path, sizeof address_.sun_path, "/proc/self/fd/%d/%s",
                 directory_.get(), kKeeperSocket);

@@ -74,16 +74,16 @@ static_assert(sizeof(Reply) == 256);
 // A Unix address holds 107 bytes and a directory's path may be longer, so the address goes through
 // an open descriptor of the directory: /proc/self/fd/<n>/keeper.sock. The address is valid only
 // while this object lives.
-class KeeperAddress {
+class WorldSocketAddress {
  public:
-  static Result<KeeperAddress> in(const std::string& directory);
+  static Result<WorldSocketAddress> in(const std::string& directory);
 
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address_); }
   socklen_t size() const { return sizeof address_; }
   const char* path() const { return address_.sun_path; }
 
  private:
-  explicit KeeperAddress(UniqueFd directory);
+  explicit WorldSocketAddress(UniqueFd directory);
 
   UniqueFd directory_;
   sockaddr_un address_{};

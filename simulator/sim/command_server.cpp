@@ -51,7 +51,7 @@ Reply reply_of(const Result<void>& result) {
 }
 
 Result<CommandServer> CommandServer::listen(const std::string& directory, Handler handler) {
-  auto address = KeeperAddress::in(directory);
+  auto address = WorldSocketAddress::in(directory);
   if (!address) return std::move(address).error();
   UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener) return system_error("creating the simulator's socket");
@@ -65,7 +65,7 @@ Result<CommandServer> CommandServer::listen(const std::string& directory, Handle
   return CommandServer(*std::move(address), std::move(listener), std::move(handler));
 }
 
-CommandServer::CommandServer(KeeperAddress address, UniqueFd listener, Handler handler)
+CommandServer::CommandServer(WorldSocketAddress address, UniqueFd listener, Handler handler)
     : address_(std::move(address)),
       listener_(std::move(listener)),
       inode_(inode_at(address_.path())),

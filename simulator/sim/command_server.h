@@ -56,13 +56,13 @@ class CommandServer {
     TimePoint deadline;
   };
 
-  CommandServer(KeeperAddress address, UniqueFd listener, Handler handler);
+  CommandServer(WorldSocketAddress address, UniqueFd listener, Handler handler);
 
   void accept_one(TimePoint now);
   bool answer(Client& client);  // false: drop it
   Reply execute(const Client& client, const Command& command, std::size_t size);
 
-  KeeperAddress address_;
+  WorldSocketAddress address_;
   UniqueFd listener_;    // empty only in a moved-from server
   std::uint64_t inode_;  // of the socket's name: a successor may have taken it
   Handler handler_;

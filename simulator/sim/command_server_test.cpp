@@ -23,7 +23,7 @@ class Stranger {
  public:
   explicit Stranger(const std::string& directory)
       : fd_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
-    const auto address = KeeperAddress::in(directory);
+    const auto address = WorldSocketAddress::in(directory);
     connected_ = ::connect(fd_.get(), address->get(), address->size()) == 0;
     const timeval patience{.tv_sec = 10, .tv_usec = 0};
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);

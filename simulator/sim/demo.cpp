@@ -73,7 +73,7 @@ void heat_demo_gpu(World& world) {
   gpu.temperature += gpu.extra_heat;
 }
 
-Demo::Demo(WorldKeeper& keeper, const std::string& daemon) : keeper_(keeper) {
+Demo::Demo(WorldServer& keeper, const std::string& daemon) : keeper_(keeper) {
   for (const DemoRole& role : demo_roles(keeper.world().gpus.size())) {
     // From here on the GPU works for the process alone.
     static_cast<void>(

@@ -50,7 +50,7 @@ class Demo {
   // Starts a process for each role, and one that gets them leases from the daemon at the Unix
   // socket `daemon` ("": no leases) and waits in its queue. A GPU whose process cannot be started
   // is idle.
-  Demo(WorldKeeper&, const std::string& daemon);
+  Demo(WorldServer&, const std::string& daemon);
 
   // Gives the processes the load of this moment, and reaps those that ended. Call it once a second.
   void go_on();
@@ -68,7 +68,7 @@ class Demo {
   // The index of the GPU in this place; empty while it is unplugged.
   std::optional<std::uint32_t> index_of(std::uint32_t place) const;
 
-  WorldKeeper& keeper_;
+  WorldServer& keeper_;
   std::vector<Player> players_;
 };
 

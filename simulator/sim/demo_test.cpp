@@ -63,7 +63,7 @@ TEST(Demo, IsOnlyMadeOfWorldsWithGpusEnough) {
 
 TEST(Demo, KeeperArgumentsCarryIt) {
   for (const std::string daemon : {"", "/run/x.sock"}) {
-    KeeperOptions options;
+    WorldServerOptions options;
     options.world.demo = daemon;
     const auto parsed = parse_keeper_arguments(keeper_arguments(options));
     ASSERT_TRUE(parsed) << parsed.error().message;

@@ -37,13 +37,13 @@ Result<UniqueFd> open_process(const ProcessKey& key) {
 
 }  // namespace
 
-Result<ProcessWatch> ProcessWatch::create() {
+Result<ProcessExitMonitor> ProcessExitMonitor::create() {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return system_error("creating an epoll");
-  return ProcessWatch(std::move(epoll));
+  return ProcessExitMonitor(std::move(epoll));
 }
 
-Result<void> ProcessWatch::watch(const ProcessKey& key) {
+Result<void> ProcessExitMonitor::watch(const ProcessKey& key) {
   if (watched_.contains(key)) return {};
   auto process = open_process(key);
   if (!process) return std::move(process).error();
@@ -55,7 +55,7 @@ Result<void> ProcessWatch::watch(const ProcessKey& key) {
   return {};
 }
 
-std::vector<ProcessKey> ProcessWatch::take_dead() {
+std::vector<ProcessKey> ProcessExitMonitor::take_dead() {
   std::vector<ProcessKey> dead;
   std::array<epoll_event, kMaxAtOnce> events{};
   const int ready = ::epoll_wait(epoll_.get(), events.data(), events.size(), 0);

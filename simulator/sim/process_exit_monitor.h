@@ -21,9 +21,9 @@ struct ProcessKey {
 };
 
 // One thread. Never blocks: poll fd() for reading, then call take_dead().
-class ProcessWatch {
+class ProcessExitMonitor {
  public:
-  static Result<ProcessWatch> create();
+  static Result<ProcessExitMonitor> create();
 
   int fd() const { return epoll_.get(); }
 
@@ -35,7 +35,7 @@ class ProcessWatch {
   std::vector<ProcessKey> take_dead();
 
  private:
-  explicit ProcessWatch(UniqueFd epoll) : epoll_(std::move(epoll)) {}
+  explicit ProcessExitMonitor(UniqueFd epoll) : epoll_(std::move(epoll)) {}
 
   UniqueFd epoll_;
   std::map<ProcessKey, UniqueFd> watched_;

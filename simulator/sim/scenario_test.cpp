@@ -40,7 +40,7 @@ process_entries = 32
 missing = ["nvmlDeviceGetFieldValues", "nvmlDeviceGetFanSpeed_v2"]
 )");
   EXPECT_EQ(scenario.gpus, 3U);
-  EXPECT_EQ(scenario.world.setters, SettersFor::everyone);
+  EXPECT_EQ(scenario.world.setters, SetterAccess::everyone);
   EXPECT_EQ(scenario.ambient, 22.5);
   EXPECT_EQ(scenario.world.speed, 60.0);
   EXPECT_EQ(scenario.warm_up, 10s);

@@ -39,7 +39,8 @@ namespace {
 constexpr timeval kSocketPatience{.tv_sec = 2, .tv_usec = 0};
 
 // The address goes through an open descriptor of the directory, whose path may be longer than an
-// address allows. KeeperAddress does the same, but needs libraries that this one must not load.
+// address allows. WorldSocketAddress does the same, but needs libraries that this one must not
+// load.
 bool connect_to(const UniqueFd& socket, const UniqueFd& directory) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -75,19 +76,19 @@ std::int32_t call_setter(const std::string& directory, const SettingWrite& write
 namespace {
 
 constexpr std::array<std::string_view, 4> kSettersNames{"owner", "everyone", "root", "nobody"};
-static_assert(kSettersNames.size() == static_cast<std::size_t>(SettersFor::nobody) + 1);
+static_assert(kSettersNames.size() == static_cast<std::size_t>(SetterAccess::nobody) + 1);
 
 }  // namespace
 
-std::string_view name_of(SettersFor setters) {
+std::string_view name_of(SetterAccess setters) {
   const auto index = static_cast<std::size_t>(setters);
   return index < kSettersNames.size() ? kSettersNames[index] : "unknown";
 }
 
-std::optional<SettersFor> setters_from_name(std::string_view name) {
+std::optional<SetterAccess> setters_from_name(std::string_view name) {
   const auto at = std::ranges::find(kSettersNames, name);
   if (at == kSettersNames.end()) return std::nullopt;
-  return static_cast<SettersFor>(at - kSettersNames.begin());
+  return static_cast<SetterAccess>(at - kSettersNames.begin());
 }
 
 std::vector<std::string_view> setters_names() {

@@ -85,15 +85,15 @@ std::int32_t call_setter(const std::string& directory, const SettingWrite&);
 // The users who may call NVML's setters; the kernel reports the caller.
 
 // Append new ones: the number is in the shared layout.
-enum class SettersFor : std::uint32_t {
+enum class SetterAccess : std::uint32_t {
   owner,     // root and the keeper's user
   everyone,  // without any check
   root,      // as with a real driver
   nobody,    // as with a real driver and a program that lacks the privilege, even for root
 };
 
-std::string_view name_of(SettersFor);
-std::optional<SettersFor> setters_from_name(std::string_view);
+std::string_view name_of(SetterAccess);
+std::optional<SetterAccess> setters_from_name(std::string_view);
 std::vector<std::string_view> setters_names();
 
 }  // namespace gpuyard::sim

@@ -153,7 +153,7 @@ struct World {
   Fault fault;  // of calls, for every GPU; has no states
   std::uint64_t faults_made = 0;
   TimeFlow time;
-  SettersFor setters = SettersFor::owner;
+  SetterAccess setters = SetterAccess::owner;
   std::uint32_t process_entry_bytes = 24;
   std::uint32_t timeline_entries = 0;
   std::uint32_t timeline_done = 0;

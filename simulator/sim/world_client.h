@@ -26,7 +26,7 @@ struct WorldOptions {
   std::string model = "h100";  // or a mixed fleet; parse_fleet() explains both
   std::optional<int> gpus = {};
   std::string machine = {};  // worlds of different machines have different UUIDs and serials
-  SettersFor setters = SettersFor::owner;
+  SetterAccess setters = SetterAccess::owner;
   Workload load{.kind = WorkloadKind::mixed};
   std::string driver_version = {};         // empty: kUsualDriver
   std::uint32_t process_entry_bytes = 24;  // of the newest process lists: 16, 24 or 32
@@ -45,12 +45,12 @@ struct WorldOptions {
   std::string program = {};
 };
 
-enum class KeeperLifetime {
+enum class WorldLifetime {
   independent,   // lives until it is stopped
   with_creator,  // ends with the RunningWorld, or with the creating process, however that ends
 };
 
-// The creator's handle of a keeper. With KeeperLifetime::with_creator the keeper ends with this
+// The creator's handle of a keeper. With WorldLifetime::with_creator the keeper ends with this
 // object; an independent keeper goes on.
 class [[nodiscard]] RunningWorld {
  public:
@@ -70,7 +70,7 @@ class [[nodiscard]] RunningWorld {
 
 // Returns once clients can read the world, at the latest after 5 s. Errc::conflict names the pid of
 // a keeper that already runs there. The files of a dead keeper are taken over.
-Result<RunningWorld> start_keeper(const WorldOptions&, KeeperLifetime);
+Result<RunningWorld> start_keeper(const WorldOptions&, WorldLifetime);
 
 // Asks the keeper to stop, waits up to 2 s, then kills it. Errc::not_found if no keeper runs there;
 // then only the files of a dead keeper are removed. Errc::denied: the world is another user's.

@@ -61,7 +61,7 @@ TEST_F(KeeperCommandsTest, ASetterCallIsAnsweredWithNvmlsCode) {
 }
 
 TEST_F(KeeperCommandsTest, StoppedOrDeadServerFailsSetterCallPromptly) {
-  const auto world = start(KeeperLifetime::independent);
+  const auto world = start(WorldLifetime::independent);
   const SettingWrite write{.setting = Setting::persistence_mode, .gpu = 0, .values = {1, 0}};
   const TimePoint before = BootClock::now();
   ::kill(world->keeper_pid(), SIGSTOP);

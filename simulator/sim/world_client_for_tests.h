@@ -17,7 +17,7 @@ class KeeperTest : public ::testing::Test {
   }
   std::string directory() const { return options().directory; }
 
-  Result<RunningWorld> start(KeeperLifetime lifetime = KeeperLifetime::with_creator) const {
+  Result<RunningWorld> start(WorldLifetime lifetime = WorldLifetime::with_creator) const {
     return start_keeper(options(), lifetime);
   }
 

@@ -37,7 +37,7 @@ Error silent(const std::string& directory) {
 
 // The socket's own timeouts bound connecting and each transfer.
 Result<UniqueFd> connect_to(const std::string& directory) {
-  const auto address = KeeperAddress::in(directory);
+  const auto address = WorldSocketAddress::in(directory);
   if (!address) return no_keeper(directory);
   UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const timeval patience{.tv_sec = kPatience.count(), .tv_usec = 0};
@@ -64,7 +64,7 @@ Result<void> ask(const std::string& directory, const Command& command) {
 
 // Opens a descriptor of exactly this process; empty if it has ended. Uses the system call: glibc
 // has the wrapper only from 2.36.
-UniqueFd open_process(const KeeperIdentity& keeper) {
+UniqueFd open_process(const LockOwner& keeper) {
   UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, keeper.pid, 0)));
   // Opened first, checked second: from here on the pid cannot become another process.
   if (process_start_time(keeper.pid) != keeper.start_time) process.reset();
@@ -115,7 +115,7 @@ Result<ProcessRecord> record_of(const ProcessDemand& demand) {
 }
 
 Result<void> stop_keeper(const std::string& directory) {
-  auto lock = KeeperLock::open(directory);
+  auto lock = WorldLock::open(directory);
   if (!lock && lock.error().code == Errc::not_found) return no_keeper(directory);
   if (!lock) return std::move(lock).error();
   if (lock->take()) {

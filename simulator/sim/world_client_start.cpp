@@ -51,14 +51,14 @@ Result<std::string> prepare_directory(const std::string& directory) {
   return std::string(absolute.data());
 }
 
-Result<pid_t> spawn_keeper(const KeeperOptions& options, const UniqueFd& ready,
+Result<pid_t> spawn_keeper(const WorldServerOptions& options, const UniqueFd& ready,
                            const UniqueFd& lifeline) {
   // A session of its own: a Ctrl-C for the creator must not end the keeper first.
-  SpawnPlan plan{.program = options.world.program,
-                 .arguments = keeper_arguments(options),
-                 .given = {ready.get()},
-                 .keeps_stderr = options.creator != 0,
-                 .own_session = true};
+  SpawnOptions plan{.program = options.world.program,
+                    .arguments = keeper_arguments(options),
+                    .given = {ready.get()},
+                    .keeps_stderr = options.creator != 0,
+                    .own_session = true};
   plan.arguments.insert(plan.arguments.begin(), "sim-keeper");
   if (options.creator != 0) plan.given.push_back(lifeline.get());
   return spawn(plan);
@@ -116,11 +116,11 @@ void end_child(pid_t child, Duration patience) {
 
 }  // namespace
 
-Result<RunningWorld> start_keeper(const WorldOptions& options, KeeperLifetime lifetime) {
+Result<RunningWorld> start_keeper(const WorldOptions& options, WorldLifetime lifetime) {
   auto directory = prepare_directory(options.directory);
   if (!directory) return std::move(directory).error();
-  KeeperOptions keeper{.world = options,
-                       .creator = lifetime == KeeperLifetime::with_creator ? ::getpid() : 0};
+  WorldServerOptions keeper{.world = options,
+                            .creator = lifetime == WorldLifetime::with_creator ? ::getpid() : 0};
   keeper.world.directory = *directory;
   auto ready = make_pipe();
   auto lifeline = make_pipe();
@@ -134,7 +134,7 @@ Result<RunningWorld> start_keeper(const WorldOptions& options, KeeperLifetime li
     end_child(*child, Duration::zero());
     return std::move(good).error();
   }
-  if (lifetime == KeeperLifetime::independent) lifeline->write.reset();
+  if (lifetime == WorldLifetime::independent) lifeline->write.reset();
   return RunningWorld(*std::move(directory), *child, std::move(lifeline->write));
 }
 
@@ -167,7 +167,7 @@ Result<void> take_time(WorldOptions& world, const std::string& name, const std::
   return {};
 }
 
-Result<void> take(KeeperOptions& options, const std::string& name, const std::string& value) {
+Result<void> take(WorldServerOptions& options, const std::string& name, const std::string& value) {
   if (name == "--directory") {
     options.world.directory = value;
   } else if (name == "--model") {
@@ -211,7 +211,7 @@ Result<void> take(KeeperOptions& options, const std::string& name, const std::st
 
 }  // namespace
 
-std::vector<std::string> keeper_arguments(const KeeperOptions& options) {
+std::vector<std::string> keeper_arguments(const WorldServerOptions& options) {
   const WorldOptions& world = options.world;
   std::vector<std::string> arguments;
   const auto give = [&](const char* name, std::string value) {
@@ -235,8 +235,8 @@ std::vector<std::string> keeper_arguments(const KeeperOptions& options) {
   return arguments;
 }
 
-Result<KeeperOptions> parse_keeper_arguments(std::span<const std::string> arguments) {
-  KeeperOptions options;
+Result<WorldServerOptions> parse_keeper_arguments(std::span<const std::string> arguments) {
+  WorldServerOptions options;
   for (std::size_t i = 0; i < arguments.size(); i += 2) {
     if (i + 1 == arguments.size()) {
       return Error{Errc::invalid, fmt::format("{} needs a value", arguments[i])};

@@ -54,7 +54,7 @@ TEST_F(KeeperTest, StatusIsARecordThatPrintsAsJson) {
 TEST_F(KeeperTest, IndependentServerRunsUntilStopped) {
   pid_t keeper = 0;
   {
-    const auto world = start(KeeperLifetime::independent);
+    const auto world = start(WorldLifetime::independent);
     ASSERT_TRUE(world) << world.error().message;
     keeper = world->keeper_pid();
   }
@@ -105,7 +105,7 @@ TEST_F(KeeperTest, KilledServerMakesWorldUnavailable) {
 }
 
 TEST_F(KeeperTest, AStoppedKeeperIsUnavailableAndStillEnds) {
-  const auto world = start(KeeperLifetime::independent);
+  const auto world = start(WorldLifetime::independent);
   ::kill(world->keeper_pid(), SIGSTOP);
   EXPECT_EQ(set_load(directory(), 0, {}).error().code, Errc::unavailable);
   const TimePoint before = BootClock::now();
@@ -166,7 +166,7 @@ TEST_F(KeeperTest, APrivateDirectoryWithSomethingElseInItStays) {
   auto private_options = options();
   private_options.private_directory = true;
   {
-    const auto world = start_keeper(private_options, KeeperLifetime::with_creator);
+    const auto world = start_keeper(private_options, WorldLifetime::with_creator);
     ASSERT_TRUE(world) << world.error().message;
     std::ofstream(directory() + "/thesis") << "x";
   }
@@ -189,24 +189,24 @@ TEST_F(KeeperTest, TerminationRemovesTheWorldsFiles) {
 TEST_F(KeeperTest, InvalidModelGpuCountOrProgramIsRefused) {
   auto wrong = options();
   wrong.model = "h9000";
-  EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::invalid);
+  EXPECT_EQ(start_keeper(wrong, WorldLifetime::with_creator).error().code, Errc::invalid);
   wrong = options();
   wrong.gpus = 65;
-  EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::invalid);
+  EXPECT_EQ(start_keeper(wrong, WorldLifetime::with_creator).error().code, Errc::invalid);
   wrong.gpus = 0;
-  EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::invalid);
+  EXPECT_EQ(start_keeper(wrong, WorldLifetime::with_creator).error().code, Errc::invalid);
   wrong = options();
   wrong.program = "/bin/true";
-  EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::internal);
+  EXPECT_EQ(start_keeper(wrong, WorldLifetime::with_creator).error().code, Errc::internal);
   wrong.program = "/no/such/program";
-  EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::not_found);
+  EXPECT_EQ(start_keeper(wrong, WorldLifetime::with_creator).error().code, Errc::not_found);
 }
 
 TEST_F(KeeperTest, AMixedFleetIsStartedAsItIsNamed) {
   auto mixed = options();
   mixed.model = "t4,rtx4090:2,h200";
   mixed.gpus = std::nullopt;
-  const auto world = start_keeper(mixed, KeeperLifetime::with_creator);
+  const auto world = start_keeper(mixed, WorldLifetime::with_creator);
   ASSERT_TRUE(world) << world.error().message;
   const auto status = world_status(directory());
   ASSERT_EQ(status->gpus.size(), 4U);
@@ -218,23 +218,23 @@ TEST_F(KeeperTest, AMixedFleetIsStartedAsItIsNamed) {
 }
 
 TEST(KeeperArguments, SurviveTheCommandLine) {
-  const KeeperOptions options{.world = {.directory = "/a b",
-                                        .model = "h100",
-                                        .gpus = 3,
-                                        .setters = SettersFor::nobody,
-                                        .load = {WorkloadKind::steady, 0.25, 1 << 20},
-                                        .driver_version = "550.1",
-                                        .process_entry_bytes = 32,
-                                        .missing = {"nvmlInit", "nvmlShutdown"},
-                                        .speed = 2.5,
-                                        .scenario = "/a c.toml",
-                                        .private_directory = true},
-                              .creator = 42};
+  const WorldServerOptions options{.world = {.directory = "/a b",
+                                             .model = "h100",
+                                             .gpus = 3,
+                                             .setters = SetterAccess::nobody,
+                                             .load = {WorkloadKind::steady, 0.25, 1 << 20},
+                                             .driver_version = "550.1",
+                                             .process_entry_bytes = 32,
+                                             .missing = {"nvmlInit", "nvmlShutdown"},
+                                             .speed = 2.5,
+                                             .scenario = "/a c.toml",
+                                             .private_directory = true},
+                                   .creator = 42};
   const auto parsed = parse_keeper_arguments(keeper_arguments(options));
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(parsed->world.directory, "/a b");
   EXPECT_EQ(parsed->world.gpus, 3);
-  EXPECT_EQ(parsed->world.setters, SettersFor::nobody);
+  EXPECT_EQ(parsed->world.setters, SetterAccess::nobody);
   EXPECT_EQ(parsed->world.load, options.world.load);
   EXPECT_EQ(parsed->creator, 42);
   EXPECT_EQ(parsed->world.driver_version, "550.1");

@@ -26,16 +26,16 @@ std::string lock_path(const std::string& directory) {
 }
 
 // "<pid> <start time>"
-std::optional<KeeperIdentity> parse_identity(std::string_view text) {
+std::optional<LockOwner> parse_identity(std::string_view text) {
   const auto pid = take_number<pid_t>(text);
   if (!pid || *pid <= 0 || text.empty()) return std::nullopt;
   text.remove_prefix(1);
   const auto start = take_number<std::uint64_t>(text);
-  return start ? std::optional(KeeperIdentity{*pid, *start}) : std::nullopt;
+  return start ? std::optional(LockOwner{*pid, *start}) : std::nullopt;
 }
 
 Error already_kept(const std::string& directory) {
-  const auto lock = KeeperLock::open(directory);
+  const auto lock = WorldLock::open(directory);
   const auto keeper = lock ? lock->keeper() : std::nullopt;
   const std::string who = keeper ? fmt::format(" (PID {})", keeper->pid) : "";
   return Error{Errc::conflict,
@@ -61,7 +61,7 @@ void remove_keeper_lock(const std::string& directory) {
   ::unlink(lock_path(directory).c_str());
 }
 
-Result<KeeperLock> KeeperLock::open(const std::string& directory) {
+Result<WorldLock> WorldLock::open(const std::string& directory) {
   const std::string path = lock_path(directory);
   UniqueFd file(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file) return system_error("opening " + path);
@@ -70,14 +70,14 @@ Result<KeeperLock> KeeperLock::open(const std::string& directory) {
     return Error{Errc::denied, path + " is not a regular file"};
   }
   if (info.st_uid != ::geteuid()) return Error{Errc::denied, path + " belongs to another user"};
-  return KeeperLock(std::move(file));
+  return WorldLock(std::move(file));
 }
 
-bool KeeperLock::take() {
+bool WorldLock::take() {
   return ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
-std::optional<KeeperIdentity> KeeperLock::keeper() const {
+std::optional<LockOwner> WorldLock::keeper() const {
   std::array<char, kMaxLockText> text{};
   const ssize_t got = ::pread(file_.get(), text.data(), text.size(), 0);
   if (got <= 0) return std::nullopt;

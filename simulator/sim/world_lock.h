@@ -13,7 +13,7 @@
 namespace gpuyard::sim {
 
 // Identifies one process for ever: the kernel reuses pids, but not together with a start time.
-struct KeeperIdentity {
+struct LockOwner {
   pid_t pid = 0;
   std::uint64_t start_time = 0;
 };
@@ -26,20 +26,20 @@ Result<UniqueFd> take_keeper_lock(const std::string& directory);
 void remove_keeper_lock(const std::string& directory);
 
 // A lock file as seen by a process other than its keeper.
-class KeeperLock {
+class WorldLock {
  public:
   // Errc::not_found: there is no lock file. Errc::denied: it is not this user's own file, so its
   // content cannot be trusted.
-  static Result<KeeperLock> open(const std::string& directory);
+  static Result<WorldLock> open(const std::string& directory);
 
   // Takes the lock. True: no keeper runs, and none can start while this object exists.
   bool take();
 
   // The keeper that last held the lock. Trustworthy only if take() fails.
-  std::optional<KeeperIdentity> keeper() const;
+  std::optional<LockOwner> keeper() const;
 
  private:
-  explicit KeeperLock(UniqueFd file) : file_(std::move(file)) {}
+  explicit WorldLock(UniqueFd file) : file_(std::move(file)) {}
 
   UniqueFd file_;
 };

@@ -181,7 +181,7 @@ struct DriverRecord {
   std::uint32_t timeline_done = 0;
   std::uint32_t timeline_refused = 0;  // of those done
   std::uint32_t gpu_count = 0;         // plugged in
-  SettersFor setters{};
+  SetterAccess setters{};
   std::uint32_t reserved = 0;
   std::array<std::uint8_t, kMaxGpus> order{};  // by index: the place of the GPU
   CallFaults calls{};                          // faults of every GPU's calls

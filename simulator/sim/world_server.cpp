@@ -25,7 +25,7 @@ std::string text_of(const Command& command) {
 
 }  // namespace
 
-WorldKeeper::WorldKeeper(World world, WorldWriter writer, ProcessWatch watch)
+WorldServer::WorldServer(World world, WorldWriter writer, ProcessExitMonitor watch)
     : world_(std::move(world)),
       writer_(std::move(writer)),
       watch_(std::move(watch)),
@@ -33,7 +33,7 @@ WorldKeeper::WorldKeeper(World world, WorldWriter writer, ProcessWatch watch)
       logged_session_(world_.driver.session),
       logged_loaded_(world_.driver.loaded) {}
 
-void WorldKeeper::advance(std::uint64_t steps) {
+void WorldServer::advance(std::uint64_t steps) {
   if (world_.time.mode != TimeMode::stepped) {
     const auto real = static_cast<double>(std::min(steps, kMaxStepsAtOnce));
     owed_steps_ += real * world_.time.speed;
@@ -44,7 +44,7 @@ void WorldKeeper::advance(std::uint64_t steps) {
   writer_.publish(world_);
 }
 
-void WorldKeeper::move_on(std::uint64_t steps) {
+void WorldServer::move_on(std::uint64_t steps) {
   for (std::uint64_t i = 0; i < steps; ++i) {
     step(world_, kStep);
     load_due_driver(world_);
@@ -53,7 +53,7 @@ void WorldKeeper::move_on(std::uint64_t steps) {
   }
 }
 
-void WorldKeeper::follow(std::vector<TimedCommand> timeline) {
+void WorldServer::follow(std::vector<TimedCommand> timeline) {
   timeline_ = std::move(timeline);
   world_.timeline_entries = static_cast<std::uint32_t>(timeline_.size());
   do_what_is_due();
@@ -62,7 +62,7 @@ void WorldKeeper::follow(std::vector<TimedCommand> timeline) {
 
 // Executes the timeline's commands that are due. Some are refused only now: a reset while processes
 // run, a GPU that is unplugged.
-void WorldKeeper::do_what_is_due() {
+void WorldServer::do_what_is_due() {
   while (world_.timeline_done < timeline_.size() &&
          timeline_[world_.timeline_done].at <= world_.age()) {
     const auto done = obey(timeline_[world_.timeline_done].command);
@@ -71,7 +71,7 @@ void WorldKeeper::do_what_is_due() {
   }
 }
 
-Result<void> WorldKeeper::take_steps(std::uint64_t count) {
+Result<void> WorldServer::take_steps(std::uint64_t count) {
   if (world_.time.mode != TimeMode::stepped) {
     return Error{Errc::conflict, "this world's time runs by itself", "",
                  "gpuyard sim start --stepped"};
@@ -81,7 +81,7 @@ Result<void> WorldKeeper::take_steps(std::uint64_t count) {
   return {};
 }
 
-Reply WorldKeeper::execute(const Command& command, const Peer& peer) {
+Reply WorldServer::execute(const Command& command, const Peer& peer) {
   if (command.verb != Verb::set && !peer.is_owner) {
     return reply_of(Error{Errc::denied, "this simulated world belongs to another user"});
   }
@@ -92,7 +92,7 @@ Reply WorldKeeper::execute(const Command& command, const Peer& peer) {
   return reply;
 }
 
-Result<void> WorldKeeper::obey(const Command& command) {
+Result<void> WorldServer::obey(const Command& command) {
   switch (command.verb) {
     case Verb::stop:
       stopping_ = true;
@@ -114,7 +114,7 @@ Result<void> WorldKeeper::obey(const Command& command) {
   return change(world_.order[command.gpu], command);
 }
 
-Result<void> WorldKeeper::change_world(const Command& command) {
+Result<void> WorldServer::change_world(const Command& command) {
   const std::string text = text_of(command);
   Result<void> done;
   if (command.verb == Verb::unload_driver) done = unload_driver(world_);
@@ -135,7 +135,7 @@ Result<void> WorldKeeper::change_world(const Command& command) {
 }
 
 // Changes every GPU, and stops at the first that fails.
-Result<void> WorldKeeper::change_each(const Command& command) {
+Result<void> WorldServer::change_each(const Command& command) {
   if (command.verb == Verb::inject) return inject_everywhere(command.fault);
   if (command.verb == Verb::clear_faults) world_.fault = {};
   const std::vector<std::uint32_t> places = world_.order;
@@ -147,7 +147,7 @@ Result<void> WorldKeeper::change_each(const Command& command) {
 
 // States are added to each GPU; failing calls are added to the driver, as they fail before the
 // driver looks for the GPU.
-Result<void> WorldKeeper::inject_everywhere(Fault fault) {
+Result<void> WorldServer::inject_everywhere(Fault fault) {
   if (auto plausible = check_fault(fault); !plausible) return plausible;
   for (const std::uint32_t place : world_.order) {
     if (auto possible = check_fault_on(*world_.gpus[place].model, fault); !possible) {
@@ -164,7 +164,7 @@ Result<void> WorldKeeper::inject_everywhere(Fault fault) {
   return {};
 }
 
-Result<void> WorldKeeper::change(std::uint32_t place, const Command& command) {
+Result<void> WorldServer::change(std::uint32_t place, const Command& command) {
   Gpu& gpu = world_.gpus[place];
   switch (command.verb) {
     case Verb::attach:
@@ -192,7 +192,7 @@ Result<void> WorldKeeper::change(std::uint32_t place, const Command& command) {
   }
 }
 
-Result<void> WorldKeeper::add_ecc_errors(std::uint32_t place, const Command& command) {
+Result<void> WorldServer::add_ecc_errors(std::uint32_t place, const Command& command) {
   const MemoryErrors errors{
       .location = command.location,
       .uncorrected = command.uncorrected != 0,
@@ -203,7 +203,7 @@ Result<void> WorldKeeper::add_ecc_errors(std::uint32_t place, const Command& com
   return {};
 }
 
-void WorldKeeper::log_event(std::uint32_t place, std::uint64_t type, std::uint64_t data) {
+void WorldServer::log_event(std::uint32_t place, std::uint64_t type, std::uint64_t data) {
   writer_.log_event({.type = type, .data = data, .gpu = place});
 }
 
@@ -232,7 +232,7 @@ Result<void> admits(const Gpu& gpu, std::size_t processes_after) {
 
 }  // namespace
 
-Result<void> WorldKeeper::attach(Gpu& gpu, const ProcessRecord& asked) {
+Result<void> WorldServer::attach(Gpu& gpu, const ProcessRecord& asked) {
   ProcessRecord process = asked;
   process.since_ns = boot_time_ns();
   // Attaching a process again replaces its demand; it has used the GPU since it came.
@@ -250,7 +250,7 @@ Result<void> WorldKeeper::attach(Gpu& gpu, const ProcessRecord& asked) {
   return put_processes(gpu, std::move(after));
 }
 
-Result<void> WorldKeeper::set_synthetic(Gpu& gpu, std::uint64_t count, const ProcessRecord& each) {
+Result<void> WorldServer::set_synthetic(Gpu& gpu, std::uint64_t count, const ProcessRecord& each) {
   if (count > kMaxProcesses) {
     return Error{Errc::invalid,
                  fmt::format("a simulated world holds at most {} processes", kMaxProcesses)};
@@ -268,7 +268,7 @@ Result<void> WorldKeeper::set_synthetic(Gpu& gpu, std::uint64_t count, const Pro
   return put_processes(gpu, std::move(after));
 }
 
-Result<void> WorldKeeper::put_processes(Gpu& gpu, std::vector<ProcessRecord> list) {
+Result<void> WorldServer::put_processes(Gpu& gpu, std::vector<ProcessRecord> list) {
   std::size_t total = list.size();
   for (const Gpu& other : world_.gpus) {
     if (&other != &gpu) total += other.processes.list().size();
@@ -288,7 +288,7 @@ Result<void> WorldKeeper::put_processes(Gpu& gpu, std::vector<ProcessRecord> lis
   return {};
 }
 
-void WorldKeeper::remove_dead() {
+void WorldServer::remove_dead() {
   const std::vector<ProcessKey> dead = watch_.take_dead();
   if (dead.empty()) return;
   for (Gpu& gpu : world_.gpus) {

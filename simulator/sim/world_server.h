@@ -10,9 +10,9 @@
 namespace gpuyard::sim {
 
 // One thread.
-class WorldKeeper {
+class WorldServer {
  public:
-  WorldKeeper(World world, WorldWriter writer, ProcessWatch watch);
+  WorldServer(World world, WorldWriter writer, ProcessExitMonitor watch);
 
   // Executes a scenario's commands when they are due, as if the owner had sent them.
   void follow(std::vector<TimedCommand> timeline);
@@ -56,7 +56,7 @@ class WorldKeeper {
 
   World world_;
   WorldWriter writer_;
-  ProcessWatch watch_;
+  ProcessExitMonitor watch_;
   Peer asking_;  // the sender of the current command; else own_peer()
   std::uint64_t logged_session_;
   bool logged_loaded_;

@@ -16,7 +16,7 @@ inline constexpr Peer kStranger{.pid = 22, .uid = 1234, .is_owner = false};
 // A keeper without a process: its commands and what readers then see.
 class WorldKeeperTest : public ::testing::Test {
  protected:
-  explicit WorldKeeperTest(SettersFor setters = SettersFor::owner)
+  explicit WorldKeeperTest(SetterAccess setters = SetterAccess::owner)
       : keeper_(make_keeper(setters)), reader_(*WorldReader::open(directory_.path())) {}
 
   Reply say(Command command, const Peer& peer = kOwner) { return keeper_.execute(command, peer); }
@@ -46,15 +46,15 @@ class WorldKeeperTest : public ::testing::Test {
   }
 
   ScratchDirectory directory_;
-  WorldKeeper keeper_;
+  WorldServer keeper_;
   WorldReader reader_;
 
  private:
-  WorldKeeper make_keeper(SettersFor setters) const {
+  WorldServer make_keeper(SetterAccess setters) const {
     World world = make_world(*find_model("h100"), 3, {});
     world.setters = setters;
     auto writer = WorldWriter::create(directory_.path(), world);
-    return {std::move(world), *std::move(writer), *ProcessWatch::create()};
+    return {std::move(world), *std::move(writer), *ProcessExitMonitor::create()};
   }
 };
 

@@ -181,7 +181,7 @@ bool creator_is_gone(pid_t creator, short lifeline_events) {
   return creator != 0 && (lifeline_events != 0 || ::getppid() != creator);
 }
 
-void keep(WorldKeeper& keeper, CommandServer& server, std::optional<Demo>& demo,
+void keep(WorldServer& keeper, CommandServer& server, std::optional<Demo>& demo,
           const UniqueFd& signals, pid_t creator) {
   const UniqueFd timer = every(kStep);
   TimePoint look_around = BootClock::now() + kLookAround;
@@ -207,7 +207,7 @@ void keep(WorldKeeper& keeper, CommandServer& server, std::optional<Demo>& demo,
   }
 }
 
-Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
+Result<void> run(const WorldServerOptions& options, ReadyPipe& ready) {
   const UniqueFd signals = catch_signals();  // before there are files to remove
   auto scenario = scenario_of(options.world);
   if (!scenario) return std::move(scenario).error();
@@ -220,9 +220,9 @@ Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
   if (auto done = library.write_without(scenario->world.missing); !done) return done;
   auto writer = WorldWriter::create(options.world.directory, *world);
   if (!writer) return std::move(writer).error();
-  auto watch = ProcessWatch::create();
+  auto watch = ProcessExitMonitor::create();
   if (!watch) return std::move(watch).error();
-  WorldKeeper keeper(*std::move(world), *std::move(writer), *std::move(watch));
+  WorldServer keeper(*std::move(world), *std::move(writer), *std::move(watch));
   keeper.follow(std::move(scenario->timeline));
   auto server = CommandServer::listen(
       options.world.directory,
@@ -237,7 +237,7 @@ Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
 
 }  // namespace
 
-int run_keeper(const KeeperOptions& options) {
+int run_keeper(const WorldServerOptions& options) {
   ::prctl(PR_SET_NAME, "gpuyard-keeper");  // started as /proc/self/exe, it would be called "exe"
   ReadyPipe ready;
   allow_many_descriptors();

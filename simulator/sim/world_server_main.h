@@ -19,18 +19,18 @@ inline constexpr int kReadyFd = kFirstGivenFd;
 // The other end closes when the creator ends; only with_creator.
 inline constexpr int kLifelineFd = kFirstGivenFd + 1;
 
-struct KeeperOptions {
+struct WorldServerOptions {
   WorldOptions world;
   pid_t creator = 0;  // 0: independent
 };
 
 // The arguments after `sim-keeper` on the command line, written and read.
-std::vector<std::string> keeper_arguments(const KeeperOptions&);
-Result<KeeperOptions> parse_keeper_arguments(std::span<const std::string>);
+std::vector<std::string> keeper_arguments(const WorldServerOptions&);
+Result<WorldServerOptions> parse_keeper_arguments(std::span<const std::string>);
 
 // Runs until it is told to stop; returns the exit code. Takes over the process's signals: call it
 // from main and do nothing after it.
-int run_keeper(const KeeperOptions&);
+int run_keeper(const WorldServerOptions&);
 
 // Parses `arguments`, those after `sim-keeper`, and runs the keeper.
 int keeper_main(std::span<const std::string> arguments);

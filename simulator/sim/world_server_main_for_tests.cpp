@@ -18,7 +18,7 @@ int main(int count, char** arguments) {
   if (given[0] != "create" || given.size() < 2) return 2;
   const WorldOptions options{
       .directory = given[1], .gpus = 1, .private_directory = given.size() > 2};
-  const auto world = start_keeper(options, KeeperLifetime::with_creator);
+  const auto world = start_keeper(options, WorldLifetime::with_creator);
   // The pid goes to the spawning test this way because stdout is /dev/null.
   ::dprintf(gpuyard::kFirstGivenFd, "%d\n", world ? world->keeper_pid() : 0);
   return ::pause();

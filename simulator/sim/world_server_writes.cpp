@@ -40,22 +40,22 @@ nvml::ReturnCode code_of(Errc code) {
 
 }  // namespace
 
-bool WorldKeeper::may_set() const {
+bool WorldServer::may_set() const {
   switch (world_.setters) {
-    case SettersFor::owner:
+    case SetterAccess::owner:
       return asking_.is_owner;
-    case SettersFor::everyone:
+    case SetterAccess::everyone:
       return true;
-    case SettersFor::root:
+    case SetterAccess::root:
       return asking_.uid == 0;
-    case SettersFor::nobody:
+    case SetterAccess::nobody:
       break;
   }
   return false;
 }
 
 // Every setter call is logged, whatever its result.
-Reply WorldKeeper::set(const Command& command) {
+Reply WorldServer::set(const Command& command) {
   SettingWrite write = command.write;
   write.gpu = command.gpu;
   nvml::ReturnCode code = nvml::kInvalidArgument;
@@ -73,7 +73,7 @@ Reply WorldKeeper::set(const Command& command) {
 }
 
 // Checks the reasons for which a real driver refuses a reset, except for processes on the GPU.
-Result<void> WorldKeeper::check_reset_of_driver() const {
+Result<void> WorldServer::check_reset_of_driver() const {
   if (!world_.driver.loaded) return Error{Errc::unavailable, "the driver is not loaded"};
   if (!may_set()) {
     return Error{Errc::denied,
@@ -86,7 +86,7 @@ Result<void> WorldKeeper::check_reset_of_driver() const {
       "a program has the driver open; a reset must wait until all programs have closed NVML"};
 }
 
-Result<void> WorldKeeper::reset(std::uint32_t place, bool as_driver) {
+Result<void> WorldServer::reset(std::uint32_t place, bool as_driver) {
   auto done = as_driver ? check_reset_of_driver() : Result<void>();
   if (done) done = reset_gpu(world_.gpus[place]);
   log_write({.setting = Setting::reset, .gpu = place},
@@ -94,7 +94,7 @@ Result<void> WorldKeeper::reset(std::uint32_t place, bool as_driver) {
   return done;
 }
 
-void WorldKeeper::log_write(const SettingWrite& write, std::int32_t nvml_code) {
+void WorldServer::log_write(const SettingWrite& write, std::int32_t nvml_code) {
   writer_.log_write({.write = write,
                      .nvml_code = nvml_code,
                      .peer_pid = static_cast<std::uint32_t>(asking_.pid),
@@ -102,7 +102,7 @@ void WorldKeeper::log_write(const SettingWrite& write, std::int32_t nvml_code) {
 }
 
 // Logs driver changes of every origin: a command, a scenario, or a reload that fell due.
-void WorldKeeper::log_driver_changes() {
+void WorldServer::log_driver_changes() {
   const Driver& driver = world_.driver;
   const bool another = driver.session != logged_session_;
   if (logged_loaded_ && (another || !driver.loaded)) {

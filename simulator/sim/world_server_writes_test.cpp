@@ -13,17 +13,17 @@ constexpr Command kResetOfADriver{.verb = Verb::reset, .count = 1};
 
 class OpenWorldKeeperTest : public WorldKeeperTest {
  protected:
-  OpenWorldKeeperTest() : WorldKeeperTest(SettersFor::everyone) {}
+  OpenWorldKeeperTest() : WorldKeeperTest(SetterAccess::everyone) {}
 };
 
 class RootsWorldKeeperTest : public WorldKeeperTest {
  protected:
-  RootsWorldKeeperTest() : WorldKeeperTest(SettersFor::root) {}
+  RootsWorldKeeperTest() : WorldKeeperTest(SetterAccess::root) {}
 };
 
 class ClosedWorldKeeperTest : public WorldKeeperTest {
  protected:
-  ClosedWorldKeeperTest() : WorldKeeperTest(SettersFor::nobody) {}
+  ClosedWorldKeeperTest() : WorldKeeperTest(SetterAccess::nobody) {}
 };
 
 TEST_F(WorldKeeperTest, StrangerCannotWriteSettings) {
@@ -52,7 +52,7 @@ TEST_F(ClosedWorldKeeperTest, WritesAreDeniedButOwnerCommandsWork) {
   EXPECT_EQ(say({.verb = Verb::clear_faults}).failed, 0U);
   EXPECT_EQ(errc_from_number(say(kResetOfADriver).errc), Errc::denied);
   EXPECT_EQ(reader_.record(0)->power_limit_mw, 700'000U);
-  EXPECT_EQ(reader_.driver()->setters, SettersFor::nobody);
+  EXPECT_EQ(reader_.driver()->setters, SetterAccess::nobody);
 }
 
 // A logged write: setting, place, code.

@@ -94,7 +94,7 @@ std::string request_of(const ExecTexts& texts, bool own_session) {
 }
 
 // Returns the descriptors for 0, 1, 2, ... of the child; `null` stands for /dev/null.
-std::vector<int> descriptors_for(const SpawnPlan& plan, int null) {
+std::vector<int> descriptors_for(const SpawnOptions& plan, int null) {
   const bool keeps_stderr = plan.keeps_stderr && ::fcntl(STDERR_FILENO, F_GETFD) >= 0;
   const int in_and_out = plan.connection.value_or(null);
   std::vector<int> fds = {
@@ -121,7 +121,7 @@ std::optional<std::int32_t> number_from(int pipe, std::optional<Duration> patien
 
 // Asks the command host for the child. Returns nothing if it has ended or is not responding.
 std::optional<Result<pid_t>> ask_host(const std::shared_ptr<const UniqueFd>& host,
-                                      const SpawnPlan& plan) {
+                                      const SpawnOptions& plan) {
   const auto texts = exec_texts(plan);
   if (!texts) return texts.error();
   const std::string bytes = request_of(*texts, plan.own_session);
@@ -184,7 +184,7 @@ Result<void> start_command_host() {
   return {};
 }
 
-Result<pid_t> spawn_free(const SpawnPlan& plan) {
+Result<pid_t> spawn_free(const SpawnOptions& plan) {
   if (const auto host = host_in_use().socket()) {
     if (auto child = ask_host(host, plan)) return *std::move(child);
     host_in_use().end(host);

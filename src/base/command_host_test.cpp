@@ -41,7 +41,7 @@ class CommandHost : public testing::Test {
   CommandHost& operator=(const CommandHost&) = delete;
 
   // A shell's script, whose output goes to out().
-  SpawnPlan shell(const std::string& script) {
+  SpawnOptions shell(const std::string& script) {
     output_ = UniqueFd(::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     return {.program = "/bin/sh", .arguments = {"-c", script}, .output = output_.get()};
   }
@@ -97,10 +97,10 @@ TEST_F(CommandHost, SessionStartsOnlyIfRequested) {
 }
 
 TEST_F(CommandHost, ReportsWhyAProgramCannotBeStarted) {
-  const SpawnPlan missing{.program = "/nowhere/x"};
+  const SpawnOptions missing{.program = "/nowhere/x"};
   EXPECT_EQ(spawn_free(missing).error(),
             (Error{Errc::not_found, "starting /nowhere/x: No such file or directory"}));
-  const SpawnPlan closed{.program = "/bin/true", .given = {-1}};
+  const SpawnOptions closed{.program = "/bin/true", .given = {-1}};
   EXPECT_FALSE(spawn_free(closed));
   auto long_one = shell("true");
   long_one.arguments.push_back(std::string(kMostOfCommand, 'x'));

@@ -54,7 +54,7 @@ UniqueFd open_pidfd(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
-SpawnPlan spawn_plan(const CommandPlan& plan, int output) {
+SpawnOptions spawn_plan(const CommandOptions& plan, int output) {
   return {.program = plan.argv.front(),
           .arguments = {plan.argv.begin() + 1, plan.argv.end()},
           .looks_in_path = true,
@@ -116,7 +116,7 @@ class CommandRun::Process : public std::enable_shared_from_this<Process> {
  public:
   Process(Loop& loop, Ended ended) : loop_(loop), ended_(std::move(ended)), began_(loop.now()) {}
 
-  void start(const CommandPlan& plan) {
+  void start(const CommandOptions& plan) {
     if (auto started = try_start(plan); !started) {
       timer_ = loop_.call_after(Duration::zero(), [this, why = started.error().text()] {
         end({.end = CommandOutcome::End::not_started, .why = why});
@@ -132,7 +132,7 @@ class CommandRun::Process : public std::enable_shared_from_this<Process> {
   }
 
  private:
-  Result<void> try_start(const CommandPlan& plan);
+  Result<void> try_start(const CommandOptions& plan);
   void on_started(Duration deadline, Duration grace);
   void on_never_started();
   void give_up_starting();
@@ -160,7 +160,7 @@ class CommandRun::Process : public std::enable_shared_from_this<Process> {
   Subscription pause_;
 };
 
-Result<void> CommandRun::Process::try_start(const CommandPlan& plan) {
+Result<void> CommandRun::Process::try_start(const CommandOptions& plan) {
   if (plan.argv.empty()) return Error{Errc::invalid, "no command given"};
   if (Place::none_left()) {
     return Error{
@@ -297,7 +297,7 @@ void CommandRun::Process::leave_behind() {
   exited_ = loop_.watch(pidfd_.get(), [self = shared_from_this()] { self->on_exit(); });
 }
 
-CommandRun::CommandRun(Loop& loop, const CommandPlan& plan, Ended ended)
+CommandRun::CommandRun(Loop& loop, const CommandOptions& plan, Ended ended)
     : process_(std::make_shared<Process>(loop, std::move(ended))) {
   process_->start(plan);
 }

@@ -16,7 +16,7 @@ namespace gpuyard {
 
 inline constexpr std::size_t kCommandOutputKept = 4096;  // bytes; the last ones are kept
 
-struct CommandPlan {
+struct CommandOptions {
   std::vector<std::string> argv;  // the program first: a path, or a name in PATH
   // Added to the daemon's own environment.
   std::vector<std::pair<std::string, std::string>> environment = {};
@@ -61,7 +61,7 @@ class [[nodiscard]] CommandRun {
   // `ended` runs once, on the loop, unless this object is destroyed first; it may destroy the
   // object itself. It runs at the latest one second after the sum of the plan's times: a process
   // that survives SIGKILL is left behind.
-  CommandRun(Loop& loop, const CommandPlan& plan, Ended ended);
+  CommandRun(Loop& loop, const CommandOptions& plan, Ended ended);
   CommandRun(CommandRun&&) noexcept = default;
   CommandRun& operator=(CommandRun&&) = delete;
   ~CommandRun();

@@ -28,13 +28,13 @@ using End = CommandOutcome::End;
 // Far longer than any step here takes; only a failing test waits this long.
 constexpr Duration kPatience = 20s;
 
-CommandPlan shell(const std::string& script) {
+CommandOptions shell(const std::string& script) {
   return {.argv = {"/bin/sh", "-c", script}};
 }
 
 class CommandRunTest : public testing::Test {
  protected:
-  CommandOutcome outcome_of(const CommandPlan& plan) {
+  CommandOutcome outcome_of(const CommandOptions& plan) {
     std::optional<CommandOutcome> outcome;
     const CommandRun run(loop_, plan, [&](const CommandOutcome& ended) { outcome = ended; });
     EXPECT_FALSE(outcome) << "told inside the constructor";
@@ -118,7 +118,7 @@ TEST_F(CommandRunTest, HungProgramFileTimesOutWithoutBlockingLoop) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   ::fcntl(file.get(), F_SETSIG, SIGURG);  // which is ignored
   ASSERT_EQ(::fcntl(file.get(), F_SETLEASE, F_WRLCK), 0);
-  CommandPlan plan{.argv = {path}};
+  CommandOptions plan{.argv = {path}};
   plan.start_within = 200ms;
   TimePoint last = loop_.now();
   Duration longest_turn{};
@@ -194,7 +194,7 @@ TEST_F(CommandRunTest, OfAFloodTheEndIsKept) {
 }
 
 TEST_F(CommandRunTest, EndlessOutputTimesOutWithoutBlockingLoop) {
-  CommandPlan plan{.argv = {"yes"}, .deadline = 300ms};
+  CommandOptions plan{.argv = {"yes"}, .deadline = 300ms};
   int turns = 0;
   std::function<void()> count = [&] {
     ++turns;
@@ -238,7 +238,7 @@ TEST_F(CommandRunTest, DestructionInsideCallbackIsSafe) {
     told = true;
   });
   EXPECT_TRUE(loop_.run_until([&] { return told; }, kPatience));
-  run.emplace(loop_, CommandPlan{.argv = {"/nowhere"}}, [&](const CommandOutcome&) {
+  run.emplace(loop_, CommandOptions{.argv = {"/nowhere"}}, [&](const CommandOutcome&) {
     run.reset();
     told = false;
   });

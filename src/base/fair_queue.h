@@ -60,17 +60,17 @@ class Rotation {
 };
 
 // Queues work of which little can be done at a time and serves the parties in turn.
-class FairLine {
+class FairQueue {
  public:
   // Begins the work. Calls `ended` once, during the call or later.
   using Work = std::function<void(std::function<void()> ended)>;
 
   // `at_once`: pieces of work that run at a time. `most_of_one`: pieces of one party that may wait.
-  FairLine(std::size_t at_once, std::size_t most_of_one)
+  FairQueue(std::size_t at_once, std::size_t most_of_one)
       : state_(std::make_shared<State>(State{at_once, most_of_one})) {}
-  ~FairLine() { *state_ = State{0, 0}; }  // running work may end later
-  FairLine(const FairLine&) = delete;
-  FairLine& operator=(const FairLine&) = delete;
+  ~FairQueue() { *state_ = State{0, 0}; }  // running work may end later
+  FairQueue(const FairQueue&) = delete;
+  FairQueue& operator=(const FairQueue&) = delete;
 
   // Returns false, and drops the work, if too much work of this party is waiting.
   bool enter(const Requester& by, Work work) {

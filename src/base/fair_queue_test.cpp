@@ -25,7 +25,7 @@ class FairLineTest : public ::testing::Test {
     ended();
   }
 
-  std::optional<FairLine> line_{std::in_place, 2, 3};
+  std::optional<FairQueue> line_{std::in_place, 2, 3};
   std::vector<std::string> began_;
   std::vector<std::function<void()>> ended_;
 };

@@ -104,11 +104,11 @@ class Words {
   std::vector<char*> pointers_;
 };
 
-std::string path_of(const SpawnPlan& plan) {
+std::string path_of(const SpawnOptions& plan) {
   return plan.program.empty() ? program_path() : plan.program;
 }
 
-std::vector<std::string> command_line(const SpawnPlan& plan) {
+std::vector<std::string> command_line(const SpawnOptions& plan) {
   std::vector<std::string> words = {plan.shown_as.empty() ? path_of(plan) : plan.shown_as};
   words.insert(words.end(), plan.arguments.begin(), plan.arguments.end());
   return words;
@@ -119,7 +119,7 @@ bool names(std::string_view variable, std::string_view name) {
          variable[name.size()] == '=';
 }
 
-std::vector<std::string> environment_of(const SpawnPlan& plan) {
+std::vector<std::string> environment_of(const SpawnOptions& plan) {
   std::vector<std::string> variables;
   for (char* const* ours = environ; *ours != nullptr; ++ours) {
     const auto replaced = [&](const auto& added) { return names(*ours, added.first); };
@@ -140,7 +140,8 @@ struct Standard {
 };
 
 // Takes the copies from `next` on, in the order of extra_descriptors().
-Standard standard_of(const SpawnPlan& plan, const std::vector<UniqueFd>& copies, std::size_t next) {
+Standard standard_of(const SpawnOptions& plan, const std::vector<UniqueFd>& copies,
+                     std::size_t next) {
   const auto take = [&](const std::optional<int>& fd) { return fd ? copies[next++].get() : -1; };
   Standard standard;
   standard.output = take(plan.output);
@@ -149,7 +150,7 @@ Standard standard_of(const SpawnPlan& plan, const std::vector<UniqueFd>& copies,
   return standard;
 }
 
-std::vector<int> extra_descriptors(const SpawnPlan& plan) {
+std::vector<int> extra_descriptors(const SpawnOptions& plan) {
   std::vector<int> extra;
   for (const auto& fd : {plan.output, plan.connection, plan.errors}) {
     if (fd) extra.push_back(*fd);
@@ -157,7 +158,7 @@ std::vector<int> extra_descriptors(const SpawnPlan& plan) {
   return extra;
 }
 
-void add_standard(Actions& actions, const SpawnPlan& plan, const Standard& standard) {
+void add_standard(Actions& actions, const SpawnOptions& plan, const Standard& standard) {
   const int out = standard.output >= 0 ? standard.output : standard.connection;
   const int errors = standard.output >= 0 ? standard.output : standard.errors;
   if (standard.connection >= 0) {
@@ -209,11 +210,11 @@ Result<std::string> find_program(const std::string& name) {
   return system_error("starting " + name);
 }
 
-Error not_started(const SpawnPlan& plan) {
+Error not_started(const SpawnOptions& plan) {
   return system_error("starting " + path_of(plan));
 }
 
-Result<ExecTexts> exec_texts(const SpawnPlan& plan) {
+Result<ExecTexts> exec_texts(const SpawnOptions& plan) {
   ExecTexts texts{plan.program.empty() ? kThisProgram : plan.program, command_line(plan),
                   environment_of(plan)};
   if (plan.looks_in_path && !plan.program.empty()) {
@@ -224,7 +225,7 @@ Result<ExecTexts> exec_texts(const SpawnPlan& plan) {
   return texts;
 }
 
-Result<pid_t> spawn(const SpawnPlan& plan) {
+Result<pid_t> spawn(const SpawnOptions& plan) {
   auto texts = exec_texts(plan);
   if (!texts) return std::move(texts).error();
   std::vector<int> given = plan.given;
@@ -266,7 +267,7 @@ std::string read_until(int fd, TimePoint deadline) {
 
 }  // namespace
 
-Result<std::string> run_within(SpawnPlan plan, Duration patience) {
+Result<std::string> run_within(SpawnOptions plan, Duration patience) {
   const TimePoint deadline = BootClock::now() + patience;
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("a pipe");

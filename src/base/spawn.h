@@ -17,7 +17,7 @@ namespace gpuyard {
 
 inline constexpr int kFirstGivenFd = 3;
 
-struct SpawnPlan {
+struct SpawnOptions {
   // Empty: the running program itself, even if its file was replaced or removed after the start.
   std::string program = {};
   std::string shown_as = {};                // the name in `ps`; empty: the path of the program
@@ -54,20 +54,20 @@ struct ExecTexts {
 };
 
 // Works them out from a plan, and looks for the program. May wait for a file system.
-Result<ExecTexts> exec_texts(const SpawnPlan&);
+Result<ExecTexts> exec_texts(const SpawnOptions&);
 
 // Makes the error of a child that could not be started, from errno.
-Error not_started(const SpawnPlan&);
+Error not_started(const SpawnOptions&);
 
 // Starts the child. Closes every other descriptor in it and resets its signals to those of a fresh
 // process, whatever we block or ignore. The caller waits for the child. Any thread may call it.
-Result<pid_t> spawn(const SpawnPlan&);
+Result<pid_t> spawn(const SpawnOptions&);
 
 inline constexpr std::size_t kRunOutputKept = std::size_t{1} << 20;  // bytes; the rest is dropped
 
 // Starts the child in a session of its own, waits for its end, and returns what it wrote to stdout
 // and stderr. Kills its session's processes once `patience` is over. Errc::timed_out: it was
 // killed; Errc::unavailable: it failed; both with what it wrote.
-Result<std::string> run_within(SpawnPlan plan, Duration patience);
+Result<std::string> run_within(SpawnOptions plan, Duration patience);
 
 }  // namespace gpuyard

@@ -35,7 +35,7 @@ Descriptors descriptors_of(const std::string& process) {
 // A child that only sleeps, for a test to inspect.
 class Sleeper {
  public:
-  explicit Sleeper(SpawnPlan plan = {}) {
+  explicit Sleeper(SpawnOptions plan = {}) {
     plan.program = "/bin/sleep";
     plan.arguments = {"600"};
     const auto child = spawn(plan);
@@ -83,8 +83,8 @@ unsigned long long own_bits(const std::string& name) {
   return std::stoull(word, nullptr, 16);
 }
 
-SpawnPlan giving(std::vector<int> given) {
-  SpawnPlan plan;
+SpawnOptions giving(std::vector<int> given) {
+  SpawnOptions plan;
   plan.given = std::move(given);
   return plan;
 }
@@ -102,7 +102,7 @@ TEST(Spawn, ChildInheritsOnlyStandardAndGivenDescriptors) {
 }
 
 TEST(Spawn, StderrIsNobodysWhereThePlanSaysSo) {
-  SpawnPlan plan;
+  SpawnOptions plan;
   plan.keeps_stderr = false;
   EXPECT_EQ(Sleeper(plan).descriptors(),
             (Descriptors{{0, "/dev/null"}, {1, "/dev/null"}, {2, "/dev/null"}}));
@@ -111,7 +111,7 @@ TEST(Spawn, StderrIsNobodysWhereThePlanSaysSo) {
 TEST(Spawn, ConnectionBecomesStdinAndStdoutNotStderr) {
   const UniqueFd zero(::open("/dev/zero", O_RDWR | O_CLOEXEC));
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
-  SpawnPlan plan;
+  SpawnOptions plan;
   plan.connection = zero.get();
   plan.errors = full.get();
   EXPECT_EQ(Sleeper(plan).descriptors(),
@@ -147,7 +147,7 @@ TEST(Spawn, SignalsAreAsInAFreshProcess) {
 }
 
 TEST(Spawn, OwnSessionOptionMakesChildSessionLeader) {
-  SpawnPlan plan;
+  SpawnOptions plan;
   plan.own_session = true;
   const Sleeper leader(plan);
   EXPECT_EQ(::getsid(leader.pid()), leader.pid());
@@ -171,7 +171,7 @@ TEST_F(InheritedCapabilities, AreEmptyInAChild) {
 }
 
 TEST_F(InheritedCapabilities, AreSysAdminAloneForADriver) {
-  SpawnPlan plan;
+  SpawnOptions plan;
   plan.capabilities = capability_bit(CAP_SYS_ADMIN);
   const Sleeper child(plan);
   EXPECT_EQ(child.bits("CapInh:"), capability_bit(CAP_SYS_ADMIN));
@@ -188,7 +188,7 @@ TEST_F(InheritedCapabilities, AreOursAgainAfterwards) {
 }
 
 TEST(Spawn, MissingProgramErrorNamesPath) {
-  SpawnPlan plan;
+  SpawnOptions plan;
   plan.program = "/nowhere/gpuyard";
   const auto child = spawn(plan);
   ASSERT_FALSE(child);

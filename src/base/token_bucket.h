@@ -1,5 +1,5 @@
-// How often something may be done: by one party (TokenBucket), or by each of many (RateOfEach).
-// Pure state.
+// How often something may be done: by one party (TokenBucket), or by each of many
+// (KeyedRateLimiter). Pure state.
 #pragma once
 
 #include <algorithm>
@@ -46,11 +46,11 @@ class TokenBucket {
 // A rate limit for each of many keys: `a_minute` a minute, which may all come at once. Remembers at
 // most kMost keys; keys beyond that share one bucket.
 template <class Key>
-class RateOfEach {
+class KeyedRateLimiter {
  public:
   static constexpr std::size_t kMost = 1024;
 
-  explicit RateOfEach(double a_minute) : a_minute_(a_minute) {}
+  explicit KeyedRateLimiter(double a_minute) : a_minute_(a_minute) {}
 
   // As TokenBucket::take().
   std::optional<Duration> take(const Key& who, TimePoint now) {

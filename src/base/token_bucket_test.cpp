@@ -20,18 +20,18 @@ TEST(TokenBucket, GivesABurstAndThenAsManyASecond) {
   EXPECT_TRUE(bucket.is_full(now));
 }
 
-TEST(RateOfEach, OneDoesNotUseUpAnothers) {
-  RateOfEach<int> rates(60);
+TEST(KeyedRateLimiter, OneDoesNotUseUpAnothers) {
+  KeyedRateLimiter<int> rates(60);
   const TimePoint now{};
   for (int i = 0; i < 60; ++i) EXPECT_FALSE(rates.take(1, now));
   EXPECT_EQ(rates.take(1, now), seconds(1));
   EXPECT_FALSE(rates.take(2, now));
 }
 
-TEST(RateOfEach, KeysBeyondMaxShareBucketUntilRefill) {
-  RateOfEach<std::size_t> rates(60);
+TEST(KeyedRateLimiter, KeysBeyondMaxShareBucketUntilRefill) {
+  KeyedRateLimiter<std::size_t> rates(60);
   TimePoint now{};
-  for (std::size_t who = 0; who < RateOfEach<std::size_t>::kMost; ++who) rates.take(who, now);
+  for (std::size_t who = 0; who < KeyedRateLimiter<std::size_t>::kMost; ++who) rates.take(who, now);
   for (int i = 0; i < 60; ++i) EXPECT_FALSE(rates.take(5000, now)) << "the share of all others";
   EXPECT_TRUE(rates.take(6000, now));
   now += seconds(60);

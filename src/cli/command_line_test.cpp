@@ -54,7 +54,7 @@ TEST(CommandLine, ALeaseIsTakenRenewedReleasedAdoptedOrShown) {
   EXPECT_EQ(verb_of<LeaseVerb>({"lease", "show"}).action, Action::show);
   const auto list = verb_of<LeaseVerb>({"lease", "list", "--json", "--color", "never"});
   EXPECT_EQ(list.action, Action::list);
-  EXPECT_TRUE(list.json && list.color == ColorWish::never);
+  EXPECT_TRUE(list.json && list.color == ColorMode::never);
   for (const Words& wrong :
        {Words{"lease"}, Words{"lease", "take"}, Words{"lease", "renew", "a1"},
         Words{"lease", "release", "a1", "--force"},
@@ -175,7 +175,7 @@ TEST(CommandLine, DevicesTakesItsFlags) {
 TEST(CommandLine, DevicesMayNameOneGpuAndItsColours) {
   const auto devices = verb_of<DevicesVerb>({"devices", "GPU-1", "--color", "never"});
   EXPECT_EQ(devices.gpus, "GPU-1");
-  EXPECT_EQ(devices.color, ColorWish::never);
+  EXPECT_EQ(devices.color, ColorMode::never);
   EXPECT_EQ(end_of({"devices", "--color", "blue"}).code, 2);
   EXPECT_EQ(end_of({"devices", ""}).code, 2) << "an unset variable is not all GPUs";
 }

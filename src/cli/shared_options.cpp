@@ -18,12 +18,12 @@ constexpr int kMostGpusOfLease = 256;
 
 }  // namespace
 
-Option add_color(Options verb, ColorWish& wish) {
+Option add_color(Options verb, ColorMode& wish) {
   return verb.heading(kGlobalOptions)
       .option("--color", wish,
-              {{"auto", ColorWish::automatic},
-               {"always", ColorWish::always},
-               {"never", ColorWish::never}},
+              {{"auto", ColorMode::automatic},
+               {"always", ColorMode::always},
+               {"never", ColorMode::never}},
               "Coloured output: auto, always or never; auto honours NO_COLOR")
       .metavar("WHEN")
       .default_is("auto");
@@ -54,7 +54,7 @@ Option add_model(Options verb, std::string& model) {
       .default_is("h100");
 }
 
-void add_showing(Options verb, std::string& socket, bool& json, ColorWish& wish) {
+void add_showing(Options verb, std::string& socket, bool& json, ColorMode& wish) {
   add_socket(verb, socket);
   add_json(verb, json);
   add_color(verb, wish);

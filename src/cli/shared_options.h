@@ -16,11 +16,11 @@ namespace gpuyard::cli {
 inline constexpr int kMostGpus = 64;
 
 // The global options: those that many verbs have, and the program's help describes.
-Option add_color(Options verb, ColorWish& wish);
+Option add_color(Options verb, ColorMode& wish);
 Option add_json(Options verb, bool& json);
 Option add_socket(Options verb, std::string& socket);
 // Adds what verbs have that show the daemon's answer: --socket, --json and --color.
-void add_showing(Options verb, std::string& socket, bool& json, ColorWish& wish);
+void add_showing(Options verb, std::string& socket, bool& json, ColorMode& wish);
 void add_source(Options verb, SourceFlags& flags);
 
 Option add_simulate(Options verb, std::optional<int>& gpus);

@@ -118,7 +118,7 @@ class LocalSource final : public Source {
     if (!device) return device.error();
     // Arguments that this user may not see could not be read anyway.
     return protocol::device_processes_of(**device, last_.taken, owners_.get(),
-                                         [](const ProcessFacts&) { return true; });
+                                         [](const ProcessMetadata&) { return true; });
   }
   Result<protocol::DriverInfo> driver() override {
     return protocol::driver_info_of(monitor_.driver());
@@ -151,7 +151,7 @@ class LocalSource final : public Source {
   library::Monitor monitor_;
   bool recorded_;
   gpuyard::Snapshot last_;
-  std::unique_ptr<ProcessBook> owners_;
+  std::unique_ptr<ProcessDirectory> owners_;
 };
 
 Result<std::unique_ptr<Source>> open_local(const library::DriverChoice& choice) {

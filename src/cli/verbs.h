@@ -50,13 +50,13 @@ struct DevicesVerb {
   SourceFlags source;
   bool json = false;
   std::string gpus;  // empty: the table of all
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
 };
 
 struct TopVerb {
   SourceFlags source;
   std::string line;  // as the user wrote it, for the advice
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
   bool once = false;
   bool plain = false;  // lines instead of a screen
   bool readonly = false;
@@ -75,7 +75,7 @@ struct WatchVerb {
   SourceFlags source;
   bool json = false;
   std::string gpus;
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
   std::string interval = "1s";
   std::uint64_t count = 0;  // 0: until a signal ends it
   std::vector<std::string> fields;
@@ -104,7 +104,7 @@ struct EventsVerb {
   bool follow = false;
   std::string since;  // empty: all events that the daemon knows
   std::string gpus;
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
 };
 
 struct HistoryVerb {
@@ -121,7 +121,7 @@ struct HistoryVerb {
   bool plot = false;
   bool zoom = false;
   Charset charset = Charset::automatic;
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
 };
 
 struct WhyVerb {
@@ -130,7 +130,7 @@ struct WhyVerb {
   std::string since;  // empty: only now
   std::string until;
   bool json = false;
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
 };
 
 struct QueryVerb {
@@ -152,7 +152,7 @@ struct ProcessesVerb {
   std::string user;   // a name or a number; empty: every user
   std::string since;  // empty: only those of now
   std::string until;
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
 };
 
 struct EnergyVerb {
@@ -183,7 +183,7 @@ struct ControlVerb {
   bool detach = false;  // returns before the change has finished
   std::string line;     // as the user wrote it, for the advice
   bool json = false;
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
 };
 
 struct AuditVerb {
@@ -193,14 +193,14 @@ struct AuditVerb {
   bool verify = false;
   std::string log;  // of the setter; empty: found
   bool json = false;
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
 };
 
 struct OperationsVerb {
   std::string socket;
   std::string id;  // empty: all
   bool json = false;
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
 };
 
 // The GPUs that a user wants, and how long the claim may wait for them.
@@ -238,19 +238,19 @@ struct LeaseVerb {
   std::string signal;
   std::uint32_t pid = 0;  // adopt
   bool json = false;
-  ColorWish color = ColorWish::automatic;  // list
+  ColorMode color = ColorMode::automatic;  // list
 };
 
 struct LeasesVerb {
   std::string socket;
   bool json = false;
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
 };
 
 struct QueueVerb {
   std::string socket;
   bool json = false;
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
 };
 
 struct FreeVerb {
@@ -275,7 +275,7 @@ struct AlertsVerb {
   std::string socket;
   bool json = false;
   bool toml = false;  // of rules: the built-in ones, as text
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
   std::string alert;  // its number
   std::string note;
   std::string rule;
@@ -291,7 +291,7 @@ struct TokenVerb {
   Action action = Action::list;
   std::string socket;
   bool json = false;
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
   std::string name;  // or, to revoke, the id
   protocol::TokenScope scope = protocol::TokenScope::read;
   std::string gpus;     // empty: all
@@ -316,7 +316,7 @@ struct UsageVerb {
   std::string by = "user";
   bool json = false;
   bool csv = false;
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
 };
 
 // Many machines.
@@ -338,7 +338,7 @@ struct FleetVerb {
   bool no_master = false;
   std::string timeout = "10s";
   bool json = false;
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
   LeaseFilters wanted;  // free
   std::string since = "7d";
   std::string by = "user";

@@ -35,8 +35,9 @@ std::size_t outsiders(const std::vector<lease::Seen>& seen) {
 
 }  // namespace
 
-AndonFeed::AndonFeed(Loop& loop, Worker& query, store::StateStore& state, control::Control& control,
-                     const lease::Leases& leases, std::string state_directory, AlertsFile file)
+AlertAdapter::AlertAdapter(Loop& loop, Worker& query, store::StateStore& state,
+                           control::Control& control, const lease::Leases& leases,
+                           std::string state_directory, AlertConfig file)
     : loop_(loop),
       query_(query),
       state_(state),
@@ -59,13 +60,13 @@ AndonFeed::AndonFeed(Loop& loop, Worker& query, store::StateStore& state, contro
   }
 }
 
-void AndonFeed::start() {
+void AlertAdapter::start() {
   look_at_disk();
   watch_closed_sinks();
   board_.start();
 }
 
-Result<void> AndonFeed::replace(AlertsFile file) {
+Result<void> AlertAdapter::replace(AlertConfig file) {
   for (const notify::SinkConfig& sink : file.sinks) {
     const auto now = std::ranges::find(file_.sinks, sink.name, &notify::SinkConfig::name);
     const bool is_closed = now != file_.sinks.end() && !now->trouble.empty();
@@ -81,7 +82,7 @@ Result<void> AndonFeed::replace(AlertsFile file) {
   return {};
 }
 
-void AndonFeed::watch_closed_sinks() {
+void AlertAdapter::watch_closed_sinks() {
   sinks_timer_.reset();
   std::set<std::string> closed;
   for (const notify::SinkConfig& sink : file_.sinks) {
@@ -102,8 +103,8 @@ void AndonFeed::watch_closed_sinks() {
   });
 }
 
-void AndonFeed::on_sinks_read(const std::string& text,
-                              const Result<std::vector<notify::SinkConfig>>& sinks) {
+void AlertAdapter::on_sinks_read(const std::string& text,
+                                 const Result<std::vector<notify::SinkConfig>>& sinks) {
   // A reload may have replaced them already.
   if (!sinks || text != file_.text) return watch_closed_sinks();
   bool changed = false;
@@ -126,7 +127,7 @@ void AndonFeed::on_sinks_read(const std::string& text,
 }
 
 // The command of a dropped rule still runs once more, when its alert is over.
-std::vector<notify::SinkConfig> AndonFeed::owing(const AlertsFile& next) const {
+std::vector<notify::SinkConfig> AlertAdapter::owing(const AlertConfig& next) const {
   std::vector<notify::SinkConfig> some;
   for (const notify::SinkConfig& sink : file_.sinks) {
     const bool stays =
@@ -142,7 +143,7 @@ std::vector<notify::SinkConfig> AndonFeed::owing(const AlertsFile& next) const {
   return some;
 }
 
-void AndonFeed::on_snapshot(const Snapshot& snapshot) {
+void AlertAdapter::on_snapshot(const Snapshot& snapshot) {
   const TimePoint began = BootClock::now();
   andon::Facts facts = facts_.note(snapshot, lease_facts(snapshot), loop_.now());
   note_node(facts.node);
@@ -152,7 +153,7 @@ void AndonFeed::on_snapshot(const Snapshot& snapshot) {
   tell_what_fires();
 }
 
-std::map<DeviceId, andon::LeaseFacts> AndonFeed::lease_facts(const Snapshot& snapshot) const {
+std::map<DeviceId, andon::LeaseFacts> AlertAdapter::lease_facts(const Snapshot& snapshot) const {
   std::map<DeviceId, andon::LeaseFacts> facts;
   // Where no GPU was ever leased, there are no squatters, only users.
   if (leases_.closed() || leases_.last_fence() == 0) return facts;
@@ -165,7 +166,7 @@ std::map<DeviceId, andon::LeaseFacts> AndonFeed::lease_facts(const Snapshot& sna
   return facts;
 }
 
-void AndonFeed::note_node(andon::Signals& node) {
+void AlertAdapter::note_node(andon::Signals& node) {
   node[andon::Signal::journal_down] = state_.failing() || board_.trouble() ? 1 : 0;
   node[andon::Signal::disk_free] = disk_free_percent_;
   double longest = 0;
@@ -185,13 +186,13 @@ void AndonFeed::note_node(andon::Signals& node) {
   note_access(node);
 }
 
-void AndonFeed::note_access(andon::Signals& node) const {
+void AlertAdapter::note_access(andon::Signals& node) const {
   const WallTime now = loop_.wall();
   const auto days_until = [now](WallTime end) {
     using Days = std::chrono::duration<double, std::chrono::days::period>;
     return std::max(std::ceil(Days(end - now).count()), 0.0);
   };
-  const metrics::TlsFigures* const tls = access_.tls;
+  const metrics::TlsMetrics* const tls = access_.tls;
   if (tls != nullptr) {
     if (tls->expires) {
       node[andon::Signal::certificate_days] =
@@ -209,14 +210,14 @@ void AndonFeed::note_access(andon::Signals& node) const {
   node[andon::Signal::token_days] = end ? days_until(*end) : kNoneEnds;
 }
 
-void AndonFeed::look_at_disk() {
+void AlertAdapter::look_at_disk() {
   disk_timer_ = loop_.call_after(kDiskLook, [this] { look_at_disk(); });
   ask_worker(
       query_, [directory = directory_] { return free_percent(directory); },
       here_.guard([this](std::optional<double> percent) { disk_free_percent_ = percent; }));
 }
 
-notify::Notice AndonFeed::notice_of(const andon::Alert& alert, std::string id) const {
+notify::Notice AlertAdapter::notice_of(const andon::Alert& alert, std::string id) const {
   notify::Notice notice;
   notice.id = std::move(id);
   notice.key = key_of(alert);
@@ -239,7 +240,8 @@ notify::Notice AndonFeed::notice_of(const andon::Alert& alert, std::string id) c
   return notice;
 }
 
-std::vector<std::string> AndonFeed::sinks_for(const andon::Alert& alert, const andon::Rule& rule) {
+std::vector<std::string> AlertAdapter::sinks_for(const andon::Alert& alert,
+                                                 const andon::Rule& rule) {
   if (!rule.sinks.empty()) {
     const std::set<std::string> once(rule.sinks.begin(), rule.sinks.end());
     return {once.begin(), once.end()};
@@ -249,16 +251,16 @@ std::vector<std::string> AndonFeed::sinks_for(const andon::Alert& alert, const a
   return sinks;
 }
 
-std::string AndonFeed::command_of(const andon::Rule& rule) {
+std::string AlertAdapter::command_of(const andon::Rule& rule) {
   return rule.command.empty() ? std::string() : sink_of_command(rule.name);
 }
 
-andon::Outgoing AndonFeed::words_for(const andon::Alert& alert, const std::string& sink) {
+andon::Outgoing AlertAdapter::words_for(const andon::Alert& alert, const std::string& sink) {
   const std::string id = new_id();
   return {id, sink, json::to_json(notice_of(alert, id)), 0};
 }
 
-void AndonFeed::send(const andon::Outgoing& words) {
+void AlertAdapter::send(const andon::Outgoing& words) {
   auto notice = json::from_json<notify::Notice>(words.body, json::UnknownFields::ignore);
   if (!notice) {
     log::error("a stored notification for sink {} cannot be read: {}", words.sink,
@@ -269,14 +271,14 @@ void AndonFeed::send(const andon::Outgoing& words) {
 }
 
 // Called when a message is delivered; `why` says why it never will be.
-void AndonFeed::on_over(const std::string& id, std::optional<std::string> why) {
+void AlertAdapter::on_over(const std::string& id, std::optional<std::string> why) {
   if (!tests_.heard(id, std::move(why))) board_.delivered(id);
 }
 
 // Includes acknowledged and silenced alerts, if they were told: a receiver that is not told again
 // thinks that the alert is over.
-void AndonFeed::tell_what_fires() {
-  std::vector<notify::StillFiring> firing;
+void AlertAdapter::tell_what_fires() {
+  std::vector<notify::FiringNotification> firing;
   for (const andon::Alert& alert : board_.engine().firing()) {
     if (alert.told) firing.push_back({notice_of(alert, ""), alert.heard_by});
   }
@@ -285,7 +287,7 @@ void AndonFeed::tell_what_fires() {
   told_firing_ = any;
 }
 
-std::vector<protocol::Sink> AndonFeed::sinks() const {
+std::vector<protocol::Sink> AlertAdapter::sinks() const {
   std::vector<protocol::Sink> all;
   for (const notify::SinkFigures& one : outlets_.figures()) {
     protocol::Sink sink;
@@ -306,7 +308,7 @@ std::vector<protocol::Sink> AndonFeed::sinks() const {
   return all;
 }
 
-void AndonFeed::test(const std::string& sink, const std::string& by, Tested tested) {
+void AlertAdapter::test(const std::string& sink, const std::string& by, Tested tested) {
   std::vector<std::string> sinks = outlets_.names();
   if (sink.empty()) std::erase_if(sinks, is_sink_of_command);  // a command would act, not tell
   if (!sink.empty()) {

@@ -59,19 +59,19 @@ class SinkTests {
   std::uint64_t next_ = 0;
 };
 
-class AndonFeed final : public api::AlertSinks, private andon::Messenger {
+class AlertAdapter final : public api::AlertSinks, private andon::Messenger {
  public:
   static constexpr Duration kDiskLook = std::chrono::seconds(30);
   static constexpr Duration kSinkLook = std::chrono::seconds(5);  // while a sink is closed
 
   // The references outlive it. `query` is a worker that may wait for a disk.
-  AndonFeed(Loop&, Worker& query, store::StateStore&, control::Control&, const lease::Leases&,
-            std::string state_directory, AlertsFile);
+  AlertAdapter(Loop&, Worker& query, store::StateStore&, control::Control&, const lease::Leases&,
+               std::string state_directory, AlertConfig);
 
   // State of tokens, TLS, listeners and Slurm's hooks, for alerts. Must outlive the snapshots.
   struct Access {
     const access::Tokens* tokens = nullptr;
-    const metrics::TlsFigures* tls = nullptr;  // null: TLS is not configured
+    const metrics::TlsMetrics* tls = nullptr;  // null: TLS is not configured
     const Doors::Closed* closed = nullptr;
     const std::string* slurm_trouble = nullptr;  // why a Slurm hook fails
   };
@@ -82,7 +82,7 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
   void on_snapshot(const Snapshot&);
   // Replaces rules and sinks. Errc::invalid: nothing is changed. An open sink stays open if one of
   // its files has become invalid.
-  Result<void> replace(AlertsFile);
+  Result<void> replace(AlertConfig);
 
   andon::Board& board() { return board_; }
   const andon::Board& board() const { return board_; }
@@ -109,7 +109,7 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
   void note_access(andon::Signals&) const;
   void tell_what_fires();
   // Returns the sinks that `next` drops but that still have to be told of an end.
-  std::vector<notify::SinkConfig> owing(const AlertsFile& next) const;
+  std::vector<notify::SinkConfig> owing(const AlertConfig& next) const;
 
   Loop& loop_;
   Worker& query_;
@@ -117,13 +117,13 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
   const lease::Leases& leases_;
   const std::string directory_;
   const std::string host_;
-  AlertsFile file_;
+  AlertConfig file_;
   store::AlertDb books_;
   andon::Board board_;
   notify::Outlets outlets_;
   SinkTests tests_;
   AlertCaps caps_;
-  andon::FactBook facts_;
+  andon::FactCollector facts_;
   Histogram cost_;
   std::optional<double> disk_free_percent_;
   Access access_;

@@ -28,7 +28,7 @@ bool is_due(const http::CertificateFacts& facts, WallTime now) {
   return now >= facts.not_before + (facts.not_after - facts.not_before) / 3 * 2;
 }
 
-Result<void> renew(const http::IdentityFiles& files, const TlsFeed::Dating& dating) {
+Result<void> renew(const http::IdentityFiles& files, const CertificateReloader::Dating& dating) {
   const auto old = read_file(files.certificate, kMostOfFile);
   if (!old) return {};  // what is wrong with it is said when it is loaded
   const auto facts = http::facts_in(*old);
@@ -64,7 +64,7 @@ void watch_directories(const UniqueFd& changes, const http::IdentityFiles& files
   }
 }
 
-Result<Identity> load(const http::IdentityFiles& files, const TlsFeed::Dating& dating,
+Result<Identity> load(const http::IdentityFiles& files, const CertificateReloader::Dating& dating,
                       const Identity& former) {
   for (const std::string& file : {files.certificate, files.key, files.client_ca}) {
     if (file.empty()) continue;
@@ -95,7 +95,7 @@ std::optional<WallTime> newest_write(const std::string& state_directory) {
 
 }  // namespace
 
-TlsFeed::TlsFeed(Loop& loop, Worker& worker, const config::Config& config)
+CertificateReloader::CertificateReloader(Loop& loop, Worker& worker, const config::Config& config)
     : loop_(loop),
       worker_(worker),
       files_{config.certificate_file(), config.key_file(), config.tls.client_ca,
@@ -103,13 +103,13 @@ TlsFeed::TlsFeed(Loop& loop, Worker& worker, const config::Config& config)
   if (const auto written = newest_write(config.state.directory)) known_ = {*written, loop.now()};
 }
 
-void TlsFeed::open(std::function<void()> usable) {
+void CertificateReloader::open(std::function<void()> usable) {
   usable_ = std::move(usable);
   follow_files();
   take(load(files_, dating(), nullptr));
 }
 
-TlsFeed::Dating TlsFeed::dating() {
+CertificateReloader::Dating CertificateReloader::dating() {
   Dating dating{.now = loop_.wall()};
   if (known_) {
     using std::chrono::milliseconds;
@@ -122,20 +122,20 @@ TlsFeed::Dating TlsFeed::dating() {
   return dating;
 }
 
-void TlsFeed::follow_files() {
+void CertificateReloader::follow_files() {
   changes_ = std::make_shared<const UniqueFd>(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   watch_directories(*changes_, files_);
   if (*changes_) watch_ = loop_.watch(changes_->get(), [this] { on_changes(); });
 }
 
-void TlsFeed::on_changes() {
+void CertificateReloader::on_changes() {
   std::array<char, 4096> ignored{};
   while (::read(changes_->get(), ignored.data(), ignored.size()) > 0) {
   }
   settled_ = loop_.call_after(kSettled, [this] { reload(); });
 }
 
-void TlsFeed::reload() {
+void CertificateReloader::reload() {
   settled_.reset();
   again_ = reading_;
   if (reading_) return;
@@ -153,7 +153,7 @@ void TlsFeed::reload() {
   if (!reading_) next_ = loop_.call_after(kAgain, [this] { reload(); });
 }
 
-void TlsFeed::take(const Result<Identity>& identity) {
+void CertificateReloader::take(const Result<Identity>& identity) {
   next_ = loop_.call_after(identity ? kEvery : kAgain, [this] { reload(); });
   if (!identity) return refuse(identity.error());
   const http::CertificateFacts& facts = (*identity)->facts;
@@ -171,7 +171,7 @@ void TlsFeed::take(const Result<Identity>& identity) {
 }
 
 // Counts and logs each fault once, however often the files are read.
-void TlsFeed::refuse(const Error& why) {
+void CertificateReloader::refuse(const Error& why) {
   const Identity& shown = door_->identity();
   std::string trouble;
   if (shown != nullptr) {
@@ -185,7 +185,7 @@ void TlsFeed::refuse(const Error& why) {
   log::error("{}", trouble);
 }
 
-void TlsFeed::note(const http::Counters& counters) {
+void CertificateReloader::note(const http::Counters& counters) {
   figures_.handshakes = counters.handshakes_done;
   figures_.failed_handshakes = counters.handshakes_failed;
   figures_.refused_handshakes = counters.handshakes_turned_away;

@@ -20,7 +20,7 @@
 namespace gpuyard::daemon {
 
 // Lives on the io thread.
-class TlsFeed {
+class CertificateReloader {
  public:
   static constexpr Duration kSettled = std::chrono::milliseconds(100);  // after the last change
   static constexpr Duration kEvery = std::chrono::hours(1);
@@ -33,15 +33,15 @@ class TlsFeed {
   static constexpr std::chrono::hours kSetBack{1};
 
   // The references outlive it.
-  TlsFeed(Loop& loop, Worker& worker, const config::Config& config);
+  CertificateReloader(Loop& loop, Worker& worker, const config::Config& config);
 
   // Reads the files before the loop runs. Calls `usable` once there is a usable certificate: inside
   // this call, or when the files have been fixed.
   void open(std::function<void()> usable);
-  const std::shared_ptr<http::TlsDoor>& door() const { return door_; }
+  const std::shared_ptr<http::IdentitySource>& door() const { return door_; }
   void reload();
   void note(const http::Counters&);
-  const metrics::TlsFigures& figures() const { return figures_; }
+  const metrics::TlsMetrics& figures() const { return figures_; }
 
   // The wall clock at one read of the files, and the certificates that may be dated by it.
   struct Dating {
@@ -62,9 +62,9 @@ class TlsFeed {
   Loop& loop_;
   Worker& worker_;
   http::IdentityFiles files_;
-  std::shared_ptr<http::TlsDoor> door_ = std::make_shared<http::TlsDoor>();
+  std::shared_ptr<http::IdentitySource> door_ = std::make_shared<http::IdentitySource>();
   std::function<void()> usable_;
-  metrics::TlsFigures figures_;
+  metrics::TlsMetrics figures_;
   // The last wall time considered right: that of the newest write to the state, then that of each
   // read at which the clock was plausible.
   struct Known {

@@ -75,7 +75,7 @@ class TlsFeedTest : public ::testing::Test {
   ManualLoop loop_;
   ManualWorker worker_;
   int usable_ = 0;
-  std::optional<TlsFeed> feed_;
+  std::optional<CertificateReloader> feed_;
 };
 
 TEST_F(TlsFeedTest, ValidCertificateIsUsableAtOnce) {
@@ -93,11 +93,11 @@ TEST_F(TlsFeedTest, ListenerStaysClosedUntilACertificateExists) {
   EXPECT_THAT(trouble(), HasSubstr("tls.listen is closed until this is fixed: "));
   EXPECT_THAT(trouble(), HasSubstr("try `gpuyard tls init`"));
   EXPECT_FALSE(feed_->figures().expires);
-  pass(TlsFeed::kAgain);
+  pass(CertificateReloader::kAgain);
   EXPECT_EQ(usable_, 0);
   EXPECT_EQ(feed_->figures().reload_failures, 1U);  // logged once
   make();
-  pass(TlsFeed::kAgain);
+  pass(CertificateReloader::kAgain);
   EXPECT_EQ(usable_, 1);
   EXPECT_TRUE(shows_file());
   EXPECT_EQ(trouble(), "");
@@ -152,7 +152,7 @@ TEST_F(TlsFeedTest, ClockFarAheadPreventsRenewal) {
   EXPECT_EQ(in_file().fingerprint, before.fingerprint);
   EXPECT_EQ(usable_, 0);
   loop_.step_wall(-days(400));
-  pass(TlsFeed::kAgain);
+  pass(CertificateReloader::kAgain);
   EXPECT_EQ(usable_, 1);
 }
 
@@ -204,9 +204,9 @@ TEST_F(TlsFeedTest, TicketKeysAreReplacedDaily) {
   make();
   start();
   const std::string first = *feed_->door()->identity()->ticket_keys;
-  for (int hour = 0; hour < 23; ++hour) pass(TlsFeed::kEvery);
+  for (int hour = 0; hour < 23; ++hour) pass(CertificateReloader::kEvery);
   EXPECT_EQ(*feed_->door()->identity()->ticket_keys, first);
-  pass(TlsFeed::kEvery);
+  pass(CertificateReloader::kEvery);
   EXPECT_NE(*feed_->door()->identity()->ticket_keys, first);
 }
 

@@ -31,7 +31,7 @@ using Subject = std::pair<DeviceId, std::string>;
 // as a client waits and the disk takes.
 constexpr std::int64_t kLongestMs = 60'000;
 constexpr std::int64_t kClockStepMs = 2000;
-// Entries are written with others: control::ControlArchive::kSoon, and what the disk takes.
+// Entries are written with others: control::ControlStorage::kSoon, and what the disk takes.
 constexpr std::int64_t kUnwrittenMs = 1000;
 
 std::int64_t to_ms(std::string_view time) {

@@ -79,7 +79,7 @@ void add_commands(const andon::Rules& rules, std::vector<notify::SinkConfig>& si
 }
 
 // Returns what is wrong between a rule, the sinks and the rest of the configuration.
-std::string fault_of(const andon::Rule& rule, const AlertsFile& alerts,
+std::string fault_of(const andon::Rule& rule, const AlertConfig& alerts,
                      const config::Config& config) {
   if (rule.cap_w && rule.enabled && !config.control.enabled) {
     return "cap_w changes the power limit, but control.enabled is false; set it to true in the "
@@ -105,8 +105,8 @@ bool is_sink_of_command(const std::string& sink) {
   return sink.starts_with(kOfCommand);
 }
 
-Result<AlertsFile> read_alerts(const config::Config& config) {
-  AlertsFile alerts{config.alerts.file, {}, andon::built_in_rules(), {}};
+Result<AlertConfig> read_alerts(const config::Config& config) {
+  AlertConfig alerts{config.alerts.file, {}, andon::built_in_rules(), {}};
   if (!alerts.file.empty()) {
     // The file's rules and sinks run commands. Nobody else may write to the file of root's daemon.
     if (auto trusted = check_trusted_by_root(alerts.file); !trusted) {

@@ -18,7 +18,7 @@ namespace gpuyard::daemon {
 // The rules and sinks in force: the built-in ones, and those of the administrator's file. If any of
 // it is wrong, nothing is taken.
 
-struct AlertsFile {
+struct AlertConfig {
   std::string file;  // "": there is no file, and all is built in
   std::string text;  // of the file
   andon::Rules rules;
@@ -32,7 +32,7 @@ std::string sink_of_command(const std::string& rule);
 bool is_sink_of_command(const std::string& sink);
 
 // Errc::invalid: "FILE:LINE: what, and what to do".
-Result<AlertsFile> read_alerts(const config::Config&);
+Result<AlertConfig> read_alerts(const config::Config&);
 
 // Lives on the io thread.
 class Reload {
@@ -41,7 +41,7 @@ class Reload {
   // A configuration and alerts that were read without any error.
   struct Fresh {
     config::Config config;
-    AlertsFile alerts;
+    AlertConfig alerts;
   };
   using Hear = std::function<void(Result<Fresh>)>;
 

@@ -76,7 +76,7 @@ namespace {
 class AlertsFileTest : public ::testing::Test {
  protected:
   std::string path() const { return directory_.in("alerts.toml"); }
-  Result<AlertsFile> read(const std::string& text) {
+  Result<AlertConfig> read(const std::string& text) {
     directory_.write("alerts.toml", text);
     config_.alerts.file = path();
     return read_alerts(config_);

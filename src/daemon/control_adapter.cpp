@@ -47,10 +47,10 @@ Error reset_failed(const CommandOutcome& outcome) {
 
 }  // namespace
 
-ControlFeed::ControlFeed(Loop& loop, driver::HostClient& host,
-                         const telemetry::Telemetry& telemetry, store::StateStore& state,
-                         const config::Config& config, std::string epoch,
-                         driver::HostClient::Spawn setter, std::string version)
+ControlAdapter::ControlAdapter(Loop& loop, driver::DriverHostClient& host,
+                               const telemetry::Telemetry& telemetry, store::StateStore& state,
+                               const config::Config& config, std::string epoch,
+                               driver::DriverHostClient::Spawn setter, std::string version)
     : loop_(loop),
       host_(host),
       telemetry_(telemetry),
@@ -64,22 +64,22 @@ ControlFeed::ControlFeed(Loop& loop, driver::HostClient& host,
                      [this] { control_.on_setter_back(); }, [this] { control_.on_setter_down(); }});
 }
 
-void ControlFeed::start() {
+void ControlAdapter::start() {
   control_.start();
   if (setter_) setter_->start();
 }
 
 // A command that only reads needs no right, and works where nothing may be set.
-bool ControlFeed::command(const CommandRequest& request) {
+bool ControlAdapter::command(const CommandRequest& request) {
   if (!is_change(request.command)) return host_.command(request);
   return setter_ && setter_->command(request);
 }
 
-std::optional<Error> ControlFeed::obstacle() const {
+std::optional<Error> ControlAdapter::obstacle() const {
   return setter_ ? setter_->error() : std::nullopt;
 }
 
-std::vector<std::string> ControlFeed::notes() const {
+std::vector<std::string> ControlAdapter::notes() const {
   std::vector<std::string> notes;
   if (const auto why = obstacle()) notes.push_back("no GPU can be changed now: " + why->text());
   for (const auto& [gpu, text] : bounds_) notes.push_back(text);
@@ -87,7 +87,7 @@ std::vector<std::string> ControlFeed::notes() const {
 }
 
 // A bound that the driver's range does not contain is shown as long as it is configured.
-void ControlFeed::look_at_bounds(const DeviceInfo& gpu) {
+void ControlAdapter::look_at_bounds(const DeviceInfo& gpu) {
   const auto policy = setter_policy(config_);
   if (!setter_ || gpu.fault || (!policy.lowest_mw && !policy.highest_mw)) return;
   control_.look(gpu.id, SettingKind::power_limit,
@@ -100,7 +100,7 @@ void ControlFeed::look_at_bounds(const DeviceInfo& gpu) {
 }
 
 // Simulated GPUs are reset by their own command, unless the user configured another.
-std::vector<std::string> ControlFeed::reset_command() const {
+std::vector<std::string> ControlAdapter::reset_command() const {
   const bool simulated = telemetry_.latest()->driver.info.simulated;
   if (!simulated || config_.reset_command != config::Config::Control{}.reset_command) {
     return config_.reset_command;
@@ -108,7 +108,7 @@ std::vector<std::string> ControlFeed::reset_command() const {
   return {"/proc/self/exe", "sim", "reset", "--as-driver", "--gpu", "{uuid}"};
 }
 
-Result<void> ControlFeed::may_reset(const DeviceInfo& gpu) {
+Result<void> ControlAdapter::may_reset(const DeviceInfo& gpu) {
   if (config_.reset_command.empty()) {
     return Error{Errc::unsupported,
                  "no reset_command is configured under [control]: NVML itself cannot reset a GPU"};
@@ -130,7 +130,7 @@ Result<void> ControlFeed::may_reset(const DeviceInfo& gpu) {
                "it is in use by PID " + process_numbers(*processes)};
 }
 
-void ControlFeed::reset(const DeviceInfo& gpu, Done done) {
+void ControlAdapter::reset(const DeviceInfo& gpu, Done done) {
   log::warning("resetting GPU {}; all GPUs are unavailable until it is done", gpu.index);
   close_driver([this, gpu, done = std::move(done)](const Result<void>& closed) {
     if (closed) return run_reset_command(gpu, done);
@@ -140,7 +140,7 @@ void ControlFeed::reset(const DeviceInfo& gpu, Done done) {
 }
 
 // No process of ours may have a GPU open that is reset.
-void ControlFeed::close_driver(std::function<void(Result<void>)> closed) {
+void ControlAdapter::close_driver(std::function<void(Result<void>)> closed) {
   closed_ = true;
   host_.pause([this, closed = std::move(closed)](const Result<void>& ended) {
     if (!ended || !setter_) return closed(ended);
@@ -148,14 +148,14 @@ void ControlFeed::close_driver(std::function<void(Result<void>)> closed) {
   });
 }
 
-void ControlFeed::open_driver() {
+void ControlAdapter::open_driver() {
   closed_ = false;
   host_.resume();
   if (setter_) setter_->resume();
 }
 
-void ControlFeed::run_reset_command(const DeviceInfo& gpu, const Done& done) {
-  CommandPlan plan;
+void ControlAdapter::run_reset_command(const DeviceInfo& gpu, const Done& done) {
+  CommandOptions plan;
   for (const std::string& argument : reset_command()) plan.argv.push_back(expanded(argument, gpu));
   plan.deadline = std::chrono::seconds(config_.reset_timeout_s);
   resetting_.emplace(loop_, plan, [this, gpu, done](const CommandOutcome& outcome) {
@@ -165,12 +165,13 @@ void ControlFeed::run_reset_command(const DeviceInfo& gpu, const Done& done) {
         outcome.succeeded() ? Result<void>() : Result<void>(reset_failed(outcome));
     // The caller may go on once the GPU is there again.
     reset_done_ = [done, result] { done(result); };
-    back_deadline_ = loop_.call_after(driver::HostClient::kHelloDeadline, [this] { end_reset(); });
+    back_deadline_ =
+        loop_.call_after(driver::DriverHostClient::kHelloDeadline, [this] { end_reset(); });
     open_driver();
   });
 }
 
-void ControlFeed::on_fleet(const Fleet& fleet) {
+void ControlAdapter::on_fleet(const Fleet& fleet) {
   // Settings that are put back now should not wait for the setter's next try.
   if (setter_) setter_->hurry();
   control_.on_fleet(fleet);
@@ -180,12 +181,12 @@ void ControlFeed::on_fleet(const Fleet& fleet) {
 
 // The driver that the driver-host has lost may be another one when it is back: the setter loads it
 // anew, too.
-void ControlFeed::on_host_down(const std::string& why) {
+void ControlAdapter::on_host_down(const std::string& why) {
   control_.on_host_down();
   if (setter_ && !closed_) setter_->renew(why);
 }
 
-void ControlFeed::end_reset() {
+void ControlAdapter::end_reset() {
   back_deadline_.reset();
   if (const auto told = std::exchange(reset_done_, nullptr)) told();
 }

@@ -17,13 +17,13 @@
 
 namespace gpuyard::daemon {
 
-class ControlFeed final : private control::Commander {
+class ControlAdapter final : private control::Commander {
  public:
   // The references outlive the feed.
   // `setter`: how to get one; it is started only where control is enabled.
-  ControlFeed(Loop&, driver::HostClient&, const telemetry::Telemetry&, store::StateStore&,
-              const config::Config&, std::string epoch, driver::HostClient::Spawn setter,
-              std::string version);
+  ControlAdapter(Loop&, driver::DriverHostClient&, const telemetry::Telemetry&, store::StateStore&,
+                 const config::Config&, std::string epoch, driver::DriverHostClient::Spawn setter,
+                 std::string version);
 
   control::Control& control() { return control_; }
   void start();
@@ -46,7 +46,7 @@ class ControlFeed final : private control::Commander {
   void end_reset();
 
   Loop& loop_;
-  driver::HostClient& host_;
+  driver::DriverHostClient& host_;
   const telemetry::Telemetry& telemetry_;
   const config::Config::Control& config_;
   store::ControlDb books_;

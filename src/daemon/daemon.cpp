@@ -116,7 +116,7 @@ metrics::Dialect dialect_of(config::Config::Metrics::Dialect dialect) {
 
 }  // namespace
 
-Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
+Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertConfig alerts,
            rlim_t driver_descriptors)
     : loop_(loop),
       options_(options),

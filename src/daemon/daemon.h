@@ -47,10 +47,10 @@
 namespace gpuyard::daemon {
 
 // Lives on the io thread. The rooms reach each other through its overrides.
-class Yard final : private driver::HostListener, private telemetry::Reader {
+class Yard final : private driver::DriverHostListener, private telemetry::Reader {
  public:
   // `driver_descriptors`: the soft limit of descriptors for the process that loads the driver.
-  Yard(http::IoLoop&, const ServeOptions&, AlertsFile, rlim_t driver_descriptors);
+  Yard(http::IoLoop&, const ServeOptions&, AlertConfig, rlim_t driver_descriptors);
 
   Result<void> listen();
   // The restrictions that the daemon could not put on itself.
@@ -88,7 +88,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   std::optional<Result<UniqueFd>> kernel_log_file_;
   ServiceManager manager_ = ServiceManager::of_environment();  // before the first worker
   LoopLag loop_lag_;
-  driver::HostClient host_;
+  driver::DriverHostClient host_;
   DriverRenewal renewal_;
   telemetry::Telemetry telemetry_;
   ThreadWorker query_;
@@ -96,47 +96,47 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   processes::OwnerWatch owners_;
   events::Journal journal_;
   events::Intake intake_;
-  events::ChangeWatch changes_;
+  events::ChangeDetector changes_;
   bottleneck::Watch bottlenecks_;
   api::EventHub event_hub_;
-  api::BottleneckNews bottleneck_news_;
+  api::BottleneckPublisher bottleneck_news_;
   std::shared_ptr<store::HistoryDb> history_books_;  // used on the worker query_ only
   history::History history_;
-  processes::StayBook stays_;
-  bottleneck::SpellBook spells_;
+  processes::ProcessRecorder stays_;
+  bottleneck::BottleneckRecorder spells_;
   std::optional<events::KernelLog> kernel_log_;
   ThreadWorker store_;
   store::StateStore state_;
   MachineMemory memory_;
   std::optional<Fleet> fleet_;  // until what is known of it is read
-  EnergyFeed energy_;
-  ControlFeed control_;
+  EnergyAdapter energy_;
+  ControlAdapter control_;
   // Connected before the daemon listens.
   const std::shared_ptr<processes::MarkClient> marks_;
   ThreadWorker lease_looks_;  // apart, so that no slow name service delays it
   // Asked once, before the loop turns: a name service may be slow.
   const processes::SubordinateUids subordinate_uids_ =
       processes::SubordinateUids::of_this_machine();
-  LeaseFeed leases_;
+  LeaseAdapter leases_;
   ThreadWorker usage_;
   store::StateStore usage_books_;
-  LeaseUseFeed use_;
-  AndonFeed andon_;
+  UsageAdapter use_;
+  AlertAdapter andon_;
   Reload reload_;
   UserDirectory users_;
   store::TokenDb token_books_;
   access::Tokens tokens_;
   access::Guesses guesses_;
   api::ClientCertificates certificates_;
-  api::AlertNews alert_news_;
+  api::AlertPublisher alert_news_;
   const api::Authority authority_;
   GroupDirectory group_;
   api::Context context_;
-  api::LeaseNews news_;
+  api::LeasePublisher news_;
   api::Router router_;
   http::Server server_;
-  std::optional<TlsFeed> tls_;
-  std::optional<ZeusFeed> zeus_;
+  std::optional<CertificateReloader> tls_;
+  std::optional<ZeusAdapter> zeus_;
   std::vector<std::string> places_;
   Doors doors_;
   bool started_ = false;

@@ -7,10 +7,10 @@
 
 namespace gpuyard::daemon {
 
-EnergyFeed::EnergyFeed(Loop& loop, telemetry::Telemetry& telemetry, store::StateStore& state)
+EnergyAdapter::EnergyAdapter(Loop& loop, telemetry::Telemetry& telemetry, store::StateStore& state)
     : telemetry_(telemetry), books_(state), meter_(loop, *this, books_, boot_id()) {}
 
-void EnergyFeed::fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) {
+void EnergyAdapter::fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) {
   telemetry_.fresh(probes,
                    [done = std::move(done)](const telemetry::SnapshotPtr& read) { done(*read); });
 }
@@ -33,7 +33,7 @@ std::optional<usage::Counted> counted_of(const std::optional<energy::Booked>& bo
 
 }  // namespace
 
-LeaseUseFeed::LeaseUseFeed(Loop& loop, telemetry::Telemetry& telemetry, energy::Meter& meter,
+UsageAdapter::UsageAdapter(Loop& loop, telemetry::Telemetry& telemetry, energy::Meter& meter,
                            store::StateStore& state, const lease::Leases& leases)
     : loop_(loop),
       telemetry_(telemetry),
@@ -42,7 +42,7 @@ LeaseUseFeed::LeaseUseFeed(Loop& loop, telemetry::Telemetry& telemetry, energy::
       books_(state),
       book_(loop, *this, books_) {}
 
-usage::UseReadings LeaseUseFeed::readings_of(const Snapshot& snapshot) const {
+usage::UseReadings UsageAdapter::readings_of(const Snapshot& snapshot) const {
   usage::UseReadings readings{snapshot.taken, snapshot.wall};
   const bool simulated = snapshot.driver.info.simulated;
   for (const DeviceState& device : snapshot.devices) {
@@ -54,21 +54,21 @@ usage::UseReadings LeaseUseFeed::readings_of(const Snapshot& snapshot) const {
   return readings;
 }
 
-void LeaseUseFeed::on_snapshot(const Snapshot& snapshot) {
+void UsageAdapter::on_snapshot(const Snapshot& snapshot) {
   book_.observe(readings_of(snapshot));
   if (snapshot.driver.initialised && !leases_.closed()) open(snapshot);
 }
 
 // The use of leases in containers counts for the user who owns the container.
-usage::Holding LeaseUseFeed::holding_of(const Lease& lease) const {
+usage::Holding UsageAdapter::holding_of(const Lease& lease) const {
   return {lease.id, leases_.person(lease.uid), lease.gpus, lease.granted, lease.fence};
 }
 
 // Opens the book with all leases that ever had GPUs, so that their use is known from the start.
-void LeaseUseFeed::open(const Snapshot& snapshot) {
+void UsageAdapter::open(const Snapshot& snapshot) {
   if (book_.is_open()) return;
   using std::chrono::days;
-  usage::UseBook::Found found;
+  usage::UsageRecorder::Found found;
   found.since = std::chrono::floor<days>(loop_.wall());
   found.simulated = snapshot.driver.info.simulated;
   for (const auto& [id, lease] : leases_.leases()) {
@@ -83,7 +83,7 @@ void LeaseUseFeed::open(const Snapshot& snapshot) {
   book_.open(std::move(found));
 }
 
-void LeaseUseFeed::on_lease(const Lease& now, State before) {
+void UsageAdapter::on_lease(const Lease& now, State before) {
   // A lease may begin and end between two syncs of the disk, and before the next reading.
   const bool begun = now.granted_wall && before == State::waiting;
   if (begun) open(*telemetry_.latest());
@@ -92,7 +92,7 @@ void LeaseUseFeed::on_lease(const Lease& now, State before) {
     book_.end(now.id, loop_.now());
 }
 
-void LeaseUseFeed::fresh(std::function<void(const usage::UseReadings&)> done) {
+void UsageAdapter::fresh(std::function<void(const usage::UseReadings&)> done) {
   telemetry_.fresh(energy::kEnergyProbes,
                    [this, done = std::move(done)](const telemetry::SnapshotPtr& read) {
                      meter_.on_snapshot(*read);

@@ -10,10 +10,10 @@
 
 namespace gpuyard::daemon {
 
-class EnergyFeed final : private energy::FreshReads {
+class EnergyAdapter final : private energy::FreshReads {
  public:
   // The references outlive the feed.
-  EnergyFeed(Loop&, telemetry::Telemetry&, store::StateStore&);
+  EnergyAdapter(Loop&, telemetry::Telemetry&, store::StateStore&);
 
   energy::Meter& meter() { return meter_; }
 
@@ -28,13 +28,13 @@ class EnergyFeed final : private energy::FreshReads {
 // Joins the use of GPUs under leases to telemetry, which reads the GPUs, to the ledger of energy,
 // and to usage.db, which keeps the books.
 
-class LeaseUseFeed final : private usage::UseReads {
+class UsageAdapter final : private usage::UsageReader {
  public:
   // The references outlive the feed.
-  LeaseUseFeed(Loop&, telemetry::Telemetry&, energy::Meter&, store::StateStore&,
+  UsageAdapter(Loop&, telemetry::Telemetry&, energy::Meter&, store::StateStore&,
                const lease::Leases&);
 
-  usage::UseBook& book() { return book_; }
+  usage::UsageRecorder& book() { return book_; }
   // Called after the meter has had the snapshot.
   void on_snapshot(const Snapshot&);
   // Called for each change that Leases::on_change() tells.
@@ -50,8 +50,8 @@ class LeaseUseFeed final : private usage::UseReads {
   telemetry::Telemetry& telemetry_;
   energy::Meter& meter_;
   const lease::Leases& leases_;
-  store::LeaseUseDb books_;
-  usage::UseBook book_;
+  store::UsageDb books_;
+  usage::UsageRecorder book_;
 };
 
 }  // namespace gpuyard::daemon

@@ -47,10 +47,11 @@ TimePoint newest_list(const Snapshot& snapshot) {
 
 }  // namespace
 
-LeaseFeed::LeaseFeed(Loop& loop, Worker& query, telemetry::Telemetry& telemetry,
-                     control::Control& control, events::Journal& journal, store::StateStore& state,
-                     const config::Config& config, const processes::SubordinateUids& uids,
-                     bool recorded, std::shared_ptr<processes::MarkClient> marks)
+LeaseAdapter::LeaseAdapter(Loop& loop, Worker& query, telemetry::Telemetry& telemetry,
+                           control::Control& control, events::Journal& journal,
+                           store::StateStore& state, const config::Config& config,
+                           const processes::SubordinateUids& uids, bool recorded,
+                           std::shared_ptr<processes::MarkClient> marks)
     : loop_(loop),
       telemetry_(telemetry),
       journal_(journal),
@@ -72,7 +73,7 @@ LeaseFeed::LeaseFeed(Loop& loop, Worker& query, telemetry::Telemetry& telemetry,
       [this](const DeviceId& gpu, const lease::Seen& one) { tell_of_squatter(gpu, one); });
 }
 
-void LeaseFeed::on_snapshot(const Snapshot& snapshot, const Quarantined& quarantined) {
+void LeaseAdapter::on_snapshot(const Snapshot& snapshot, const Quarantined& quarantined) {
   if (!snapshot.driver.initialised) return;
   auto gpus = pool_gpus(snapshot);
   for (lease::PoolGpu& gpu : gpus) {
@@ -86,7 +87,7 @@ void LeaseFeed::on_snapshot(const Snapshot& snapshot, const Quarantined& quarant
   settings_.look();
 }
 
-void LeaseFeed::tell_of_squatter(const DeviceId& gpu, const lease::Seen& one) {
+void LeaseAdapter::tell_of_squatter(const DeviceId& gpu, const lease::Seen& one) {
   const auto known = leases_.gpus().gpus().find(gpu);
   events::Event event;
   event.at = loop_.now();
@@ -191,7 +192,7 @@ std::int64_t drawing_bytes(const DeviceState& device) {
     if (process.kind == ProcessKind::graphics) bytes += process.memory_bytes.value_or(0);
   }
   const auto total = number(device, Metric::memory_total);
-  return std::min(bytes, total.value_or(0) / lease::GpuBook::kIdlePart);
+  return std::min(bytes, total.value_or(0) / lease::GpuPool::kIdlePart);
 }
 
 namespace {
@@ -206,7 +207,7 @@ void each_holding(const control::Control& control, const DeviceId& gpu, Told tol
 }  // namespace
 
 // Returns the owners of claims whose lease is not held any more.
-std::set<std::string> LeaseSettings::orphans(const DeviceId& gpu) const {
+std::set<std::string> LeaseSettingsRestorer::orphans(const DeviceId& gpu) const {
   std::set<std::string> found;
   each_holding(control_, gpu, [&](const control::Holding& holding) {
     for (const control::Claim& claim : holding.claims) {
@@ -220,7 +221,7 @@ std::set<std::string> LeaseSettings::orphans(const DeviceId& gpu) const {
 }
 
 // If control is switched off, it restores nothing, and a drain does not wait for it.
-std::optional<std::string> LeaseSettings::left(const lease::Lease& lease) const {
+std::optional<std::string> LeaseSettingsRestorer::left(const lease::Lease& lease) const {
   if (!control_.policy().enabled) return std::nullopt;
   if (!control_.loaded()) return "the settings of its GPUs have not been read yet";
   const std::string owner = lease::owner_of(lease.id);
@@ -235,7 +236,7 @@ std::optional<std::string> LeaseSettings::left(const lease::Lease& lease) const 
   return left;
 }
 
-void LeaseSettings::look() {
+void LeaseSettingsRestorer::look() {
   control_.drop_lapsed();
   if (loop_.now() < not_before_ || leases_.closed()) return;
   for (const auto& [gpu, slot] : leases_.gpus().slots()) {
@@ -243,7 +244,7 @@ void LeaseSettings::look() {
   }
 }
 
-void LeaseSettings::put_back(const DeviceId& gpu, const std::string& owner) {
+void LeaseSettingsRestorer::put_back(const DeviceId& gpu, const std::string& owner) {
   if (!under_way_.emplace(gpu, owner).second) return;
   control::Asker asker;
   asker.owner = owner;

@@ -26,13 +26,13 @@ namespace gpuyard::daemon {
 // Restores what was set with a lease when that lease is over, even after a crash. Derives what is
 // to be restored from the settings in force, not from memory.
 
-class LeaseSettings {
+class LeaseSettingsRestorer {
  public:
   // How long after a failure settings are restored again.
   static constexpr Duration kAgain = std::chrono::seconds(10);
 
   // The references outlive it.
-  LeaseSettings(Loop& loop, control::Control& control, const lease::Leases& leases)
+  LeaseSettingsRestorer(Loop& loop, control::Control& control, const lease::Leases& leases)
       : loop_(loop), control_(control), leases_(leases) {}
 
   // Restores the settings of leases that are over. Cheap: called at each reading.
@@ -53,12 +53,12 @@ class LeaseSettings {
   Lifetime here_;
 };
 
-class LeaseFeed {
+class LeaseAdapter {
  public:
   // The references outlive the feed. `recorded`: the driver's lists come from a recording.
-  LeaseFeed(Loop&, Worker& query, telemetry::Telemetry&, control::Control&, events::Journal&,
-            store::StateStore&, const config::Config&, const processes::SubordinateUids&,
-            bool recorded, std::shared_ptr<processes::MarkClient> marks);
+  LeaseAdapter(Loop&, Worker& query, telemetry::Telemetry&, control::Control&, events::Journal&,
+               store::StateStore&, const config::Config&, const processes::SubordinateUids&,
+               bool recorded, std::shared_ptr<processes::MarkClient> marks);
 
   lease::Leases& leases() { return leases_; }
   void start() { leases_.start(); }
@@ -79,7 +79,7 @@ class LeaseFeed {
   LeaseObserver observer_;
   store::LeaseDb books_;
   lease::Leases leases_;
-  LeaseSettings settings_;
+  LeaseSettingsRestorer settings_;
   std::function<void(const lease::Lease&, lease::State)> told_;
   TimePoint newest_list_{};
 };

@@ -45,9 +45,9 @@ Result<processes::MarkLink> start_marks(const std::string& proc_root) {
   }
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
-  const SpawnPlan plan{.arguments = {std::string(kMarksVerb), proc_root},
-                       .given = {theirs.get()},  // stderr is its log
-                       .capabilities = kReadsEnvironments};
+  const SpawnOptions plan{.arguments = {std::string(kMarksVerb), proc_root},
+                          .given = {theirs.get()},  // stderr is its log
+                          .capabilities = kReadsEnvironments};
   const auto child = may_read_environments() ? spawn(plan) : spawn_free(plan);
   if (!child) return Error(child.error()).in("gpuyard-marks");
   return processes::MarkLink{std::move(ours), *child};

@@ -25,13 +25,13 @@
 
 namespace gpuyard::daemon {
 
-SetterLink::SetterLink(Loop& loop, driver::HostClient::Spawn spawn, std::string version,
+SetterLink::SetterLink(Loop& loop, driver::DriverHostClient::Spawn spawn, std::string version,
                        SetterListener listener)
     : listener_(std::move(listener)),
       client_(loop, [this, spawn = std::move(spawn)] { return reach(spawn); }, *this,
               {"setter", true, std::move(version)}) {}
 
-Result<driver::HostProcess> SetterLink::reach(const driver::HostClient::Spawn& spawn) {
+Result<driver::DriverHostProcess> SetterLink::reach(const driver::DriverHostClient::Spawn& spawn) {
   auto process = spawn();
   refusal_ = process ? std::nullopt : std::optional(process.error());
   return process;
@@ -102,7 +102,7 @@ void SetterLink::on_host_down(const std::string& why) {
 
 namespace {
 
-Result<driver::HostProcess> connect_to_setter(const std::string& address) {
+Result<driver::DriverHostProcess> connect_to_setter(const std::string& address) {
   const auto unreachable = [&](Error why) {
     why.code = Errc::denied;
     why.cause = why.message;
@@ -120,7 +120,7 @@ Result<driver::HostProcess> connect_to_setter(const std::string& address) {
   if (!socket || ::connect(socket.get(), reinterpret_cast<sockaddr*>(&name), sizeof(name)) != 0) {
     return unreachable(system_error("connecting to " + address));
   }
-  return driver::HostProcess{-1, {}, std::move(socket)};
+  return driver::DriverHostProcess{-1, {}, std::move(socket)};
 }
 
 // The uid of the owner of the socket's file, which is the daemon's; nothing for a pair of sockets.
@@ -204,7 +204,8 @@ driver::SetterPolicy setter_policy(const config::Config::Control& control) {
   return policy;
 }
 
-driver::HostClient::Spawn way_to_setter(std::string address, std::vector<std::string> arguments) {
+driver::DriverHostClient::Spawn way_to_setter(std::string address,
+                                              std::vector<std::string> arguments) {
   if (!address.empty()) {
     return [address = std::move(address)] { return connect_to_setter(address); };
   }

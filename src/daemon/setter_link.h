@@ -20,9 +20,9 @@ struct SetterListener {
   std::function<void()> went;  // answers that were not given are lost
 };
 
-class SetterLink final : private driver::HostListener {
+class SetterLink final : private driver::DriverHostListener {
  public:
-  SetterLink(Loop&, driver::HostClient::Spawn, std::string version, SetterListener);
+  SetterLink(Loop&, driver::DriverHostClient::Spawn, std::string version, SetterListener);
 
   void start() { client_.start(); }
   // Returns false if the setter is not there, or is too busy: error() says why.
@@ -31,14 +31,14 @@ class SetterLink final : private driver::HostListener {
   // not set.
   std::optional<Error> error() const;
 
-  // See HostClient.
+  // See DriverHostClient.
   void pause(std::function<void(Result<void>)> ended) { client_.pause(std::move(ended)); }
   void resume() { client_.resume(); }
   void renew(const std::string& why) { client_.renew(why); }
   void hurry() { client_.hurry(); }
 
  private:
-  Result<driver::HostProcess> reach(const driver::HostClient::Spawn&);
+  Result<driver::DriverHostProcess> reach(const driver::DriverHostClient::Spawn&);
   bool send(const CommandRequest&);
   void refuse_waiting(const Error&);
   void on_fleet(const Fleet&) override;
@@ -55,12 +55,13 @@ class SetterLink final : private driver::HostListener {
   std::vector<CommandRequest> waiting_;  // for the setter's first word; one of each GPU at most
   std::map<std::uint64_t, CommandRequest> sent_;
   std::map<DeviceId, std::uint32_t> indexes_;
-  driver::HostClient client_;
+  driver::DriverHostClient client_;
 };
 
 // Returns how to get a setter: over the socket at `address`, or, without one, by starting a child
 // with these arguments.
-driver::HostClient::Spawn way_to_setter(std::string address, std::vector<std::string> arguments);
+driver::DriverHostClient::Spawn way_to_setter(std::string address,
+                                              std::vector<std::string> arguments);
 
 // Returns what a setter with this configuration refuses.
 driver::SetterPolicy setter_policy(const config::Config::Control&);

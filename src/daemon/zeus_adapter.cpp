@@ -35,10 +35,10 @@ std::vector<zeus::Outcome> outcomes_of(const zeus::Order& order,
 
 }  // namespace
 
-ZeusFeed::ZeusFeed(http::IoLoop& loop, Worker& query, telemetry::Telemetry& telemetry,
-                   control::Control& control, const api::Authority& authority,
-                   const config::Config& config, const processes::SubordinateUids& uids,
-                   const std::string& version)
+ZeusAdapter::ZeusAdapter(http::IoLoop& loop, Worker& query, telemetry::Telemetry& telemetry,
+                         control::Control& control, const api::Authority& authority,
+                         const config::Config& config, const processes::SubordinateUids& uids,
+                         const std::string& version)
     : telemetry_(telemetry),
       control_(control),
       authority_(authority),
@@ -54,7 +54,7 @@ ZeusFeed::ZeusFeed(http::IoLoop& loop, Worker& query, telemetry::Telemetry& tele
           },
           limits(config)) {}
 
-void ZeusFeed::listen(Doors& doors) {
+void ZeusAdapter::listen(Doors& doors) {
   server_.allow_hosts(config_.server.allowed_hosts);
   server_.ask_process_of([](const http::Request&) { return false; });
   server_.share_by([this](uid_t uid) { return uids_.person(uid); });
@@ -72,21 +72,21 @@ void ZeusFeed::listen(Doors& doors) {
   });
 }
 
-void ZeusFeed::stop(Duration grace, std::function<void()> done) {
+void ZeusAdapter::stop(Duration grace, std::function<void()> done) {
   server_.shutdown(grace, std::move(done));
 }
 
-void ZeusFeed::fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) {
+void ZeusAdapter::fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) {
   telemetry_.fresh(probes,
                    [done = std::move(done)](const telemetry::SnapshotPtr& read) { done(*read); });
 }
 
-Subscription ZeusFeed::listen_power(const DeviceId& id, Duration period,
-                                    std::function<void(const Reading&)> heard) {
+Subscription ZeusAdapter::listen_power(const DeviceId& id, Duration period,
+                                       std::function<void(const Reading&)> heard) {
   return telemetry_.listen_power(id, period, std::move(heard));
 }
 
-Result<void> ZeusFeed::enabled() const {
+Result<void> ZeusAdapter::enabled() const {
   if (control_.policy().enabled) return {};
   return Error{
       Errc::denied,
@@ -94,7 +94,7 @@ Result<void> ZeusFeed::enabled() const {
 }
 
 // The same permissions as on the API's own socket.
-Result<void> ZeusFeed::permits(const http::Request& request) {
+Result<void> ZeusAdapter::permits(const http::Request& request) {
   protocol::RouteInfo route;
   route.method = http::name_of(request.method);
   route.pattern = request.path;
@@ -113,8 +113,8 @@ Result<void> ZeusFeed::permits(const http::Request& request) {
 
 // Refused beside another owner's value, even where both could apply: zeusd's clients take what they
 // set for what is in force. A later owner may still ask for less by the API.
-void ZeusFeed::order(zeus::Order order,
-                     std::function<void(const std::vector<zeus::Outcome>&)> done) {
+void ZeusAdapter::order(zeus::Order order,
+                        std::function<void(const std::vector<zeus::Outcome>&)> done) {
   control::Request request;
   request.asker = {fmt::format("zeus:{}", order.uid), false, std::to_string(order.request),
                    order.received};

@@ -19,12 +19,12 @@
 
 namespace gpuyard::daemon {
 
-class ZeusFeed final : private zeus::Gpus, private zeus::Setter {
+class ZeusAdapter final : private zeus::Gpus, private zeus::Setter {
  public:
   // The references outlive the feed.
-  ZeusFeed(http::IoLoop&, Worker& query, telemetry::Telemetry&, control::Control&,
-           const api::Authority&, const config::Config&, const processes::SubordinateUids&,
-           const std::string& version);
+  ZeusAdapter(http::IoLoop&, Worker& query, telemetry::Telemetry&, control::Control&,
+              const api::Authority&, const config::Config&, const processes::SubordinateUids&,
+              const std::string& version);
 
   // Its address and its socket are separate listeners.
   void listen(Doors&);

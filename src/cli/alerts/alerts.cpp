@@ -87,7 +87,7 @@ int silence_each(const AlertsVerb& verb, const http::Endpoint& daemon, protocol:
 
 int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
   const auto length =
-      seconds_of(verb.length, "--for", kShortestLifetime, gpuyard::andon::SilenceBook::kLongest);
+      seconds_of(verb.length, "--for", kShortestLifetime, gpuyard::andon::SilenceTable::kLongest);
   if (!length) return complain(length.error());
   protocol::SilenceWish wish;
   wish.for_s = *length;

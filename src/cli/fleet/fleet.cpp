@@ -86,7 +86,7 @@ Gathered<Answer> gather(const Yards& yards, typename fleet::Survey<Answer>::Ques
   const TimePoint begin = BootClock::now();
   auto survey =
       std::make_unique<fleet::Survey<Answer>>(yards.hosts, yards.manner, std::move(question));
-  WaitingLine line(false);
+  ProgressLine line(false);
   while (true) {
     const std::size_t done = survey->crew().done();
     const auto signal = signals.take_end(Duration::zero());
@@ -211,9 +211,9 @@ int show_diagnosis(const FleetVerb& verb, const Yards& yards, const Screen& scre
 }
 
 int hang_up() {
-  fleet::HungUp done;
+  fleet::ClosedMasters done;
   for (const std::string& directory : fleet::masters_directories(Environment::of_process())) {
-    fleet::HungUp here = fleet::hang_up(directory);
+    fleet::ClosedMasters here = fleet::hang_up(directory);
     done.ended += here.ended;
     done.left.insert(done.left.end(), here.left.begin(), here.left.end());
   }

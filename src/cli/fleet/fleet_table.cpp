@@ -209,7 +209,7 @@ Printable users_text(const FleetUsers& view, const Screen& screen) {
   FittedTable table{{{"USER"}, {"GPUS", true}, {"UTIL", true}, {"UNLEASED", true}, {"WHERE"}}};
   for (const FleetUser& user : view.users) {
     std::vector<std::string> places;
-    for (const FleetPlace& place : user.places) {
+    for (const HostGpus& place : user.places) {
       places.push_back(place.host + ":" + indexes_text(place.indexes));
     }
     table.add({{user.user},

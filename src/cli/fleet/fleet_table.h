@@ -25,7 +25,7 @@ Printable diagnosis_text(const fleet::FleetDiagnosis&, const Screen&);
 Printable problems_text(const fleet::FleetAnswer&);
 
 // What the user of `fleet top` has chosen to see.
-struct FleetLook {
+struct FleetViewState {
   enum class Pane { nodes, gpus, users };
   enum class Order { named, free, power, hottest, alerts };
   Pane pane = Pane::nodes;
@@ -34,13 +34,14 @@ struct FleetLook {
 };
 
 // Changes the look by a key, as the terminal sends it; false: the user wants to leave.
-bool press(FleetLook&, std::string_view key, std::size_t page);
+bool press(FleetViewState&, std::string_view key, std::size_t page);
 
 // The screen: the machines as they were last heard of, and below it who does not answer and since
 // when. Scrolls no further than to the last line.
-Printable fleet_screen(std::vector<fleet::LastWord>, FleetLook&, TimePoint now, const Screen&);
+Printable fleet_screen(std::vector<fleet::HostStatus>, FleetViewState&, TimePoint now,
+                       const Screen&);
 
 // Shows it until the user leaves; returns the exit code.
-int fleet_top(const std::vector<fleet::Host>&, const fleet::Manner&, ColorWish);
+int fleet_top(const std::vector<fleet::Host>&, const fleet::Manner&, ColorMode);
 
 }  // namespace gpuyard::cli

@@ -96,8 +96,8 @@ class FleetTop : public testing::Test {
  protected:
   static constexpr TimePoint kNow{std::chrono::hours(1)};
 
-  std::vector<fleet::LastWord> words(std::size_t machines) {
-    std::vector<fleet::LastWord> all;
+  std::vector<fleet::HostStatus> words(std::size_t machines) {
+    std::vector<fleet::HostStatus> all;
     for (std::size_t i = 0; i < machines; ++i) {
       const std::string name = "n" + std::to_string(i);
       all.push_back({heard(name, brief(name, 1 + i % 3)), kNow});
@@ -108,7 +108,7 @@ class FleetTop : public testing::Test {
     return static_cast<std::size_t>(std::ranges::count(text, '\n'));
   }
 
-  FleetLook look_;
+  FleetViewState look_;
   Screen screen_{.terminal = true, .columns = 120, .rows = 10};
 };
 
@@ -146,7 +146,7 @@ TEST_F(FleetTop, SortKeyOrdersByFreeGpus) {
 
 TEST_F(FleetTop, KeysSwitchPaneAndQuit) {
   EXPECT_TRUE(press(look_, "\t", 6));
-  EXPECT_EQ(look_.pane, FleetLook::Pane::gpus);
+  EXPECT_EQ(look_.pane, FleetViewState::Pane::gpus);
   EXPECT_THAT(fleet_screen(words(2), look_, kNow, screen_), StartsWith("gpuyard fleet  GPUs"));
   EXPECT_TRUE(press(look_, "x", 6));
   EXPECT_TRUE(press(look_, "\x1b[5~", 6));

@@ -15,9 +15,9 @@
 namespace gpuyard::cli {
 namespace {
 
-using fleet::LastWord;
-using Order = FleetLook::Order;
-using Pane = FleetLook::Pane;
+using fleet::HostStatus;
+using Order = FleetViewState::Order;
+using Pane = FleetViewState::Pane;
 
 constexpr std::array<std::string_view, 3> kPaneNames = {"machines", "GPUs", "users"};
 constexpr std::array<std::string_view, 5> kOrderNames = {"as listed", "most free", "power",
@@ -45,7 +45,7 @@ std::int64_t rank_of(const fleet::FleetNode& node, Order order) {
   return 0;
 }
 
-void put_in_order(std::vector<LastWord>& words, Order order) {
+void put_in_order(std::vector<HostStatus>& words, Order order) {
   if (order == Order::named) return;
   std::vector<std::pair<std::int64_t, std::size_t>> ranks;  // the least goes first
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -58,7 +58,7 @@ void put_in_order(std::vector<LastWord>& words, Order order) {
     ranks.emplace_back(rank, i);
   }
   std::ranges::sort(ranks);
-  std::vector<LastWord> sorted;
+  std::vector<HostStatus> sorted;
   for (const auto& [rank, i] : ranks) sorted.push_back(std::move(words[i]));
   words = std::move(sorted);
 }
@@ -69,14 +69,14 @@ Printable text_of(const fleet::HeardAll<fleet::Brief>& heard, Pane pane, const S
   return pane == Pane::gpus ? gpus_text(gpus, screen) : users_text(fleet::users_of(gpus), screen);
 }
 
-bool was_asked(const LastWord& word) {
+bool was_asked(const HostStatus& word) {
   return word.heard.took > Duration::zero();
 }
 
 // "n7: last answer 12s ago: it did not respond in time"
-std::vector<std::string> silences_in(const std::vector<LastWord>& words, TimePoint now) {
+std::vector<std::string> silences_in(const std::vector<HostStatus>& words, TimePoint now) {
   std::vector<std::string> lines;
-  for (const LastWord& word : words) {
+  for (const HostStatus& word : words) {
     if (!word.heard.problem) continue;
     const bool asked = was_asked(word);
     const std::string since =
@@ -108,7 +108,7 @@ std::string_view take_key(std::string_view& keys) {
 }
 
 // Presses all keys that have come. Returns false: the user wants to leave, or the terminal is gone.
-bool press_all(FleetLook& look, std::size_t page) {
+bool press_all(FleetViewState& look, std::size_t page) {
   std::array<char, 256> space{};
   const ssize_t got = ::read(STDIN_FILENO, space.data(), space.size());
   if (got <= 0) return false;
@@ -121,7 +121,7 @@ bool press_all(FleetLook& look, std::size_t page) {
 
 }  // namespace
 
-bool press(FleetLook& look, std::string_view key, std::size_t page) {
+bool press(FleetViewState& look, std::string_view key, std::size_t page) {
   const auto scroll = [&](std::ptrdiff_t by) {
     const auto wanted = static_cast<std::ptrdiff_t>(look.scrolled) + by;
     look.scrolled = static_cast<std::size_t>(std::max<std::ptrdiff_t>(wanted, 0));
@@ -140,12 +140,12 @@ bool press(FleetLook& look, std::string_view key, std::size_t page) {
   return true;
 }
 
-Printable fleet_screen(std::vector<LastWord> words, FleetLook& look, TimePoint now,
+Printable fleet_screen(std::vector<HostStatus> words, FleetViewState& look, TimePoint now,
                        const Screen& screen) {
   put_in_order(words, look.order);
   std::vector<std::string> silent = silences_in(words, now);
   fleet::HeardAll<fleet::Brief> heard;
-  for (LastWord& word : words) {
+  for (HostStatus& word : words) {
     if (!was_asked(word)) continue;
     if (word.came) word.heard.problem.reset();  // the last word counts, and its age is said below
     heard.push_back(std::move(word.heard));
@@ -178,7 +178,7 @@ Printable fleet_screen(std::vector<LastWord> words, FleetLook& look, TimePoint n
   return text;
 }
 
-int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::Manner& manner, ColorWish color) {
+int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::Manner& manner, ColorMode color) {
   if (!Screen::of_stdout().terminal || ::isatty(STDIN_FILENO) != 1) {
     return complain(
         {Errc::invalid, "fleet top needs a terminal", "", "gpuyard fleet  # prints a table"});
@@ -188,7 +188,7 @@ int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::Manner& manner
   {
     const RawTerminal raw;
     const LiveScreen live;
-    FleetLook look;
+    FleetViewState look;
     const std::array<int, 1> readable = {STDIN_FILENO};
     while (true) {
       const Screen screen = Screen::of_stdout(color);

@@ -18,7 +18,7 @@ namespace gpuyard::cli {
 namespace {
 
 using State = gpuyard::lease::State;
-using NewsKind = client::ClaimNews::Kind;
+using NewsKind = client::ClaimEvent::Kind;
 
 constexpr Duration kSayAfter = std::chrono::seconds(10);  // until the one line without a terminal
 constexpr Duration kLook = std::chrono::seconds(1);       // between looks at the clock
@@ -33,15 +33,15 @@ std::size_t columns_of_stderr() {
 
 }  // namespace
 
-WaitingLine::WaitingLine(bool quiet)
+ProgressLine::ProgressLine(bool quiet)
     : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1), began_(BootClock::now()) {}
 
 // In the background the terminal belongs to another job: a shell's, an editor's.
-bool WaitingLine::has_terminal() const {
+bool ProgressLine::has_terminal() const {
   return terminal_ && ::tcgetpgrp(STDERR_FILENO) == ::getpgrp();
 }
 
-void WaitingLine::show(const std::string& text) {
+void ProgressLine::show(const std::string& text) {
   if (quiet_) return;
   if (has_terminal()) {
     const bool utf8 = Screen::of_stdout().utf8;
@@ -55,11 +55,11 @@ void WaitingLine::show(const std::string& text) {
   }
 }
 
-void WaitingLine::clear() {
+void ProgressLine::clear() {
   if (has_terminal() && std::exchange(shown_, false)) print_error(kBeginOfLine);
 }
 
-std::optional<TimePoint> WaitingLine::due() const {
+std::optional<TimePoint> ProgressLine::due() const {
   if (quiet_ || terminal_ || shown_) return std::nullopt;
   return began_ + kSayAfter;
 }
@@ -77,7 +77,7 @@ Claiming::Claiming(const http::Endpoint& daemon, protocol::LeaseWish wish, std::
 Claimed Claiming::wait() {
   for (;;) {
     if (auto end = take_signals()) return *std::move(end);
-    for (client::ClaimNews& news : feed_.take()) {
+    for (client::ClaimEvent& news : feed_.take()) {
       if (auto end = hear(std::move(news))) return *std::move(end);
     }
     if (ran_out()) return fail(*away_);
@@ -90,7 +90,7 @@ Claimed Claiming::wait() {
   }
 }
 
-std::optional<Claimed> Claiming::hear(client::ClaimNews news) {
+std::optional<Claimed> Claiming::hear(client::ClaimEvent news) {
   switch (news.kind) {
     case NewsKind::away:
       away_ = std::move(news.error);

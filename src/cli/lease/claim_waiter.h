@@ -14,12 +14,12 @@ namespace gpuyard::cli {
 
 // Shows a wait on stderr. On a terminal it rewrites one line; elsewhere it writes one line after
 // 10 s.
-class WaitingLine {
+class ProgressLine {
  public:
-  explicit WaitingLine(bool quiet);
-  ~WaitingLine() { clear(); }
-  WaitingLine(const WaitingLine&) = delete;
-  WaitingLine& operator=(const WaitingLine&) = delete;
+  explicit ProgressLine(bool quiet);
+  ~ProgressLine() { clear(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
 
   void show(const std::string& text);
   void clear();
@@ -48,10 +48,10 @@ class Claiming {
   // Waits for the grant. A signal that asks to end gives up the claim and waits for the answer.
   Claimed wait();
   // The feed goes on after the grant: it tells what becomes of the lease.
-  client::ClaimFeed& feed() { return feed_; }
+  client::ClaimFollower& feed() { return feed_; }
 
  private:
-  std::optional<Claimed> hear(client::ClaimNews);
+  std::optional<Claimed> hear(client::ClaimEvent);
   std::optional<Claimed> take_signals();
   Claimed cancel(const JobSignal&);
   Claimed fail(const Error&);
@@ -66,8 +66,8 @@ class Claiming {
   std::optional<protocol::Lease> last_;
   std::optional<protocol::LeasePlace> place_;
   std::optional<Error> away_;
-  WaitingLine line_;
-  client::ClaimFeed feed_;
+  ProgressLine line_;
+  client::ClaimFollower feed_;
 };
 
 }  // namespace gpuyard::cli

@@ -180,8 +180,8 @@ JobEnd Job::ended(int status) const {
   return {kSignalled + number, number == SIGINT && !told_to_end_ && terminal_.is_ours()};
 }
 
-std::vector<LeftBehind> left_behind() {
-  std::vector<LeftBehind> left;
+std::vector<OrphanProcess> left_behind() {
+  std::vector<OrphanProcess> left;
   std::error_code error;
   std::filesystem::directory_iterator entry("/proc", error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
@@ -193,7 +193,7 @@ std::vector<LeftBehind> left_behind() {
       left.push_back({*pid, stat->name});
     }
   }
-  std::ranges::sort(left, {}, &LeftBehind::pid);
+  std::ranges::sort(left, {}, &OrphanProcess::pid);
   return left;
 }
 

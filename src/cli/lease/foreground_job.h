@@ -85,7 +85,7 @@ struct JobEnd {
   bool interrupted = false;  // by a Ctrl-C that may be meant for others, too
 };
 
-struct LeftBehind {
+struct OrphanProcess {
   pid_t pid = 0;
   std::string name;
 };
@@ -135,6 +135,6 @@ class Job {
 };
 
 // Returns the running processes that the job left behind.
-std::vector<LeftBehind> left_behind();
+std::vector<OrphanProcess> left_behind();
 
 }  // namespace gpuyard::cli

@@ -86,11 +86,11 @@ TEST(UsageTable, LittleEnergyAndTimeAreNotZero) {
 
 namespace {
 
-TEST(QueueText, EmptyQueueSaysNoClaimsAreWaiting) {
+TEST(QueueRenderer, EmptyQueueSaysNoClaimsAreWaiting) {
   EXPECT_EQ(queue_text({}, kNow, {}), "No claims are waiting.\n");
 }
 
-TEST(QueueText, HasPlaceWishReasonAndEstimate) {
+TEST(QueueRenderer, HasPlaceWishReasonAndEstimate) {
   protocol::Queue queue;
   protocol::Lease lease;
   lease.id = "a1";
@@ -106,7 +106,7 @@ TEST(QueueText, HasPlaceWishReasonAndEstimate) {
       << text;
 }
 
-TEST(QueueText, ASquatterHasTheCommandThatResolvesIt) {
+TEST(QueueRenderer, ASquatterHasTheCommandThatResolvesIt) {
   protocol::Queue queue;
   queue.squatters = {{4711, 2, "GPU-2", 1000, "alice", "python", std::int64_t{5} << 30, 720.0,
                       "gpuyard lease adopt --pid 4711"}};
@@ -115,14 +115,14 @@ TEST(QueueText, ASquatterHasTheCommandThatResolvesIt) {
             "alice, 5.0 GiB, for 12 min:\n    gpuyard lease adopt --pid 4711\n");
 }
 
-TEST(QueueText, NotesComeLast) {
+TEST(QueueRenderer, NotesComeLast) {
   protocol::Queue queue;
   queue.notes = {"lease night has been draining since yesterday"};
   EXPECT_EQ(queue_text(queue, {}, {}),
             "No claims are waiting.\nlease night has been draining since yesterday\n");
 }
 
-TEST(QueueText, AGpuThatIsNotHandedOutHasItsReason) {
+TEST(QueueRenderer, AGpuThatIsNotHandedOutHasItsReason) {
   EXPECT_EQ(withheld_text({{1, "GPU-1", "cordoned", "cordoned by uid 0: new fan", "uid 0", {}},
                            {2, "GPU-2", "lost", "", {}, {}}},
                           kNow),

@@ -249,9 +249,9 @@ Result<NamedLease> named_lease(const std::string& id) {
   return named;
 }
 
-std::optional<gpuyard::usage::UseBy> use_by(std::string by) {
+std::optional<gpuyard::usage::UsageGrouping> use_by(std::string by) {
   std::ranges::replace(by, '-', '_');
-  return enum_from_name<gpuyard::usage::UseBy>(by);
+  return enum_from_name<gpuyard::usage::UsageGrouping>(by);
 }
 
 Result<http::Endpoint> lease_daemon(const std::string& socket, std::string_view what) {

@@ -68,7 +68,7 @@ Result<double> seconds_of(const std::string& text, std::string_view flag,
                           Duration longest = kLongestLifetime);
 
 // Returns what --by means: the API has "_" where people write "-".
-std::optional<gpuyard::usage::UseBy> use_by(std::string by);
+std::optional<gpuyard::usage::UsageGrouping> use_by(std::string by);
 
 // The lease that the user means. `fence` is set if this process runs under that lease.
 struct NamedLease {

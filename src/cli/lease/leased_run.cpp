@@ -23,7 +23,7 @@ namespace gpuyard::cli {
 namespace {
 
 using State = gpuyard::lease::State;
-using NewsKind = client::ClaimNews::Kind;
+using NewsKind = client::ClaimEvent::Kind;
 
 // How long a daemon that is away is asked again. A daemon that restarts is back by then.
 constexpr Duration kInsists = std::chrono::seconds(30);
@@ -43,7 +43,7 @@ std::string uuids_of(const std::vector<protocol::LeasedGpu>& gpus) {
                      fmt::join(gpus | std::views::transform(&protocol::LeasedGpu::uuid), ","));
 }
 
-std::string left_text(const std::vector<LeftBehind>& left, const protocol::Lease& lease) {
+std::string left_text(const std::vector<OrphanProcess>& left, const protocol::Lease& lease) {
   constexpr std::size_t kMostNamed = 3;
   std::string names;
   for (std::size_t i = 0; i < left.size() && i < kMostNamed; ++i) {
@@ -87,7 +87,7 @@ Job::Variables variables_of(const protocol::Lease& lease, const http::Endpoint& 
 }
 
 LeasedRun::LeasedRun(const RunVerb& verb, const http::Endpoint& daemon, const JobSignals& signals,
-                     client::ClaimFeed& feed, protocol::Lease lease, const UniqueFd& summary)
+                     client::ClaimFollower& feed, protocol::Lease lease, const UniqueFd& summary)
     : verb_(verb),
       daemon_(daemon),
       signals_(signals),
@@ -196,14 +196,14 @@ JobEnd LeasedRun::wait() {
         return *end;
       }
     }
-    for (const client::ClaimNews& news : feed_.take()) hear(news);
+    for (const client::ClaimEvent& news : feed_.take()) hear(news);
     std::array<pollfd, 2> polled{pollfd{signals_.descriptor(), POLLIN, 0},
                                  pollfd{feed_.descriptor(), POLLIN, 0}};
     ::poll(polled.data(), polled.size(), -1);
   }
 }
 
-void LeasedRun::hear(const client::ClaimNews& news) {
+void LeasedRun::hear(const client::ClaimEvent& news) {
   switch (news.kind) {
     case NewsKind::away:
       return remark(news.error.message + "; the command keeps running, reconnecting to the daemon");
@@ -292,7 +292,7 @@ void LeasedRun::write_summary(int exit_code) const {
                    .lease = lease_,
                    .left_behind = {},
                    .notes = notes_};
-  for (const LeftBehind& one : left_) {
+  for (const OrphanProcess& one : left_) {
     answer.left_behind.push_back({static_cast<std::uint32_t>(one.pid), one.name});
   }
   const auto written = write_all(summary_, "the summary", json_line(answer));

@@ -23,7 +23,7 @@ Job::Variables variables_of(const protocol::Lease&, const http::Endpoint&);
 class LeasedRun {
  public:
   // The references outlive this object. `lease` is held; `summary` gets the JSON if it is open.
-  LeasedRun(const RunVerb&, const http::Endpoint&, const JobSignals&, client::ClaimFeed&,
+  LeasedRun(const RunVerb&, const http::Endpoint&, const JobSignals&, client::ClaimFollower&,
             protocol::Lease lease, const UniqueFd& summary);
 
   // Runs the command and ends the lease; returns the exit code.
@@ -38,7 +38,7 @@ class LeasedRun {
   auto insist(Ask ask) -> decltype(ask());
   Result<void> register_command();
   JobEnd wait();
-  void hear(const client::ClaimNews&);
+  void hear(const client::ClaimEvent&);
   void remark_alert(const protocol::Alert&);
   // Releases the lease and keeps it as it was at its end, if the daemon tells.
   void release();
@@ -51,7 +51,7 @@ class LeasedRun {
   const RunVerb& verb_;
   const http::Endpoint& daemon_;
   const JobSignals& signals_;
-  client::ClaimFeed& feed_;
+  client::ClaimFollower& feed_;
   protocol::Lease lease_;
   const UniqueFd& summary_;
   bool simulated_ = false;
@@ -60,7 +60,7 @@ class LeasedRun {
   std::optional<Job> job_;
   TimePoint began_;
   double seconds_ = 0;
-  std::vector<LeftBehind> left_;
+  std::vector<OrphanProcess> left_;
   std::vector<std::string> notes_;
 };
 

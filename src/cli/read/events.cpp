@@ -82,7 +82,7 @@ class Follower {
   }
 
  private:
-  using News = client::EventNews::Kind;
+  using News = client::FollowerEvent::Kind;
 
   static protocol::EventsRequest request_of(const EventsVerb& verb, const Beginning& beginning) {
     protocol::EventsRequest request;
@@ -93,7 +93,7 @@ class Follower {
     return request;
   }
 
-  Result<void> tell(const client::EventNews& news, const std::string& last) {
+  Result<void> tell(const client::FollowerEvent& news, const std::string& last) {
     switch (news.kind) {
       case News::event:
         return news.event.name == protocol::kDeviceEvent ? show(news.event) : Result<void>();
@@ -130,7 +130,7 @@ class Follower {
   std::optional<WallTime> from_;  // earlier events are not printed
   std::string place_;
   bool printed_ = false;
-  client::EventFeed feed_;
+  client::EventFollower feed_;
 };
 
 }  // namespace

@@ -113,7 +113,7 @@ ListedProcess listed(const protocol::Device& device, protocol::ProcessInFull pro
 }
 
 std::vector<protocol::ProcessInFull> processes_of(const protocol::Device& device,
-                                                  const InFull& in_full) {
+                                                  const DetailsByGpu& in_full) {
   const auto found = in_full.find(device.index);
   if (found != in_full.end() && found->second.processes) return *found->second.processes;
   std::vector<protocol::ProcessInFull> processes;
@@ -130,7 +130,7 @@ std::optional<std::string> program_of(const protocol::ProcessInFull& process) {
   return process.command;
 }
 
-ProcessAnswer process_answer(const protocol::Snapshot& snapshot, const InFull& in_full) {
+ProcessAnswer process_answer(const protocol::Snapshot& snapshot, const DetailsByGpu& in_full) {
   ProcessAnswer answer{protocol::kSchemaVersion, snapshot.simulated, snapshot.taken_at, {}, {}};
   for (const protocol::Device& device : snapshot.devices) {
     if (!device.processes) {
@@ -146,7 +146,7 @@ ProcessAnswer process_answer(const protocol::Snapshot& snapshot, const InFull& i
 }
 
 Result<ProcessAnswer> ask_processes(Source& source, const protocol::Snapshot& snapshot) {
-  InFull in_full;
+  DetailsByGpu in_full;
   for (const protocol::Device& device : snapshot.devices) {
     if (!device.processes || device.processes->empty()) continue;
     auto answer = source.processes(device.index);

@@ -39,10 +39,10 @@ struct ProcessAnswer {
 };
 BOOST_DESCRIBE_STRUCT(ProcessAnswer, (), (schema, simulated, taken_at, processes, missing))
 
-// Lists the processes of every GPU in the snapshot. `InFull` has those with arguments, by the GPU's
-// index.
-using InFull = std::map<std::uint32_t, protocol::DeviceProcesses>;
-ProcessAnswer process_answer(const protocol::Snapshot&, const InFull& = {});
+// Lists the processes of every GPU in the snapshot. `DetailsByGpu` has those with arguments, by the
+// GPU's index.
+using DetailsByGpu = std::map<std::uint32_t, protocol::DeviceProcesses>;
+ProcessAnswer process_answer(const protocol::Snapshot&, const DetailsByGpu& = {});
 
 // The same, with the arguments that this user may see. It must be the source's last snapshot.
 Result<ProcessAnswer> ask_processes(Source&, const protocol::Snapshot&);

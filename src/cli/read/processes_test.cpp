@@ -109,7 +109,7 @@ protocol::Snapshot with_processes(const std::vector<GpuProcess>& processes) {
 }
 
 std::string csv(const std::vector<std::string>& names, const protocol::Snapshot& snapshot,
-                const InFull& in_full = {}) {
+                const DetailsByGpu& in_full = {}) {
   return process_csv(*parse_process_fields(names), process_answer(snapshot, in_full), {snapshot},
                      {});
 }

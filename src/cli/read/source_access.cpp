@@ -49,7 +49,7 @@ Result<PrivateWorld> PrivateWorld::start(int gpus, Simulated what) {
   sim::WorldOptions options{
       .directory = directory->path(), .gpus = gpus, .private_directory = true};
   if (what == Simulated::demo) sim::make_demo(options);
-  auto world = sim::start_keeper(options, sim::KeeperLifetime::with_creator);
+  auto world = sim::start_keeper(options, sim::WorldLifetime::with_creator);
   if (!world) return std::move(world).error().in("simulating");
   ::setenv("GPUYARD_SIM_WORLD", directory->path().c_str(), 1);
   return PrivateWorld(*std::move(directory), *std::move(world));

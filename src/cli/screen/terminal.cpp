@@ -143,8 +143,8 @@ std::size_t size_from(const char* variable, unsigned short told, std::size_t oth
 }
 
 // no-color.org: any value but an empty one means no.
-bool wants_color(ColorWish wish, bool terminal) {
-  if (wish != ColorWish::automatic) return wish == ColorWish::always;
+bool wants_color(ColorMode wish, bool terminal) {
+  if (wish != ColorMode::automatic) return wish == ColorMode::always;
   return terminal && environment_variable("NO_COLOR").empty() &&
          environment_variable("TERM") != "dumb";
 }
@@ -154,7 +154,7 @@ constexpr std::array<std::string_view, 7> kCodes = {"", "1", "2", "32", "36", "3
 
 }  // namespace
 
-Screen Screen::of_stdout(ColorWish wish) {
+Screen Screen::of_stdout(ColorMode wish) {
   Screen screen;
   screen.terminal = ::isatty(STDOUT_FILENO) == 1;
   screen.color = wants_color(wish, screen.terminal);

@@ -58,7 +58,7 @@ sigset_t signal_set(std::initializer_list<int> numbers);
 
 // The output that stdout leads to: its size, and what it can show.
 
-enum class ColorWish { automatic, always, never };
+enum class ColorMode { automatic, always, never };
 
 struct Screen {
   bool terminal = false;
@@ -67,7 +67,7 @@ struct Screen {
   bool color = false;
   bool utf8 = false;  // the locale is UTF-8, and TERM is no terminal of few glyphs
 
-  static Screen of_stdout(ColorWish = ColorWish::automatic);
+  static Screen of_stdout(ColorMode = ColorMode::automatic);
   bool holds(std::size_t width) const { return columns == 0 || width <= columns; }
 };
 

@@ -74,7 +74,7 @@ Result<std::string> hosts_text(const std::string& file) {
 int add(const HostVerb& verb, const std::string& file) {
   const auto origin = client::parse_https_url(verb.url);
   if (!origin) return complain(Error(origin.error()).in("URL"));
-  const std::string url = http::TlsPlace{*origin}.url();
+  const std::string url = http::HttpsEndpoint{*origin}.url();
   if (!client::is_host_name(verb.name)) {
     return complain(
         {Errc::invalid, fmt::format("NAME: expected a name such as dgx1; got \"{}\"", verb.name)});

@@ -78,7 +78,7 @@ Result<sim::RunningWorld> start_world(const config::Config& config, const ServeV
   } else if (verb.scenario.empty()) {
     sim::make_demo(options, config.server.socket);
   }
-  auto world = sim::start_keeper(options, sim::KeeperLifetime::with_creator);
+  auto world = sim::start_keeper(options, sim::WorldLifetime::with_creator);
   if (!world) return std::move(world).error().in("simulating");
   ::setenv("GPUYARD_SIM_WORLD", options.directory.c_str(), 1);
   return world;

@@ -62,7 +62,7 @@ int start(const SimVerb& verb) {
   options.stepped = verb.stepped;
   options.missing = verb.missing;
   if (!verb.scenario.empty()) options.scenario = std::filesystem::absolute(verb.scenario);
-  const auto world = sim::start_keeper(options, sim::KeeperLifetime::independent);
+  const auto world = sim::start_keeper(options, sim::WorldLifetime::independent);
   if (!world) return complain(world.error());
   print(
       formatted("{} simulated GPUs in {} (simulator process {})\nTo use them: export "

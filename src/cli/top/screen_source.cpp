@@ -69,7 +69,7 @@ std::string today_text(const protocol::Usage& usage) {
   return fmt::format("{:.1f}{}kWh{} today", kwh, all ? "" : "+", money);  // at least that
 }
 
-protocol::UsageQuery usage_query(Duration since, usage::UseBy by) {
+protocol::UsageQuery usage_query(Duration since, usage::UsageGrouping by) {
   protocol::UsageQuery query;
   query.since_s = to_seconds(since);
   query.by = by;
@@ -105,7 +105,8 @@ class SourceTeller final : public Teller {
     news->queue = queue_;
     news->alerts = alerts_;
     if (wish.pane == Pane::usage)
-      ask(*daemon(), protocol::kUsage, news->usage, usage_query(24h * 7, usage::UseBy::user));
+      ask(*daemon(), protocol::kUsage, news->usage,
+          usage_query(24h * 7, usage::UsageGrouping::user));
     return news;
   }
 
@@ -207,7 +208,7 @@ class SourceTeller final : public Teller {
     if (BootClock::now() < today_due_) return;
     today_due_ = BootClock::now() + kTodayEvery;
     std::optional<protocol::Usage> usage;
-    ask(*daemon(), protocol::kUsage, usage, usage_query(0s, usage::UseBy::day));
+    ask(*daemon(), protocol::kUsage, usage, usage_query(0s, usage::UsageGrouping::day));
     if (usage) today_ = today_text(*usage);
   }
 

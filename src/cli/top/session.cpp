@@ -282,7 +282,7 @@ class Session {
     use_mouse(false);
     raw_->leave();
     LiveScreen::leave();
-    SpawnPlan plan;
+    SpawnOptions plan;
     plan.arguments = words;
     plan.connection = STDOUT_FILENO;  // the terminal, for questions and answers
     plan.environment = {{"GPUYARD_SOCKET", model_.daemon}, {"GPUYARD_HOST", ""}};

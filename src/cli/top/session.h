@@ -16,7 +16,7 @@ namespace gpuyard::cli::top {
 struct Look {
   Charset charset = Charset::block;
   Palette palette = Palette::mono;
-  ColorWish color = ColorWish::automatic;
+  ColorMode color = ColorMode::automatic;
   std::optional<Size> size = {};  // nothing: the terminal's
 };
 

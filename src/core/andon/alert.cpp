@@ -58,7 +58,7 @@ bool Silence::covers(const Alert& alert) const {
   return (rule.empty() || rule == alert.rule) && (gpu.empty() || gpu == alert.gpu);
 }
 
-void SilenceBook::put(Silence silence, TimePoint now, WallTime wall) {
+void SilenceTable::put(Silence silence, TimePoint now, WallTime wall) {
   // If the wall clock is behind, as after a boot without a clock, no silence gets longer than it
   // was.
   const Duration whole =
@@ -68,7 +68,7 @@ void SilenceBook::put(Silence silence, TimePoint now, WallTime wall) {
   book_.insert_or_assign(id, Silenced{std::move(silence), now + left});
 }
 
-std::optional<std::string> SilenceBook::named(std::string_view name) const {
+std::optional<std::string> SilenceTable::named(std::string_view name) const {
   const auto first = book_.lower_bound(std::string(name));
   if (name.empty() || first == book_.end() || !first->first.starts_with(name)) return std::nullopt;
   const auto next = std::next(first);
@@ -76,7 +76,7 @@ std::optional<std::string> SilenceBook::named(std::string_view name) const {
   return only || first->first == name ? std::optional(first->first) : std::nullopt;
 }
 
-std::vector<std::string> SilenceBook::expire(TimePoint now) {
+std::vector<std::string> SilenceTable::expire(TimePoint now) {
   std::vector<std::string> over;
   for (const auto& [id, entry] : book_) {
     if (entry.until <= now) over.push_back(id);
@@ -85,12 +85,12 @@ std::vector<std::string> SilenceBook::expire(TimePoint now) {
   return over;
 }
 
-bool SilenceBook::covers(const Alert& alert) const {
+bool SilenceTable::covers(const Alert& alert) const {
   return std::ranges::any_of(book_,
                              [&](const auto& one) { return one.second.silence.covers(alert); });
 }
 
-std::vector<Silence> SilenceBook::all() const {
+std::vector<Silence> SilenceTable::all() const {
   std::vector<Silence> all;
   for (const auto& [id, entry] : book_) all.push_back(entry.silence);
   std::ranges::sort(all, {}, &Silence::until);

@@ -113,7 +113,7 @@ struct Silence {
   friend bool operator==(const Silence&, const Silence&) = default;
 };
 
-class SilenceBook {
+class SilenceTable {
  public:
   static constexpr std::size_t kMost = 256;
   static constexpr std::size_t kKeptForAdmins = 64;  // of these
@@ -153,7 +153,7 @@ struct Outgoing {
 };
 
 // One transaction: all of it is kept, or nothing.
-struct AlertEntry {
+struct AlertTransaction {
   bool everything = false;         // first deletes the kept firing alerts, silences and messages
   std::vector<Alert> alerts = {};  // each replaces its kept copy
   std::vector<Silence> silences = {};
@@ -185,13 +185,13 @@ struct HistoryQuestion {
 // Lives on the io thread, and does its work elsewhere. Requests are served in order. A change that
 // is told as kept is on the disk, synced. A method returns false and does nothing if too many
 // requests wait already. A callback never runs inside the call it was given to.
-class AlertArchive {
+class AlertStorage {
  public:
   using Saved = std::function<void(const Result<void>&)>;
 
-  virtual ~AlertArchive() = default;
+  virtual ~AlertStorage() = default;
   virtual bool load(std::function<void(Result<Kept>)> loaded) = 0;
-  virtual bool save(AlertEntry, Saved kept) = 0;
+  virtual bool save(AlertTransaction, Saved kept) = 0;
   // Whether save() would accept an entry of this requester now.
   virtual bool has_room(const Requester&) const { return true; }
   // Tells firing and resolved alerts, the newest first.

@@ -27,7 +27,7 @@ Error no_room() {
 
 }  // namespace
 
-Board::Board(Loop& loop, AlertArchive& archive, Messenger& messenger, Rules rules)
+Board::Board(Loop& loop, AlertStorage& archive, Messenger& messenger, Rules rules)
     : loop_(loop), archive_(archive), messenger_(messenger), engine_(std::move(rules)) {}
 
 void Board::replace(Rules rules) {
@@ -159,12 +159,12 @@ void Board::take_out(const DeviceId& gpu, const std::string& why) {
 
 void Board::silence(Silence silence, const Silenced& answer, const Requester& requester) {
   const std::size_t most =
-      SilenceBook::kMost - (requester.privileged ? 0 : SilenceBook::kKeptForAdmins);
+      SilenceTable::kMost - (requester.privileged ? 0 : SilenceTable::kKeptForAdmins);
   if (silences_.size() >= most) {
     const std::string text =
-        most < SilenceBook::kMost
+        most < SilenceTable::kMost
             ? fmt::format("the limit is {} silences, and {} for administrators", most,
-                          SilenceBook::kMost)
+                          SilenceTable::kMost)
             : fmt::format("the limit is {} silences", most);
     return loop_.post([answer, text] {
       answer(Error{.code = Errc::busy,
@@ -285,8 +285,8 @@ void Board::keep(Alert alert) {
   entry_.alerts.push_back(std::move(alert));
 }
 
-AlertEntry Board::everything() const {
-  AlertEntry all;
+AlertTransaction Board::everything() const {
+  AlertTransaction all;
   all.everything = true;
   all.alerts = engine_.firing();
   for (const auto& [number, alert] : over_) all.alerts.push_back(alert);

@@ -2,9 +2,9 @@
 // anybody is told, and decides who is told what. Knows no sink and no lease. Lives on the io
 // thread.
 //
-// FactBook turns a snapshot into the facts that rules look at: numbers, or nothing, which trips
-// nothing. Engine knows which rule is pending, firing or over for which GPU. The changes of a tick
-// and the messages about them are one entry in state.db; people are told once that is synced
+// FactCollector turns a snapshot into the facts that rules look at: numbers, or nothing, which
+// trips nothing. Engine knows which rule is pending, firing or over for which GPU. The changes of a
+// tick and the messages about them are one entry in state.db; people are told once that is synced
 // (docs/decisions/009). A message stays in an outbox until its sink has taken it.
 #pragma once
 
@@ -64,7 +64,7 @@ class Board {
   static constexpr std::size_t kMostOver = 1024;      // resolved alerts not yet on disk
 
   // The references outlive the board.
-  Board(Loop&, AlertArchive&, Messenger&, Rules);
+  Board(Loop&, AlertStorage&, Messenger&, Rules);
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
@@ -104,7 +104,7 @@ class Board {
   void take_out(const DeviceId&, const std::string& why);
 
   const Engine& engine() const { return engine_; }
-  const SilenceBook& silences() const { return silences_; }
+  const SilenceTable& silences() const { return silences_; }
   std::optional<Quarantine> quarantine(const DeviceId&) const;
   const std::map<std::string, Outgoing>& outgoing() const { return outgoing_; }
   bool looking() const { return open_; }
@@ -120,7 +120,7 @@ class Board {
 
   // An entry that is being kept, and the messages to send once it is kept.
   struct Keeping {
-    AlertEntry entry;
+    AlertTransaction entry;
     std::vector<Outgoing> words;
     bool said = false;
     Kept kept;
@@ -144,16 +144,16 @@ class Board {
   void say(Keeping&);
   void fail(const Error&);
   void on_kept(const KeepingPtr&, const Result<void>&);
-  AlertEntry everything() const;
+  AlertTransaction everything() const;
 
   Loop& loop_;
-  AlertArchive& archive_;
+  AlertStorage& archive_;
   Messenger& messenger_;
   Engine engine_;
-  SilenceBook silences_;
+  SilenceTable silences_;
   std::map<std::string, Outgoing> outgoing_;
   std::map<DeviceId, Quarantine> quarantined_;
-  AlertEntry entry_;                     // the next one to be kept
+  AlertTransaction entry_;               // the next one to be kept
   std::uint64_t next_order_ = 1;         // of the next message
   std::map<std::uint64_t, Alert> over_;  // resolved, and not kept yet
   std::function<void(const Alert&)> told_ = [](const Alert&) {};

@@ -14,7 +14,7 @@
 namespace gpuyard::andon {
 
 // A disk in memory, which can fail and can be slow.
-class FakeArchive final : public AlertArchive {
+class FakeArchive final : public AlertStorage {
  public:
   explicit FakeArchive(Loop& loop) : loop_(loop) {}
 
@@ -34,7 +34,7 @@ class FakeArchive final : public AlertArchive {
     return true;
   }
 
-  bool save(AlertEntry entry, Saved kept) override {
+  bool save(AlertTransaction entry, Saved kept) override {
     ++saves;
     if (hanging) return true;
     loop_.post([this, entry = std::move(entry), kept] {

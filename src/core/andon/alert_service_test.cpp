@@ -105,10 +105,10 @@ TEST_F(BoardTest, SomeSilencesAreReservedForAdministrators) {
         [&](const auto& done) { put += done.ok() ? 1 : 0; }, by);
     loop_.run_posted();
   };
-  for (std::size_t i = 0; i < SilenceBook::kMost; ++i) silence({"uid 1001"});
-  EXPECT_EQ(put, SilenceBook::kMost - SilenceBook::kKeptForAdmins);
-  for (std::size_t i = 0; i < SilenceBook::kMost; ++i) silence({"uid 0", true});
-  EXPECT_EQ(put, SilenceBook::kMost);
+  for (std::size_t i = 0; i < SilenceTable::kMost; ++i) silence({"uid 1001"});
+  EXPECT_EQ(put, SilenceTable::kMost - SilenceTable::kKeptForAdmins);
+  for (std::size_t i = 0; i < SilenceTable::kMost; ++i) silence({"uid 0", true});
+  EXPECT_EQ(put, SilenceTable::kMost);
 }
 
 TEST_F(BoardTest, FullShareOfTheDiskQueueRefusesChanges) {

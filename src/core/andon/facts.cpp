@@ -136,7 +136,7 @@ std::optional<bool> both(std::optional<bool> one, std::optional<bool> other) {
 
 }  // namespace
 
-Number FactBook::Lasting::note(std::optional<bool> is, TimePoint now) {
+Number FactCollector::Lasting::note(std::optional<bool> is, TimePoint now) {
   if (!is || !*is) {
     last_.reset();
     if (is) so_far_ = {};
@@ -147,8 +147,8 @@ Number FactBook::Lasting::note(std::optional<bool> is, TimePoint now) {
   return std::chrono::duration<double>(so_far_).count();
 }
 
-void FactBook::note_idle(const DeviceState& device, const LeaseFacts& lease, Signals& signals,
-                         TimePoint now) {
+void FactCollector::note_idle(const DeviceState& device, const LeaseFacts& lease, Signals& signals,
+                              TimePoint now) {
   const bool answers = device.condition == DeviceCondition::responsive;
   const Number use = answers ? number(device.sample, Metric::utilization_gpu) : std::nullopt;
   const std::optional<bool> idle = use ? std::optional(*use == 0) : std::nullopt;
@@ -158,7 +158,8 @@ void FactBook::note_idle(const DeviceState& device, const LeaseFacts& lease, Sig
   signals[Signal::reserved_idle] = book.leased.note(both(idle, lease.leased), now);
 }
 
-GpuFacts FactBook::note_gpu(const DeviceState& device, const LeaseFacts& lease, TimePoint now) {
+GpuFacts FactCollector::note_gpu(const DeviceState& device, const LeaseFacts& lease,
+                                 TimePoint now) {
   GpuFacts gpu;
   gpu.info = device.info;
   gpu.why = why_of(device);
@@ -195,8 +196,8 @@ GpuFacts FactBook::note_gpu(const DeviceState& device, const LeaseFacts& lease, 
   return gpu;
 }
 
-Facts FactBook::note(const Snapshot& snapshot, const std::map<DeviceId, LeaseFacts>& leases,
-                     TimePoint now) {
+Facts FactCollector::note(const Snapshot& snapshot, const std::map<DeviceId, LeaseFacts>& leases,
+                          TimePoint now) {
   Facts facts;
   facts.simulated = snapshot.driver.info.simulated;
   facts.node[Signal::driver_down] = yes(!snapshot.driver.initialised);

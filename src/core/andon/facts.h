@@ -18,7 +18,7 @@
 namespace gpuyard::andon {
 
 // The signals: quantities of a GPU or of the machine that a rule can look at, beside the readings
-// of the metric catalog. The table is data; FactBook finds the numbers.
+// of the metric catalog. The table is data; FactCollector finds the numbers.
 
 enum class Signal : std::uint8_t {
   // Signals of a GPU.
@@ -106,7 +106,7 @@ struct LeaseFacts {
 // Remembers what one snapshot cannot tell: since when a GPU is idle, and which of its NVLinks were
 // up. Pure: the caller tells it the
 // time.
-class FactBook {
+class FactCollector {
  public:
   // `leases`: by GPU; a GPU that is not in it is not known.
   Facts note(const Snapshot&, const std::map<DeviceId, LeaseFacts>& leases, TimePoint now);

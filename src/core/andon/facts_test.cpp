@@ -34,7 +34,7 @@ class FactBookTest : public testing::Test {
   TimePoint now_ = kStart;
   Snapshot snapshot_;
   LeaseFacts lease_;
-  FactBook book_;
+  FactCollector book_;
 };
 
 TEST_F(FactBookTest, UnreadMetricYieldsNoSignal) {

@@ -12,7 +12,7 @@
 
 namespace gpuyard::access {
 
-class FakeTokenArchive final : public TokenArchive {
+class FakeTokenArchive final : public TokenStorage {
  public:
   explicit FakeTokenArchive(ManualLoop& loop) : loop_(loop) {}
 
@@ -25,7 +25,7 @@ class FakeTokenArchive final : public TokenArchive {
     });
     return true;
   }
-  bool save(TokenChanges changes, std::function<void(const Result<void>&)> saved) override {
+  bool save(TokenTransaction changes, std::function<void(const Result<void>&)> saved) override {
     if (full || (!changes.requester.privileged && changes.requester.party == full_for))
       return false;
     ++saves;

@@ -100,7 +100,7 @@ bool Tokens::may_forget(const Token& token) const {
 
 // Ended tokens stay listed for some time, so that users see why a token is refused. The oldest
 // tokens of the user with the most are dropped first.
-void Tokens::forget_oldest_ended(TokenChanges& changes) {
+void Tokens::forget_oldest_ended(TokenTransaction& changes) {
   const WallTime now = loop_.wall();
   std::size_t ended = 0;
   std::map<std::optional<std::uint32_t>, std::vector<const Token*>> of_user;
@@ -135,7 +135,7 @@ void Tokens::look_at_clock() {
 }
 
 // Saved revocations are no longer pending. The disk works, so the others are saved as well.
-void Tokens::save(TokenChanges changes, Done done) {
+void Tokens::save(TokenTransaction changes, Done done) {
   std::vector<std::string> revoked;
   for (const Token& token : changes.put) {
     if (token.revoked) revoked.push_back(token.id);
@@ -165,7 +165,7 @@ void Tokens::save(TokenChanges changes, Done done) {
 
 void Tokens::keep_owed() {
   keep_again_.reset();
-  TokenChanges changes;
+  TokenTransaction changes;
   for (const std::string& id : owed_) {
     if (const Token* token = find(id)) changes.put.push_back(*token);
   }
@@ -194,7 +194,7 @@ void Tokens::make(TokenWish wish, MadeOne made) {
     token.expires = now + std::chrono::duration_cast<std::chrono::milliseconds>(*wish.lasts);
   }
   if (tokens_.contains(token.id)) return refuse(no_room_on_disk());  // one in 10^9 tries
-  TokenChanges changes{.put = {token}, .forget = {}};
+  TokenTransaction changes{.put = {token}, .forget = {}};
   changes.requester = {std::move(wish.party), wish.by_admin};
   forget_oldest_ended(changes);
   // Counted from now on, so that no one makes more than the limit while the disk is slow.
@@ -210,7 +210,7 @@ void Tokens::make(TokenWish wish, MadeOne made) {
 std::vector<std::string> Tokens::revoke(const std::vector<std::string>& ids, const std::string& by,
                                         Done done, Requester requester) {
   std::vector<std::string> changed;
-  TokenChanges changes;
+  TokenTransaction changes;
   for (const std::string& id : ids) {
     const auto found = tokens_.find(id);
     if (found == tokens_.end()) continue;
@@ -276,7 +276,7 @@ void Tokens::used(const std::string& id, const std::string& from, bool in_clear)
 
 void Tokens::keep_use() {
   keep_.reset();
-  TokenChanges changes{.put = {}, .forget = {}, .soon = true};
+  TokenTransaction changes{.put = {}, .forget = {}, .soon = true};
   for (const std::string& id : used_) {
     const Token* const token = find(id);
     // An unsaved revocation is retried separately and at once, and includes the use.

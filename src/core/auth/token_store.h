@@ -21,7 +21,7 @@
 namespace gpuyard::access {
 
 // What is kept together: all of it or nothing.
-struct TokenChanges {
+struct TokenTransaction {
   std::vector<Token> put;           // each replaces the one of its id
   std::vector<std::string> forget;  // ids
   bool soon = false;                // a power cut may lose them: when tokens were last used
@@ -30,11 +30,11 @@ struct TokenChanges {
 
 // Keeps the tokens. A call returns false, and does nothing, if too much waits already. A callback
 // never runs inside the call it was given to.
-class TokenArchive {
+class TokenStorage {
  public:
-  virtual ~TokenArchive() = default;
+  virtual ~TokenStorage() = default;
   virtual bool load(std::function<void(Result<std::vector<Token>>)> loaded) = 0;
-  virtual bool save(TokenChanges, std::function<void(const Result<void>&)> saved) = 0;
+  virtual bool save(TokenTransaction, std::function<void(const Result<void>&)> saved) = 0;
 };
 
 // A request for a new token.
@@ -75,7 +75,7 @@ class Tokens {
   using Done = std::function<void(const Result<void>&)>;
 
   // Both outlive this.
-  Tokens(Loop& loop, TokenArchive& archive) : loop_(loop), archive_(archive) {}
+  Tokens(Loop& loop, TokenStorage& archive) : loop_(loop), archive_(archive) {}
   ~Tokens();
   Tokens(const Tokens&) = delete;
   Tokens& operator=(const Tokens&) = delete;
@@ -123,21 +123,21 @@ class Tokens {
   Result<void> check_wish(const TokenWish&) const;
   Result<void> check_room(const TokenWish&) const;
   bool may_forget(const Token&) const;
-  void forget_oldest_ended(TokenChanges&);
+  void forget_oldest_ended(TokenTransaction&);
   void look_at_clock();
-  void save(TokenChanges, Done);
+  void save(TokenTransaction, Done);
   void keep_owed();
   void keep_use();
   void try_load();
 
   Loop& loop_;
-  TokenArchive& archive_;
+  TokenStorage& archive_;
   bool loaded_ = false;
   std::map<std::string, Token> tokens_;             // by id
   std::set<std::string> used_;                      // their last use is not stored yet
   std::set<std::string> owed_;                      // their revocation is not stored yet
   std::map<std::string, TimePoint> expired_since_;  // found expired at every check since then
-  RateOfEach<std::string> changes_of_{shares::kTokenChangesAMinute};  // by party
+  KeyedRateLimiter<std::string> changes_of_{shares::kTokenChangesAMinute};  // by party
   EndWatch<std::string> ends_{loop_, [this](const std::string& id) {
                                 const Token* const token = find(id);
                                 return token != nullptr && token->live(loop_.wall());

@@ -8,7 +8,7 @@
 
 namespace gpuyard::bottleneck {
 
-void SpellBook::on_snapshot(const Snapshot& snapshot) {
+void BottleneckRecorder::on_snapshot(const Snapshot& snapshot) {
   std::set<DeviceId> there;
   for (const DeviceState& device : snapshot.devices) {
     if (!device.bottleneck) continue;
@@ -28,7 +28,7 @@ void SpellBook::on_snapshot(const Snapshot& snapshot) {
   puts_.put();
 }
 
-void SpellBook::note(const DeviceState& device, WallTime now) {
+void BottleneckRecorder::note(const DeviceState& device, WallTime now) {
   const Bottleneck& found = *device.bottleneck;
   const auto known = on_.find(device.info.id);
   if (known != on_.end()) {
@@ -47,17 +47,17 @@ void SpellBook::note(const DeviceState& device, WallTime now) {
   puts_.add(next);
 }
 
-void SpellBook::end(Spell& spell) {
+void BottleneckRecorder::end(Spell& spell) {
   spell.over = true;
   puts_.add(spell);
 }
 
-void SpellBook::put_away() {
+void BottleneckRecorder::put_away() {
   for (const auto& [gpu, spell] : on_) puts_.add(spell);
   puts_.put_last();
 }
 
-std::vector<Spell> SpellBook::here() const {
+std::vector<Spell> BottleneckRecorder::here() const {
   const auto spells = on_ | std::views::values;
   return {spells.begin(), spells.end()};
 }
@@ -65,7 +65,7 @@ std::vector<Spell> SpellBook::here() const {
 const Spell* spell_at(const std::vector<Spell>& spells, const DeviceId& gpu, WallTime at) {
   const auto found = std::ranges::find_if(spells, [&](const Spell& spell) {
     // What is on is still so between two snapshots.
-    const auto beyond = spell.over ? std::chrono::seconds(0) : SpellBook::kLongestGap;
+    const auto beyond = spell.over ? std::chrono::seconds(0) : BottleneckRecorder::kLongestGap;
     const bool within = spell.first_seen <= at && at < spell.last_seen + beyond;
     return spell.gpu == gpu && (within || spell.first_seen == at);
   });

@@ -29,10 +29,10 @@ struct Spell {
   friend bool operator==(const Spell&, const Spell&) = default;
 };
 
-using SpellsQuestion = QuestionFor<Spell>;
+using BottleneckSpanQuery = RecordQuery<Spell>;
 using SpellArchive = Archive<Spell>;
 
-class SpellBook {
+class BottleneckRecorder {
  public:
   // A spell lasts so long at least. A cause that is found within is taken afterwards, if it is
   // still there: one that comes and goes makes no more than 8640 spells a day.
@@ -42,7 +42,7 @@ class SpellBook {
   // How often those that are on are written, so that a daemon that is killed loses no more.
   static constexpr Duration kPutEvery = std::chrono::minutes(1);
 
-  SpellBook(Worker& worker, std::shared_ptr<SpellArchive> archive)
+  BottleneckRecorder(Worker& worker, std::shared_ptr<SpellArchive> archive)
       : archive_(std::move(archive)), puts_(worker, archive_) {}
 
   // Takes what Watch::judge() has found.
@@ -61,7 +61,7 @@ class SpellBook {
 
   std::shared_ptr<SpellArchive> archive_;
   std::map<DeviceId, Spell> on_;
-  PutQueue<Spell> puts_;
+  ArchiveWriter<Spell> puts_;
   TimePoint all_put_;
 };
 

@@ -63,7 +63,7 @@ class SpellsTest : public ::testing::Test {
 
   ManualWorker worker_;
   std::shared_ptr<FakeArchiveOf<Spell>> archive_ = std::make_shared<FakeArchiveOf<Spell>>();
-  SpellBook book_{worker_, archive_};
+  BottleneckRecorder book_{worker_, archive_};
   TimePoint now_{seconds(1000)};
   seconds set_by_{0};
 };
@@ -105,7 +105,7 @@ TEST_F(SpellsTest, FlappingCauseRespectsMinSpanLength) {
   const auto spells = all();
   EXPECT_LE(spells.size(), static_cast<std::size_t>(kHour / 10));
   for (const Spell& spell : spells) {
-    EXPECT_TRUE(!spell.over || length(spell) >= SpellBook::kShortest);
+    EXPECT_TRUE(!spell.over || length(spell) >= BottleneckRecorder::kShortest);
   }
   EXPECT_THAT(archive_->kept, SizeIs(spells.size()));
 }
@@ -115,7 +115,7 @@ TEST_F(SpellsTest, AShortOneIsTakenIfItIsStillThere) {
   see(because(lost), 20);
   const auto spells = all();
   ASSERT_THAT(spells, SizeIs(2));
-  EXPECT_EQ(length(spells[1]), SpellBook::kShortest);
+  EXPECT_EQ(length(spells[1]), BottleneckRecorder::kShortest);
   EXPECT_EQ(spells[0].what.cause, lost);
 }
 

@@ -79,7 +79,7 @@ std::optional<std::uint64_t> EntriesOfEach::take(const std::string& person, int 
   return std::exchange(minute.left_out, 0) + std::exchange(carried_, 0);
 }
 
-void AuditTrail::note(const DeviceInfo& gpu, const PendingChange& order, const Change& change,
+void AuditTrail::note(const DeviceInfo& gpu, const QueuedChange& order, const Change& change,
                       TimePoint began) {
   AuditEntry entry;
   if (change.error) entry.error = what_happened(*change.error);
@@ -142,7 +142,7 @@ void AuditTrail::save(const Asker& asker, AuditEntry entry) {
   }
   if (entry.error) cut(*entry.error);
   const std::string line = fmt::format("{} by {}: {}", entry.action, entry.by, entry.outcome);
-  ControlEntry kept;
+  ControlTransaction kept;
   kept.audit = std::move(entry);
   kept.requester = asker.requester();
   const auto lost = [line, lost = lost_, &loop = loop_] {

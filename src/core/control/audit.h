@@ -42,7 +42,7 @@ struct AuditEntry {
   bool forced = false;
   Duration took{};
   // The rights behind the entry. Each source has its own share of the stored entries
-  // (ControlArchive), so that users cannot push out entries of users with more rights. state.db
+  // (ControlStorage), so that users cannot push out entries of users with more rights. state.db
   // stores these names.
   enum class Source : std::uint8_t {
     user,           // users with control rights who are not administrators, and their refusals
@@ -69,7 +69,7 @@ struct AuditQuestion {
 };
 
 // One transaction of the archive: all of it is kept, or nothing.
-struct ControlEntry {
+struct ControlTransaction {
   std::optional<Holding> put;      // replaces an earlier one of that GPU and kind
   std::optional<Holding> removed;  // only its GPU and kind matter
   std::optional<AuditEntry> audit;
@@ -77,7 +77,7 @@ struct ControlEntry {
 };
 
 // When an entry is kept. Either kind outlives this program once its callback has run; a power cut
-// may lose entries that are younger than ControlArchive::kSoon.
+// may lose entries that are younger than ControlStorage::kSoon.
 enum class When : std::uint8_t {
   now,
   soon,  // with others, within kSoon
@@ -86,15 +86,15 @@ enum class When : std::uint8_t {
 // Keeps the state that control needs after the daemon was killed. Lives on the io thread, works on
 // another, and serves calls in their order. A call returns false, and does nothing, if too much
 // waits already. A callback never runs inside the call it was given to.
-class ControlArchive {
+class ControlStorage {
  public:
   using Kept = std::function<void(const Result<void>&)>;
 
-  virtual ~ControlArchive() = default;
+  virtual ~ControlStorage() = default;
   virtual bool load(std::function<void(Result<std::vector<Holding>>)> loaded) = 0;
   // Tells when the entry is kept, or why not: then the archive is unchanged. A holding that is kept
   // now replaces an entry of the same holding that waits for kSoon; both callbacks then run.
-  virtual bool save(ControlEntry, When, Kept) = 0;
+  virtual bool save(ControlTransaction, When, Kept) = 0;
   virtual bool audit(AuditQuestion,
                      std::function<void(Result<std::vector<AuditEntry>>)> answered) = 0;
   // Describes what is wrong with the archive, for people; empty when all is well.
@@ -147,9 +147,9 @@ class EntriesOfEach {
 // Writes the audit, and limits how much goes into it. Lives on the io thread.
 class AuditTrail {
  public:
-  AuditTrail(Loop& loop, ControlArchive& archive) : loop_(loop), archive_(archive) {}
+  AuditTrail(Loop& loop, ControlStorage& archive) : loop_(loop), archive_(archive) {}
 
-  void note(const DeviceInfo&, const PendingChange&, const Change&, TimePoint began);
+  void note(const DeviceInfo&, const QueuedChange&, const Change&, TimePoint began);
   // Records a request that was refused before it became a change.
   void note_refusal(const Asker&, const std::string& action, const Error&);
   // Records an action other than a change of a setting, e.g. a cordon.
@@ -173,7 +173,7 @@ class AuditTrail {
   void save(const Asker&, AuditEntry);
 
   Loop& loop_;
-  ControlArchive& archive_;
+  ControlStorage& archive_;
   EntriesOfEach refusals_{kMostPersons, kRefusals};
   EntriesOfEach refusals_by_address_{kMostAddresses, 1};
   EntriesOfEach deeds_{kMostPersons, kRefusals};

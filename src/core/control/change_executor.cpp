@@ -8,9 +8,9 @@ namespace gpuyard::control {
 namespace {
 
 // The plan of a change without claims: clearing counters, or a reset.
-class PlainPlan final : public Plan {
+class SingleCommandExecutor final : public Plan {
  public:
-  PlainPlan(PlanContext& context, const PendingChange& order)
+  SingleCommandExecutor(ExecutorContext& context, const QueuedChange& order)
       : context_(context), pending_(order) {}
 
   void begin() override {
@@ -36,16 +36,16 @@ class PlainPlan final : public Plan {
     context_.over(std::move(change));
   }
 
-  PlanContext& context_;
-  const PendingChange& pending_;
+  ExecutorContext& context_;
+  const QueuedChange& pending_;
 };
 
 }  // namespace
 
-std::unique_ptr<Plan> make_plan(PlanContext& context, const PendingChange& order) {
+std::unique_ptr<Plan> make_plan(ExecutorContext& context, const QueuedChange& order) {
   if (const auto kind = kind_of(order.job))
-    return std::make_unique<ClaimsPlan>(context, order, *kind);
-  return std::make_unique<PlainPlan>(context, order);
+    return std::make_unique<SettingChangeExecutor>(context, order, *kind);
+  return std::make_unique<SingleCommandExecutor>(context, order);
 }
 
 void Resetting::begin(const DeviceInfo& gpu, bool dry_run, std::function<bool()> quiet, Then then) {

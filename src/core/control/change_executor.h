@@ -48,9 +48,9 @@ struct Heard {
 
 // The services that a plan may use; the GPU's queue implements them. A callback never runs inside
 // the call it was given to, and none runs after the plan is over.
-class PlanContext {
+class ExecutorContext {
  public:
-  virtual ~PlanContext() = default;
+  virtual ~ExecutorContext() = default;
   virtual Loop& loop() = 0;
   virtual const std::string& boot_id() const = 0;
   virtual const DeviceInfo& gpu() const = 0;
@@ -78,7 +78,7 @@ class Plan {
 };
 
 // The context and the change outlive the plan.
-std::unique_ptr<Plan> make_plan(PlanContext&, const PendingChange&);
+std::unique_ptr<Plan> make_plan(ExecutorContext&, const QueuedChange&);
 
 // A reset of one GPU: no other GPU has a command under way while it lasts. Lives on the io thread.
 class Resetting {

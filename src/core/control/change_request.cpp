@@ -57,7 +57,7 @@ Result<void> check_put(const Put& put) {
   return check(put.setting, SettingState{});
 }
 
-PendingChange order_of(const Request& request, Job job) {
+QueuedChange order_of(const Request& request, Job job) {
   return {.asker = request.asker,
           .job = std::move(job),
           .force = request.force,
@@ -96,13 +96,13 @@ Job job_of(const Action& action) {
   return std::visit([](const auto& one) -> Job { return one; }, action);
 }
 
-std::vector<PendingChange> orders_of(const Request& request,
-                                     const std::map<SettingKind, Holding>& holdings) {
+std::vector<QueuedChange> orders_of(const Request& request,
+                                    const std::map<SettingKind, Holding>& holdings) {
   const auto* restore = std::get_if<Restore>(&request.action);
   if (restore == nullptr || restore->kind) {
     return {order_of(request, job_of(request.action))};
   }
-  std::vector<PendingChange> changes_to_make;
+  std::vector<QueuedChange> changes_to_make;
   for (const auto& [kind, holding] : holdings) {
     const bool own = find_claim(holding, request.asker.owner) != nullptr;
     if (own || (request.force && !holding.claims.empty())) {
@@ -120,7 +120,7 @@ std::string until(const Claim& claim) {
 
 struct ChangeClaims {
   Holding& holding;
-  const PendingChange& order;
+  const QueuedChange& order;
   const DeviceInfo& gpu;
   Moment moment;
 
@@ -199,7 +199,7 @@ struct ChangeClaims {
 
 }  // namespace
 
-Result<void> change_claims(Holding& holding, const PendingChange& order, const DeviceInfo& gpu,
+Result<void> change_claims(Holding& holding, const QueuedChange& order, const DeviceInfo& gpu,
                            Moment moment) {
   return std::visit(ChangeClaims{holding, order, gpu, moment}, order.job);
 }

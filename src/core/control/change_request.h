@@ -133,7 +133,7 @@ std::optional<SettingKind> kind_of(const Job&);
 // "set power_limit to 300 W"
 std::string text_of(const Job&);
 
-struct PendingChange {
+struct QueuedChange {
   Asker asker;
   Job job;
   bool force = false;
@@ -160,8 +160,7 @@ Job job_of(const Action&);
 
 // Returns the changes that a request makes to one GPU: one, or to restore everything one for each
 // setting that the asker holds. `holdings` are the GPU's. Pure.
-std::vector<PendingChange> orders_of(const Request&,
-                                     const std::map<SettingKind, Holding>& holdings);
+std::vector<QueuedChange> orders_of(const Request&, const std::map<SettingKind, Holding>& holdings);
 
 // One moment on both clocks.
 struct Moment {
@@ -171,6 +170,6 @@ struct Moment {
 
 // Changes the claims of `holding` as the change says. Errors: conflict, which names the owner in
 // the way and until when; not_found, the asker has no claim; busy, too many owners have one. Pure.
-Result<void> change_claims(Holding& holding, const PendingChange&, const DeviceInfo&, Moment);
+Result<void> change_claims(Holding& holding, const QueuedChange&, const DeviceInfo&, Moment);
 
 }  // namespace gpuyard::control

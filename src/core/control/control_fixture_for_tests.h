@@ -112,14 +112,14 @@ struct World {
   }
 
   // Returns false if the daemon is killed at this commit.
-  bool commit(const ControlEntry& entry) {
+  bool commit(const ControlTransaction& entry) {
     const bool fatal = commits_left == 0;
     if (commits_left >= 0) --commits_left;
     if (!fatal || fatal_commit_counts) keep(entry);
     killed = killed || fatal;
     return !fatal;
   }
-  void keep(const ControlEntry& entry) {
+  void keep(const ControlTransaction& entry) {
     if (entry.put) disk[{entry.put->gpu, entry.put->kind}] = *entry.put;
     if (entry.removed) disk.erase({entry.removed->gpu, entry.removed->kind});
     if (entry.audit) audit.push_back(*entry.audit);
@@ -127,7 +127,7 @@ struct World {
 };
 
 // One run of a daemon.
-class Daemon final : private Commander, private ControlArchive {
+class Daemon final : private Commander, private ControlStorage {
  public:
   explicit Daemon(World& world, Policy policy = {true, false}, std::string boot = kBoot)
       : world_(world), control_(loop, *this, *this, policy, std::move(boot), "e") {
@@ -249,7 +249,7 @@ class Daemon final : private Commander, private ControlArchive {
     }
     return true;
   }
-  bool save(ControlEntry entry, When, Kept kept) override {
+  bool save(ControlTransaction entry, When, Kept kept) override {
     ++saves;
     loop.post([this, entry = std::move(entry), kept] {
       if (world_.killed) return;

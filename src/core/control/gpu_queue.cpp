@@ -9,7 +9,7 @@ namespace gpuyard::control {
 namespace {
 
 // A job that repeats or takes back what was accepted before.
-bool puts_back(const PendingChange& order) {
+bool puts_back(const QueuedChange& order) {
   return order.asker.ours || std::holds_alternative<Restore>(order.job) ||
          std::holds_alternative<Reinstate>(order.job);
 }
@@ -22,13 +22,13 @@ Error terminated(const DeviceInfo& gpu) {
 
 // Guards a callback of the archive or of a reset, which may come when the plan that waits for it,
 // or the queue, is gone.
-ControlArchive::Kept GpuQueue::in_this_turn(ControlArchive::Kept then) {
+ControlStorage::Kept GpuQueue::in_this_turn(ControlStorage::Kept then) {
   return here_.guard([this, then = std::move(then), turn = plans_](const Result<void>& done) {
     if (plan_ && turn == plans_) then(done);
   });
 }
 
-void GpuQueue::submit(PendingChange order) {
+void GpuQueue::submit(QueuedChange order) {
   if (closed_) {
     return refuse(order,
                   {Errc::unavailable, "gpuyard is shutting down and accepts no more commands"});
@@ -43,7 +43,7 @@ void GpuQueue::submit(PendingChange order) {
   go_on();
 }
 
-void GpuQueue::refuse(const PendingChange& order, Error why) {
+void GpuQueue::refuse(const QueuedChange& order, Error why) {
   const Change change{.gpu = gpu_.id,
                       .index = gpu_.index,
                       .operation = order.operation,
@@ -54,7 +54,7 @@ void GpuQueue::refuse(const PendingChange& order, Error why) {
 }
 
 void GpuQueue::take_own(Job job) {
-  const auto same = [&](const PendingChange& one) {
+  const auto same = [&](const QueuedChange& one) {
     return one.job.index() == job.index() && kind_of(one.job) == kind_of(job);
   };
   if (!std::holds_alternative<Reinstate>(job) && std::ranges::any_of(queue_, same)) return;
@@ -65,9 +65,9 @@ void GpuQueue::take_own(Job job) {
 }
 
 void GpuQueue::drop_lapsed() {
-  std::vector<std::pair<PendingChange, Error>> lapsed;
-  std::deque<PendingChange> kept;
-  for (PendingChange& order : queue_) {
+  std::vector<std::pair<QueuedChange, Error>> lapsed;
+  std::deque<QueuedChange> kept;
+  for (QueuedChange& order : queue_) {
     const auto right = order.right ? order.right(gpu_.id) : Result<void>();
     if (right) {
       kept.push_back(std::move(order));
@@ -96,7 +96,7 @@ void GpuQueue::go_on() {
 
 void GpuQueue::over(std::optional<Change> change) {
   const auto turn = std::move(plan_);
-  const PendingChange order = *std::exchange(pending_, std::nullopt);
+  const QueuedChange order = *std::exchange(pending_, std::nullopt);
   then_ = nullptr;
   // Taken now, because the listeners below may begin the next plan.
   const std::vector<Claim> claims_before = std::exchange(claims_before_, {});
@@ -172,7 +172,7 @@ void GpuQueue::hold(const Holding& holding, std::function<void(const Result<void
     holdings_[holding.kind] = holding;
     then(done);
   });
-  ControlEntry entry;
+  ControlTransaction entry;
   entry.put = holding;
   if (environment_.archive.save(std::move(entry), When::now, kept)) return;
   begin_soon_ = environment_.loop.call_at(
@@ -189,7 +189,7 @@ void GpuQueue::forget(SettingKind kind) {
 }
 
 void GpuQueue::keep(SettingKind kind, When when) {
-  ControlEntry entry;
+  ControlTransaction entry;
   if (const Holding* holding = this->holding(kind)) {
     entry.put = *holding;
   } else {
@@ -238,7 +238,7 @@ void GpuQueue::abandon() {
   then_ = nullptr;
   plan_ = nullptr;
   if (const auto order = std::exchange(pending_, std::nullopt)) refuse(*order, terminated(gpu_));
-  for (const PendingChange& order : std::exchange(queue_, {})) refuse(order, terminated(gpu_));
+  for (const QueuedChange& order : std::exchange(queue_, {})) refuse(order, terminated(gpu_));
 }
 
 }  // namespace gpuyard::control

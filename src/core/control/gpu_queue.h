@@ -16,13 +16,13 @@ namespace gpuyard::control {
 struct QueueEnvironment {
   Loop& loop;
   Commander& commander;
-  ControlArchive& archive;
+  ControlStorage& archive;
   std::string boot_id;
   std::uint64_t last_command = 0;
   // Asked before each plan begins.
-  std::function<bool(const PendingChange&)> may_begin;
+  std::function<bool(const QueuedChange&)> may_begin;
   // Told at the end of each change, also of a refused one. Without a Change there is no result.
-  std::function<void(const DeviceInfo&, const PendingChange&, const std::optional<Change>&,
+  std::function<void(const DeviceInfo&, const QueuedChange&, const std::optional<Change>&,
                      TimePoint began)>
       told_over;
   // Resets a GPU, when no other GPU has a plan under way.
@@ -30,7 +30,7 @@ struct QueueEnvironment {
       reset;
 };
 
-class GpuQueue final : private PlanContext {
+class GpuQueue final : private ExecutorContext {
  public:
   // The environment outlives its queues.
   GpuQueue(QueueEnvironment& environment, DeviceInfo gpu)
@@ -47,7 +47,7 @@ class GpuQueue final : private PlanContext {
 
   // Queues a change. Refuses it at once if kMostWaiting wait already (busy), or if the queue is
   // closed (unavailable).
-  void submit(PendingChange);
+  void submit(QueuedChange);
   // Queues a job of the daemon itself, unless the same job waits already.
   void take_own(Job);
   // Refuses the waiting changes whose right has ended.
@@ -90,16 +90,16 @@ class GpuQueue final : private PlanContext {
   void hear(const Heard&);
   void keep(SettingKind, When);
   void keep_later(SettingKind);
-  void refuse(const PendingChange&, Error);
-  ControlArchive::Kept in_this_turn(ControlArchive::Kept then);
+  void refuse(const QueuedChange&, Error);
+  ControlStorage::Kept in_this_turn(ControlStorage::Kept then);
 
   QueueEnvironment& environment_;
   DeviceInfo gpu_;
   std::map<SettingKind, Holding> holdings_;
-  std::deque<PendingChange> queue_;
+  std::deque<QueuedChange> queue_;
   bool closed_ = false;
 
-  std::optional<PendingChange> pending_;  // under way
+  std::optional<QueuedChange> pending_;  // under way
   std::vector<Claim> claims_before_;
   std::unique_ptr<Plan> plan_;
   TimePoint began_;

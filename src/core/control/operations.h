@@ -69,7 +69,7 @@ class ChangeCollector : public std::enable_shared_from_this<ChangeCollector> {
   // `take_back` is set for an atomic request. Calls `heard` once, never inside a call from outside.
   ChangeCollector(Loop&, std::size_t changes, TakeBack take_back, Heard heard);
 
-  // Returns PendingChange::done for the change at this place.
+  // Returns QueuedChange::done for the change at this place.
   std::function<void(const Change&, std::vector<Claim>)> place(std::size_t index);
   // Answers the caller with Errc::timed_out after `patience` from now.
   void wait(Duration patience);

@@ -24,7 +24,8 @@ Outcome outcome_of(Standing standing) {
 
 }  // namespace
 
-ClaimsPlan::ClaimsPlan(PlanContext& context, const PendingChange& order, SettingKind kind)
+SettingChangeExecutor::SettingChangeExecutor(ExecutorContext& context, const QueuedChange& order,
+                                             SettingKind kind)
     : context_(context),
       pending_(order),
       kind_(kind),
@@ -34,7 +35,7 @@ ClaimsPlan::ClaimsPlan(PlanContext& context, const PendingChange& order, Setting
   change_.before = next_.written;
 }
 
-void ClaimsPlan::begin() {
+void SettingChangeExecutor::begin() {
   const Moment moment{context_.loop().now(), context_.loop().wall()};
   if (auto changed = change_claims(next_, pending_, context_.gpu(), moment); !changed) {
     return fail(std::move(changed).error());
@@ -50,23 +51,23 @@ void ClaimsPlan::begin() {
 
 // Returns whether the driver has to be asked for the present value: before it is replaced for the
 // first time, and wherever it is uncertain.
-bool ClaimsPlan::must_look() const {
+bool SettingChangeExecutor::must_look() const {
   if (is_put()) return pending_.dry_run || !is_known() || is_outbid();
   if (is_reinstating() && !next_.baseline) return true;
   if (is_suspending()) return false;
   return can_be_read(kind_) && (is_settling() || next_.standing == Standing::owed);
 }
 
-bool ClaimsPlan::is_known() const {
+bool SettingChangeExecutor::is_known() const {
   return next_.baseline && next_.standing != Standing::drifted && next_.standing != Standing::owed;
 }
 
 // The driver is then not told to write the value, so that only a look tells whether it is possible.
-bool ClaimsPlan::is_outbid() const {
+bool SettingChangeExecutor::is_outbid() const {
   return is_put() && *wanted(next_) != std::get<Put>(pending_.job).setting;
 }
 
-void ClaimsPlan::on_look(const Heard& heard) {
+void SettingChangeExecutor::on_look(const Heard& heard) {
   if (auto error = heard.error()) {
     if (is_put()) return fail(*std::move(error));
     // The claim is gone all the same; the setting is put back when the GPU answers again.
@@ -81,7 +82,7 @@ void ClaimsPlan::on_look(const Heard& heard) {
   anew ? plan(seen) : settle(seen);
 }
 
-void ClaimsPlan::plan(const SettingState& seen) {
+void SettingChangeExecutor::plan(const SettingState& seen) {
   if (is_put()) {
     auto possible = check(std::get<Put>(pending_.job).setting, seen);
     if (!possible) return fail(std::move(possible).error());
@@ -95,7 +96,7 @@ void ClaimsPlan::plan(const SettingState& seen) {
   go_on();
 }
 
-void ClaimsPlan::settle(const SettingState& seen) {
+void SettingChangeExecutor::settle(const SettingState& seen) {
   const Reconciled found = reconcile(next_, seen);
   if (found.new_baseline) next_.baseline = found.new_baseline;
   switch (found.finding) {
@@ -119,7 +120,7 @@ void ClaimsPlan::settle(const SettingState& seen) {
 
 // The setting needs no write. If a write was in progress when its end could no longer be told, it
 // has arrived, or was lost: that is told now.
-void ClaimsPlan::end_found(const SettingState& seen, Outcome outcome) {
+void SettingChangeExecutor::end_found(const SettingState& seen, Outcome outcome) {
   if (!is_settling()) return tell(Outcome::restored);
   if (!before_ || !before_->replaced) return context_.over(std::nullopt);
   change_.before = before_->replaced;
@@ -127,7 +128,7 @@ void ClaimsPlan::end_found(const SettingState& seen, Outcome outcome) {
   tell(outcome);
 }
 
-void ClaimsPlan::go_on() {
+void SettingChangeExecutor::go_on() {
   const auto target =
       is_suspending() ? next_.baseline : (wanted(next_) ? wanted(next_) : next_.baseline);
   change_.after = target;
@@ -155,7 +156,8 @@ void ClaimsPlan::go_on() {
   write(*target, expected);
 }
 
-void ClaimsPlan::write(const Setting& target, const std::vector<SettingValue>& expected) {
+void SettingChangeExecutor::write(const Setting& target,
+                                  const std::vector<SettingValue>& expected) {
   may_drift_ = !expected.empty();
   next_.replaced = next_.written ? next_.written : next_.baseline;
   next_.written = target;
@@ -166,7 +168,7 @@ void ClaimsPlan::write(const Setting& target, const std::vector<SettingValue>& e
   });
 }
 
-void ClaimsPlan::on_written(const Heard& heard) {
+void SettingChangeExecutor::on_written(const Heard& heard) {
   if (heard.reply.before && heard.reply.before->now) {
     change_.before = setting_now(kind_, *heard.reply.before);
   }
@@ -184,7 +186,7 @@ void ClaimsPlan::on_written(const Heard& heard) {
 }
 
 // Takes the replaced value as the new baseline if another program wrote it unnoticed.
-void ClaimsPlan::note_what_was_replaced(const CommandReply& reply) {
+void SettingChangeExecutor::note_what_was_replaced(const CommandReply& reply) {
   if (!reply.before || !reply.before->now || !is_put()) return;
   const SettingValue& value = *reply.before->now;
   const bool known = before_ && is_ours(*before_, value);
@@ -193,7 +195,7 @@ void ClaimsPlan::note_what_was_replaced(const CommandReply& reply) {
   }
 }
 
-void ClaimsPlan::on_failed(const Heard& heard) {
+void SettingChangeExecutor::on_failed(const Heard& heard) {
   Error error = *heard.error();
   const bool other_value =
       may_drift_ && heard.certain && !heard.reply.called && error.code == Errc::conflict;
@@ -213,7 +215,7 @@ void ClaimsPlan::on_failed(const Heard& heard) {
   fail(std::move(error));
 }
 
-void ClaimsPlan::on_drifted() {
+void SettingChangeExecutor::on_drifted() {
   log::warning("GPU {}: the {} drifted from the value set by gpuyard ({}); leaving it alone",
                context_.gpu().index, words_of(kind_),
                before_ && before_->written ? text_of(*before_->written) : "unknown");
@@ -227,20 +229,20 @@ void ClaimsPlan::on_drifted() {
   tell(Outcome::drifted);
 }
 
-void ClaimsPlan::keep_or_forget() {
+void SettingChangeExecutor::keep_or_forget() {
   if (next_.claims.empty()) return context_.forget(kind_);
   const Holding* kept = context_.holding(kind_);
   // The disk has the write already, and the next start would come to the same result.
   if (kept == nullptr || !(*kept == next_)) context_.note(next_, When::soon);
 }
 
-void ClaimsPlan::fail(Error error) {
+void SettingChangeExecutor::fail(Error error) {
   change_.after.reset();
   change_.error = std::move(error);
   tell(Outcome::failed);
 }
 
-void ClaimsPlan::tell(Outcome outcome) {
+void SettingChangeExecutor::tell(Outcome outcome) {
   change_.outcome = outcome;
   if (outcome != Outcome::failed) {
     if (const Claim* claim = claim_in_force(next_)) {

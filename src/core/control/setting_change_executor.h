@@ -8,9 +8,9 @@
 
 namespace gpuyard::control {
 
-class ClaimsPlan final : public Plan {
+class SettingChangeExecutor final : public Plan {
  public:
-  ClaimsPlan(PlanContext&, const PendingChange&, SettingKind);
+  SettingChangeExecutor(ExecutorContext&, const QueuedChange&, SettingKind);
 
   void begin() override;
 
@@ -37,8 +37,8 @@ class ClaimsPlan final : public Plan {
   bool is_reinstating() const { return std::holds_alternative<Reinstate>(pending_.job); }
   bool is_suspending() const { return std::holds_alternative<Suspend>(pending_.job); }
 
-  PlanContext& context_;
-  const PendingChange& pending_;
+  ExecutorContext& context_;
+  const QueuedChange& pending_;
   const SettingKind kind_;
   std::optional<Holding> before_;  // as it is kept
   Holding next_;

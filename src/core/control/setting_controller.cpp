@@ -8,7 +8,7 @@
 
 namespace gpuyard::control {
 
-Control::Control(Loop& loop, Commander& commander, ControlArchive& archive, Policy policy,
+Control::Control(Loop& loop, Commander& commander, ControlStorage& archive, Policy policy,
                  std::string boot_id, std::string epoch)
     : loop_(loop),
       commander_(commander),
@@ -19,8 +19,8 @@ Control::Control(Loop& loop, Commander& commander, ControlArchive& archive, Poli
                    archive,
                    std::move(boot_id),
                    0,
-                   [this](const PendingChange& order) { return begins(order); },
-                   [this](const DeviceInfo& gpu, const PendingChange& order,
+                   [this](const QueuedChange& order) { return begins(order); },
+                   [this](const DeviceInfo& gpu, const QueuedChange& order,
                           const std::optional<Change>& change,
                           TimePoint began) { on_over(gpu, order, change, began); },
                    [this](const DeviceInfo& gpu, bool dry_run, Resetting::Then then) {
@@ -187,7 +187,7 @@ Result<Control::Prepared> Control::prepare(const Request& request) {
       refused = Error{Errc::not_found, fmt::format("GPU {} not found", gpu)};
       break;
     }
-    for (PendingChange& order : orders_of(request, queue->second->holdings())) {
+    for (QueuedChange& order : orders_of(request, queue->second->holdings())) {
       prepared.emplace_back(queue->second.get(), std::move(order));
     }
   }
@@ -265,13 +265,13 @@ void Control::take_back(const Request& request, const Change& change, std::vecto
        .done = [done](const Change& back, const std::vector<Claim>&) { done(back); }});
 }
 
-bool Control::begins(const PendingChange& order) {
+bool Control::begins(const QueuedChange& order) {
   if (resetting_.under_way()) return false;
   operations_.running(order.operation);
   return true;
 }
 
-void Control::on_over(const DeviceInfo& gpu, const PendingChange& order,
+void Control::on_over(const DeviceInfo& gpu, const QueuedChange& order,
                       const std::optional<Change>& change, TimePoint began) {
   if (change) {
     operations_.over(order.operation, *change, loop_.now());

@@ -11,7 +11,7 @@
 // read back: they are written again, and called assumed. docs/control_crashes.md lists every write
 // of every scenario, killed at every commit.
 //
-// Control knows no driver and no disk: it asks Commander and ControlArchive. A reset ends the
+// Control knows no driver and no disk: it asks Commander and ControlStorage. A reset ends the
 // driver-host first, because NVML cannot reset a GPU that is open.
 #pragma once
 
@@ -57,7 +57,7 @@ class Control {
   using Seen = std::function<void(const Result<SettingState>&)>;
 
   // The loop, the commander and the archive outlive it.
-  Control(Loop&, Commander&, ControlArchive&, Policy, std::string boot_id, std::string epoch);
+  Control(Loop&, Commander&, ControlStorage&, Policy, std::string boot_id, std::string epoch);
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
@@ -107,7 +107,7 @@ class Control {
   bool reading() const { return !loaded_ && !unloaded_; }
   const Holding* holding(const DeviceId&, SettingKind) const;
   const Operations& operations() const { return operations_; }
-  ControlArchive& archive() { return archive_; }
+  ControlStorage& archive() { return archive_; }
   // Describes present problems, for people.
   std::vector<std::string> notes() const;
 
@@ -117,7 +117,7 @@ class Control {
     SettingKind kind{};
     std::vector<Seen> seen;
   };
-  using Prepared = std::vector<std::pair<GpuQueue*, PendingChange>>;
+  using Prepared = std::vector<std::pair<GpuQueue*, QueuedChange>>;
 
   Result<Prepared> prepare(const Request&);
   Result<void> may_ask(const Request&);
@@ -125,8 +125,8 @@ class Control {
   void on_loaded(Result<std::vector<Holding>>);
   void answer_early();
   void adopt(Holding);
-  bool begins(const PendingChange&);
-  void on_over(const DeviceInfo&, const PendingChange&, const std::optional<Change>&,
+  bool begins(const QueuedChange&);
+  void on_over(const DeviceInfo&, const QueuedChange&, const std::optional<Change>&,
                TimePoint began);
   void take_back(const Request&, const Change&, std::vector<Claim> before,
                  const std::function<void(const Change&)>& done);
@@ -136,11 +136,11 @@ class Control {
 
   Loop& loop_;
   Commander& commander_;
-  ControlArchive& archive_;
+  ControlStorage& archive_;
   const Policy policy_;
   QueueEnvironment environment_;
   AuditTrail trail_;
-  RateOfEach<std::string> changes_of_;  // by person
+  KeyedRateLimiter<std::string> changes_of_;  // by person
   Operations operations_;
   std::function<void(const Operation&)> told_;
   Resetting resetting_;

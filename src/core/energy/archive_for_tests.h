@@ -15,7 +15,7 @@
 namespace gpuyard::energy {
 
 // An archive in memory, which answers when the test says so.
-class FakeArchive final : public EnergyArchive {
+class FakeArchive final : public EnergyStorage {
  public:
   bool load(std::function<void(Result<Books>)> loaded) override {
     ++loads;

@@ -101,7 +101,7 @@ void Ledger::note_peaks() {
   }
 }
 
-Result<void> Ledger::check(const WindowWish& wish) const {
+Result<void> Ledger::check(const WindowRequest& wish) const {
   if (wish.most < kShortestWindow || wish.most > kLongestWindow) {
     return Error{Errc::invalid,
                  fmt::format("/most_seconds: expected 1 to 2592000 (30 days); got {}",
@@ -125,7 +125,7 @@ Result<void> Ledger::check(const WindowWish& wish) const {
                            too_many ? fmt::format(" of uid {}", wish.owner) : "")};
 }
 
-Result<std::vector<const DeviceState*>> Ledger::gpus_of(const WindowWish& wish,
+Result<std::vector<const DeviceState*>> Ledger::gpus_of(const WindowRequest& wish,
                                                         const Snapshot& edge) const {
   if (!edge.driver.initialised) {
     return Error{Errc::unavailable, fmt::format("no driver: {}", edge.driver.why)};
@@ -150,7 +150,7 @@ Result<std::vector<const DeviceState*>> Ledger::gpus_of(const WindowWish& wish,
   return Error{Errc::unavailable, "the driver reports no GPU"};
 }
 
-Result<std::string> Ledger::begin(const WindowWish& wish, const Snapshot& edge) {
+Result<std::string> Ledger::begin(const WindowRequest& wish, const Snapshot& edge) {
   observe(edge);
   if (const auto good = check(wish); !good) return good.error();
   const auto gpus = gpus_of(wish, edge);
@@ -221,10 +221,10 @@ std::vector<WindowResult> Ledger::end_overdue(TimePoint now) {
   return results;
 }
 
-std::vector<KeptAccount> Ledger::accounts() const {
-  std::vector<KeptAccount> all;
+std::vector<SavedAccount> Ledger::accounts() const {
+  std::vector<SavedAccount> all;
   for (const Entry& entry : entries_) all.push_back({entry.uuid, entry.account.state()});
-  std::ranges::sort(all, {}, [](const KeptAccount& kept) {
+  std::ranges::sort(all, {}, [](const SavedAccount& kept) {
     return std::pair(std::string_view(kept.uuid), kept.state.session.simulated);
   });
   return all;
@@ -241,7 +241,7 @@ std::optional<Booked> Ledger::booked(std::string_view uuid, bool simulated) cons
 }
 
 void Ledger::adopt(Books books, TimePoint now, WallTime wall) {
-  for (KeptAccount& kept : books.accounts) {
+  for (SavedAccount& kept : books.accounts) {
     AccountState& state = kept.state;
     if (state.session.boot_id != boot_id_) {
       state.last += onto_this_boot(state.last, state.last_wall, now, wall);
@@ -266,7 +266,7 @@ void Ledger::adopt(Books books, TimePoint now, WallTime wall) {
   adopted_ = true;
 }
 
-void Ledger::adopt(KeptAccount kept) {
+void Ledger::adopt(SavedAccount kept) {
   const std::size_t place = place_of(kept.uuid, kept.state.session.simulated);
   if (place == kNoEntry) {
     entries_.push_back({std::move(kept.uuid), Account(std::move(kept.state)), std::nullopt});

@@ -94,15 +94,15 @@ std::optional<double> peak_watts(const GpuResult&);
 GpuResult result_of(const WindowGpu&, const Mark& end, TimePoint now);
 
 // One account as it is kept between two runs of the daemon.
-struct KeptAccount {
+struct SavedAccount {
   std::string uuid;
   AccountState state;
 
-  friend bool operator==(const KeptAccount&, const KeptAccount&) = default;
+  friend bool operator==(const SavedAccount&, const SavedAccount&) = default;
 };
 
 struct Books {
-  std::vector<KeptAccount> accounts;
+  std::vector<SavedAccount> accounts;
   std::vector<Window> windows;
 
   friend bool operator==(const Books&, const Books&) = default;
@@ -118,9 +118,9 @@ struct Changes {
 // Keeps the books on the disk. Lives on the io thread, works on another, and serves calls in their
 // order. A call returns false, and does nothing, if too much waits already. A callback never runs
 // inside the call it was given to.
-class EnergyArchive {
+class EnergyStorage {
  public:
-  virtual ~EnergyArchive() = default;
+  virtual ~EnergyStorage() = default;
   virtual bool load(std::function<void(Result<Books>)> loaded) = 0;
   // Tells when the changes are on the disk, or why not.
   virtual bool save(Changes, std::function<void(const Result<void>&)> saved) = 0;
@@ -131,7 +131,7 @@ class EnergyArchive {
 // The probes whose readings make an account.
 inline constexpr ProbeSet kEnergyProbes = {Probe::energy, Probe::power};
 
-struct WindowWish {
+struct WindowRequest {
   // Names as in find_device(); empty: all GPUs that are not lost. Of a GPU that has neither a
   // counter nor power, the window says that its energy is not known.
   std::vector<std::string> gpus = {};
@@ -168,7 +168,7 @@ class Ledger {
   void observe(const Snapshot&);
 
   // Errors: invalid, not_found, busy (too many), unavailable (no GPU, no driver).
-  Result<std::string> begin(const WindowWish&, const Snapshot& edge);
+  Result<std::string> begin(const WindowRequest&, const Snapshot& edge);
   // Finds a window by its id; Errc::not_found.
   Result<const Window*> find(std::string_view id) const;
   Result<WindowResult> result(std::string_view id, TimePoint now) const;
@@ -178,7 +178,7 @@ class Ledger {
   std::vector<WindowResult> end_overdue(TimePoint now);
 
   // Returns all accounts by UUID, also those of absent and of simulated GPUs.
-  std::vector<KeptAccount> accounts() const;
+  std::vector<SavedAccount> accounts() const;
 
   // Returns nothing if the GPU was not read yet.
   std::optional<Booked> booked(std::string_view uuid, bool simulated) const;
@@ -216,10 +216,10 @@ class Ledger {
   std::size_t place_of(std::string_view uuid, bool simulated) const;  // kNoEntry: none
   void observe(const DeviceState&, const Session&, WallTime);
   void note_peaks();
-  Result<void> check(const WindowWish&) const;
-  Result<std::vector<const DeviceState*>> gpus_of(const WindowWish&, const Snapshot&) const;
+  Result<void> check(const WindowRequest&) const;
+  Result<std::vector<const DeviceState*>> gpus_of(const WindowRequest&, const Snapshot&) const;
   WindowResult result_of_open(const Open&, TimePoint now) const;
-  void adopt(KeptAccount);
+  void adopt(SavedAccount);
   void shift_marks(std::size_t entry, const AccountState& earlier);
 
   std::string boot_id_;

@@ -29,12 +29,12 @@ class LedgerTest : public ::testing::Test {
     pass(for_seconds);
     ledger_.observe(snapshot());
   }
-  std::string begin(const WindowWish& wish = {}) {
+  std::string begin(const WindowRequest& wish = {}) {
     const auto id = ledger_.begin(wish, snapshot());
     EXPECT_TRUE(id) << id.error().message;
     return id ? *id : "";
   }
-  Error refused(const WindowWish& wish) {
+  Error refused(const WindowRequest& wish) {
     const auto id = ledger_.begin(wish, snapshot());
     EXPECT_FALSE(id);
     return id ? Error{} : id.error();
@@ -364,7 +364,7 @@ class Conservation : public LedgerTest, public ::testing::WithParamInterface<uns
   }
   std::vector<std::int64_t> booked() const {
     std::vector<std::int64_t> booked;
-    for (const KeptAccount& kept : ledger_.accounts()) {
+    for (const SavedAccount& kept : ledger_.accounts()) {
       booked.push_back(kept.state.amounts.device_mj());
     }
     return booked;
@@ -378,7 +378,7 @@ class Conservation : public LedgerTest, public ::testing::WithParamInterface<uns
     const auto after = ledger_.accounts();
     for (const GpuResult& gpu : result->gpus) {
       const auto place = static_cast<std::size_t>(
-          std::ranges::find(after, gpu.uuid, &KeptAccount::uuid) - after.begin());
+          std::ranges::find(after, gpu.uuid, &SavedAccount::uuid) - after.begin());
       if (place == after.size()) {  // it has not been read yet
         EXPECT_FALSE(gpu.known);
         continue;
@@ -389,7 +389,7 @@ class Conservation : public LedgerTest, public ::testing::WithParamInterface<uns
     }
   }
   void check() const {
-    for (const KeptAccount& kept : ledger_.accounts()) {
+    for (const SavedAccount& kept : ledger_.accounts()) {
       const auto i = static_cast<std::size_t>(kept.uuid.back() - '0');
       const Truth& truth = truths_[i];
       const Amounts& amounts = kept.state.amounts;

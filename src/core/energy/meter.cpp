@@ -8,7 +8,7 @@
 
 namespace gpuyard::energy {
 
-Meter::Meter(Loop& loop, FreshReads& reads, EnergyArchive& archive, std::string boot_id)
+Meter::Meter(Loop& loop, FreshReads& reads, EnergyStorage& archive, std::string boot_id)
     : loop_(loop), reads_(reads), archive_(archive), ledger_(std::move(boot_id)) {}
 
 void Meter::start() {
@@ -68,7 +68,7 @@ void Meter::save_next() {
   tell();
 }
 
-void Meter::begin(WindowWish wish, Answer answer) {
+void Meter::begin(WindowRequest wish, Answer answer) {
   reads_.fresh(kEnergyProbes, here_.guard([this, wish = std::move(wish),
                                            answer = std::move(answer)](const Snapshot& edge) {
     const auto id = ledger_.begin(wish, edge);

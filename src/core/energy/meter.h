@@ -35,7 +35,7 @@ class Meter {
   using Answer = std::function<void(Result<WindowResult>)>;
 
   // The loop, the reads and the archive outlive the meter.
-  Meter(Loop&, FreshReads&, EnergyArchive&, std::string boot_id);
+  Meter(Loop&, FreshReads&, EnergyStorage&, std::string boot_id);
 
   void start();
   void on_snapshot(const Snapshot& published) { ledger_.observe(published); }
@@ -43,7 +43,7 @@ class Meter {
   void stop();
 
   // Each takes fresh readings first; the answer comes later.
-  void begin(WindowWish, Answer);
+  void begin(WindowRequest, Answer);
   void look(std::string id, Answer);
   void end(std::string id, Answer);
 
@@ -64,7 +64,7 @@ class Meter {
 
   Loop& loop_;
   FreshReads& reads_;
-  EnergyArchive& archive_;
+  EnergyStorage& archive_;
   Ledger ledger_;
   bool adopted_ = false;
   bool failed_ = false;  // the last attempt to read the books

@@ -18,7 +18,7 @@ bool contains(const std::string& name, const std::string& part) {
 
 }  // namespace
 
-void GpuBook::know(const std::vector<PoolGpu>& all, TimePoint now) {
+void GpuPool::know(const std::vector<PoolGpu>& all, TimePoint now) {
   complete_ = true;
   std::set<DeviceId> there;
   for (PoolGpu gpu : all) {
@@ -52,13 +52,13 @@ void GpuBook::know(const std::vector<PoolGpu>& all, TimePoint now) {
   });
 }
 
-void GpuBook::place(const PoolGpu& gpu) {
+void GpuPool::place(const PoolGpu& gpu) {
   gpus_[gpu.info.id] = gpu;
   const auto slot = slot_of(gpu.info.id);
   if (slot) core_.locate(*slot, gpu.clique, gpu.numa_node);
 }
 
-std::optional<Slot> GpuBook::slot_of(const DeviceId& id) {
+std::optional<Slot> GpuPool::slot_of(const DeviceId& id) {
   if (const auto found = slots_.find(id); found != slots_.end()) return found->second;
   Gpu gpu;
   gpu.key = id;
@@ -69,12 +69,12 @@ std::optional<Slot> GpuBook::slot_of(const DeviceId& id) {
   return *slot;
 }
 
-void GpuBook::cordon(Cordon cordon) {
+void GpuPool::cordon(Cordon cordon) {
   const DeviceId gpu = cordon.gpu;
   cordons_.insert_or_assign(gpu, std::move(cordon));
 }
 
-std::optional<Cordon> GpuBook::uncordon(const DeviceId& gpu, const std::string& by, WallTime now) {
+std::optional<Cordon> GpuPool::uncordon(const DeviceId& gpu, const std::string& by, WallTime now) {
   cordons_.erase(gpu);
   if (!cordons_.contains(kEveryGpu)) return std::nullopt;
   Cordon lifted{kEveryGpu + gpu, by, "uncordoned", now};
@@ -82,7 +82,7 @@ std::optional<Cordon> GpuBook::uncordon(const DeviceId& gpu, const std::string& 
   return lifted;
 }
 
-std::optional<Cordon> GpuBook::cordon_of(const DeviceId& gpu) const {
+std::optional<Cordon> GpuPool::cordon_of(const DeviceId& gpu) const {
   const auto own = cordons_.find(gpu);
   const auto every = cordons_.find(kEveryGpu);
   std::optional<Cordon> cordon;
@@ -93,17 +93,17 @@ std::optional<Cordon> GpuBook::cordon_of(const DeviceId& gpu) const {
   return cordon;
 }
 
-void GpuBook::observe_only() {
+void GpuPool::observe_only() {
   observes_only_ = true;
   outside_.clear();
 }
 
-void GpuBook::stop_observing() {
+void GpuPool::stop_observing() {
   observes_only_ = false;
   looked_at_.clear();
 }
 
-std::vector<DeviceId> GpuBook::not_looked_at() const {
+std::vector<DeviceId> GpuPool::not_looked_at() const {
   std::vector<DeviceId> some;
   for (const auto& [id, gpu] : gpus_) {
     if (gpu.withheld.empty() && looked_at_.count(id) == 0) some.push_back(id);
@@ -111,27 +111,27 @@ std::vector<DeviceId> GpuBook::not_looked_at() const {
   return some;
 }
 
-bool GpuBook::fit(const DeviceId& id) const {
+bool GpuPool::fit(const DeviceId& id) const {
   const auto gpu = gpus_.find(id);
   return gpu != gpus_.end() && !own_withholding(gpu->second);
 }
 
-bool GpuBook::lost(const DeviceId& id) const {
+bool GpuPool::lost(const DeviceId& id) const {
   const auto gpu = gpus_.find(id);
   return gpu == gpus_.end() || gpu->second.withheld == "lost";
 }
 
-bool GpuBook::leased(const DeviceId& gpu) const {
+bool GpuPool::leased(const DeviceId& gpu) const {
   const auto slot = slots_.find(gpu);
   return slot != slots_.end() && core_.holder(slot->second).has_value();
 }
 
-std::optional<std::int64_t> GpuBook::idle_bytes(const DeviceId& gpu) const {
+std::optional<std::int64_t> GpuPool::idle_bytes(const DeviceId& gpu) const {
   const auto found = idle_bytes_.find(gpu);
   return found == idle_bytes_.end() ? std::nullopt : std::optional(found->second);
 }
 
-bool GpuBook::fleet_changed() {
+bool GpuPool::fleet_changed() {
   std::vector<std::string> fleet;
   for (const auto& [id, slot] : slots_) {
     const auto gpu = gpus_.find(id);
@@ -142,7 +142,7 @@ bool GpuBook::fleet_changed() {
   return fleet != std::exchange(fleet_, fleet);
 }
 
-std::vector<Seen> GpuBook::see(const DeviceId& gpu, const Sight& sight, TimePoint now) {
+std::vector<Seen> GpuPool::see(const DeviceId& gpu, const Sight& sight, TimePoint now) {
   const auto& list = sight.on_gpus.at(gpu);
   // A board that has no list of processes is handed out all the same.
   const auto board = gpus_.find(gpu);
@@ -163,7 +163,7 @@ std::vector<Seen> GpuBook::see(const DeviceId& gpu, const Sight& sight, TimePoin
   return note_outside(gpu, std::move(outside), now);
 }
 
-std::vector<Seen> GpuBook::note_outside(const DeviceId& gpu, std::vector<Seen> outside,
+std::vector<Seen> GpuPool::note_outside(const DeviceId& gpu, std::vector<Seen> outside,
                                         TimePoint now) {
   const bool first = seen_.insert(gpu).second;
   auto& known = outside_since_[gpu];
@@ -187,14 +187,14 @@ std::vector<Seen> GpuBook::note_outside(const DeviceId& gpu, std::vector<Seen> o
   return newcomers;
 }
 
-std::optional<TimePoint> GpuBook::outside_since(const DeviceId& gpu, const Process& process) const {
+std::optional<TimePoint> GpuPool::outside_since(const DeviceId& gpu, const Process& process) const {
   const auto all = outside_since_.find(gpu);
   if (all == outside_since_.end()) return std::nullopt;
   const auto since = all->second.find(process);
   return since == all->second.end() ? std::nullopt : std::optional(since->second.since);
 }
 
-void GpuBook::use(const DeviceId& id, std::int64_t used_bytes) {
+void GpuPool::use(const DeviceId& id, std::int64_t used_bytes) {
   const auto gpu = gpus_.find(id);
   if (gpu == gpus_.end() || !gpu->second.total_bytes) return;
   const std::int64_t used = used_bytes + gpu->second.drawing_bytes;
@@ -202,7 +202,7 @@ void GpuBook::use(const DeviceId& id, std::int64_t used_bytes) {
 }
 
 // Returns the memory that is used though the GPU is in no lease and no process is listed.
-std::optional<std::int64_t> GpuBook::hidden_bytes(const DeviceId& id) const {
+std::optional<std::int64_t> GpuPool::hidden_bytes(const DeviceId& id) const {
   const auto gpu = gpus_.find(id);
   const auto slot = slots_.find(id);
   if (gpu == gpus_.end() || slot == slots_.end() || core_.holder(slot->second)) return std::nullopt;
@@ -212,7 +212,7 @@ std::optional<std::int64_t> GpuBook::hidden_bytes(const DeviceId& id) const {
   return used > *gpu->second.total_bytes / kIdlePart ? std::optional(used) : std::nullopt;
 }
 
-void GpuBook::note_activity(const PoolGpu& gpu) {
+void GpuPool::note_activity(const PoolGpu& gpu) {
   HiddenWork& work = hidden_work_[gpu.info.id];
   const bool in_lease = leased(gpu.info.id);
   if (!in_lease && gpu.activity) return work.note(*gpu.activity);
@@ -223,7 +223,7 @@ void GpuBook::note_activity(const PoolGpu& gpu) {
   work.accounted_for();
 }
 
-std::optional<Withholding> GpuBook::hidden_use(const DeviceId& id) const {
+std::optional<Withholding> GpuPool::hidden_use(const DeviceId& id) const {
   if (const auto hidden = hidden_bytes(id)) {
     return Withholding{
         kInUse, fmt::format("{:.1f} GiB of its memory is in use by processes not visible from here",
@@ -236,17 +236,17 @@ std::optional<Withholding> GpuBook::hidden_use(const DeviceId& id) const {
       kInUse, fmt::format("busy ({}), although no lease and no listed process uses it", *found)};
 }
 
-std::optional<Withholding> GpuBook::own_withholding(const PoolGpu& gpu) const {
+std::optional<Withholding> GpuPool::own_withholding(const PoolGpu& gpu) const {
   if (gpu.withheld.empty() || overridden(gpu.info.id, gpu.withheld)) return std::nullopt;
   return Withholding{gpu.withheld, gpu.text};
 }
 
-bool GpuBook::overridden(const DeviceId& id, std::string_view word) const {
+bool GpuPool::overridden(const DeviceId& id, std::string_view word) const {
   const auto found = overridden_.find(id);
   return found != overridden_.end() && found->second.contains(word);
 }
 
-std::optional<Error> GpuBook::bar_to_overriding(const DeviceId& id) const {
+std::optional<Error> GpuPool::bar_to_overriding(const DeviceId& id) const {
   const auto why = withheld(id);
   if (!why || why->first == kUnknown || why->first == kInUse) return std::nullopt;
   return Error{Errc::conflict,
@@ -255,12 +255,12 @@ std::optional<Error> GpuBook::bar_to_overriding(const DeviceId& id) const {
                why->second};
 }
 
-void GpuBook::override_withholding(const DeviceId& id, const std::string& word) {
+void GpuPool::override_withholding(const DeviceId& id, const std::string& word) {
   overridden_[id].insert(word);
   looked_at_.insert(id);
 }
 
-void GpuBook::drop_override_unless_needed(const DeviceId& id) {
+void GpuPool::drop_override_unless_needed(const DeviceId& id) {
   const auto found = overridden_.find(id);
   if (found == overridden_.end() || leased(id)) return;
   const auto gpu = gpus_.find(id);
@@ -271,7 +271,7 @@ void GpuBook::drop_override_unless_needed(const DeviceId& id) {
   if (found->second.empty()) overridden_.erase(found);
 }
 
-void GpuBook::start_over() {
+void GpuPool::start_over() {
   slots_.clear();
   cordons_.clear();
   looked_at_.clear();
@@ -279,7 +279,7 @@ void GpuBook::start_over() {
   for (const auto& [id, gpu] : gpus_) place(gpu);
 }
 
-Condition GpuBook::condition(const DeviceId& id) const {
+Condition GpuPool::condition(const DeviceId& id) const {
   Condition now;
   const auto gpu = gpus_.find(id);
   now.in_service = gpu != gpus_.end() && !own_withholding(gpu->second) && !cordon_of(id) &&
@@ -292,7 +292,7 @@ Condition GpuBook::condition(const DeviceId& id) const {
   return now;
 }
 
-GpuSet GpuBook::eligible(const Wish& wish) const {
+GpuSet GpuPool::eligible(const Wish& wish) const {
   GpuSet set;
   for (const auto& [id, slot] : slots_) {
     const auto found = gpus_.find(id);
@@ -307,12 +307,12 @@ GpuSet GpuBook::eligible(const Wish& wish) const {
   return set;
 }
 
-std::vector<DeviceId> GpuBook::ids() const {
+std::vector<DeviceId> GpuPool::ids() const {
   const auto ids = std::views::keys(slots_);
   return {ids.begin(), ids.end()};
 }
 
-std::vector<DeviceId> GpuBook::names(const GpuSet& set) const {
+std::vector<DeviceId> GpuPool::names(const GpuSet& set) const {
   std::set<std::pair<std::uint32_t, DeviceId>> found;
   for (const auto& [id, slot] : slots_) {
     if (!set[slot]) continue;
@@ -323,7 +323,7 @@ std::vector<DeviceId> GpuBook::names(const GpuSet& set) const {
   return {names.begin(), names.end()};
 }
 
-std::optional<Withholding> GpuBook::withheld(const DeviceId& id) const {
+std::optional<Withholding> GpuPool::withheld(const DeviceId& id) const {
   const auto gpu = gpus_.find(id);
   if (gpu == gpus_.end()) return Withholding{"lost", "not present"};
   if (const auto cordon = cordon_of(id)) {

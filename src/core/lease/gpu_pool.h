@@ -44,13 +44,13 @@ struct PoolGpu {
 // A word and a sentence.
 using Withholding = std::pair<std::string, std::string>;
 
-class GpuBook {
+class GpuPool {
  public:
   // A driver itself uses less than a GPU's memory divided by this. More memory, beyond drawing,
   // means a process, listed or not: a container does not see its neighbours' processes.
   static constexpr std::int64_t kIdlePart = 10;
 
-  explicit GpuBook(Core& core) : core_(core) {}
+  explicit GpuPool(Core& core) : core_(core) {}
 
   // How old a reading of a GPU may be when it arrives.
   static constexpr Duration kStale = std::chrono::seconds(2);

@@ -109,7 +109,7 @@ std::vector<Process> remaining_processes(const Lease& lease, const Sight& sight)
   return {all.begin(), all.end()};
 }
 
-std::optional<Left> left_of(const Lease& lease, const Sight& sight, const GpuBook& gpus) {
+std::optional<Left> left_of(const Lease& lease, const Sight& sight, const GpuPool& gpus) {
   if (sight.alive.count(lease.id) == 0) return Left{"its processes could not be checked"};
   std::optional<Left> left;
   for (const DeviceId& gpu : lease.gpus) {

@@ -70,6 +70,6 @@ struct Left {
 };
 
 // Returns nothing if all is gone.
-std::optional<Left> left_of(const Lease&, const Sight&, const GpuBook&);
+std::optional<Left> left_of(const Lease&, const Sight&, const GpuPool&);
 
 }  // namespace gpuyard::lease

@@ -18,7 +18,7 @@
 namespace gpuyard::lease {
 
 // Keeps its entries, one turn of the loop later.
-class FakeDisk final : public LeaseArchive {
+class FakeDisk final : public LeaseStorage {
  public:
   explicit FakeDisk(Loop& loop) : loop_(loop) {}
 
@@ -35,8 +35,8 @@ class FakeDisk final : public LeaseArchive {
     return true;
   }
 
-  bool save(LeaseEntry entry, std::function<void(const Result<void>&)> kept) override {
-    const auto all = std::make_shared<LeaseEntry>(std::move(entry));
+  bool save(LeaseTransaction entry, std::function<void(const Result<void>&)> kept) override {
+    const auto all = std::make_shared<LeaseTransaction>(std::move(entry));
     loop_.post([this, all, kept] {
       if (stuck) return;
       if (fails) return kept(*fails);
@@ -59,7 +59,7 @@ class FakeDisk final : public LeaseArchive {
   }
   std::vector<std::string> notes() const override { return {}; }
 
-  void keep(const LeaseEntry& entry) {
+  void keep(const LeaseTransaction& entry) {
     for (const Event& event : entry.events) events.push_back(event);
     for (const std::string& id : entry.forgotten) leases.erase(id);
     for (const Lease& lease : entry.leases) leases.insert_or_assign(lease.id, lease);
@@ -84,9 +84,9 @@ class FakeDisk final : public LeaseArchive {
 };
 
 // A machine full of processes, of which some use GPUs.
-class FakeGround final : public Observer {
+class FakeObserver final : public Observer {
  public:
-  explicit FakeGround(ManualLoop& loop) : loop_(loop) {}
+  explicit FakeObserver(ManualLoop& loop) : loop_(loop) {}
 
   struct Running {
     Identity identity;
@@ -277,7 +277,7 @@ class World {
 
   ManualLoop loop;
   FakeDisk disk{loop};
-  FakeGround ground{loop};
+  FakeObserver ground{loop};
   std::vector<PoolGpu> fleet;
   Policy policy;  // of the next life
   std::optional<Leases> leases;

@@ -21,7 +21,7 @@ Fairness draining(Fairness fairness) {
 
 }  // namespace
 
-Leases::Leases(Loop& loop, Observer& observer, LeaseArchive& archive, Policy policy,
+Leases::Leases(Loop& loop, Observer& observer, LeaseStorage& archive, Policy policy,
                std::string boot_id)
     : loop_(loop),
       observer_(observer),
@@ -290,8 +290,8 @@ Result<void> Leases::may_use(std::string_view id, std::optional<Fence> fence,
   return Error{Errc::conflict, fmt::format("lease {} does not include this GPU", id)};
 }
 
-std::vector<WaitingOutlook> Leases::outlooks(std::size_t most) const {
-  std::vector<WaitingOutlook> all;
+std::vector<QueueEntry> Leases::outlooks(std::size_t most) const {
+  std::vector<QueueEntry> all;
   for (const Outlook& outlook : core_.outlooks(loop_.now(), most)) {
     const auto found = by_ticket_.find(outlook.ticket);
     if (found != by_ticket_.end()) all.push_back({found->second, outlook});

@@ -7,9 +7,9 @@
 // to another lease only when its processes were seen gone, by fresh lists of the driver and by
 // /proc, and their memory is free. What cannot be seen is not gone.
 //
-// GpuBook knows why a GPU is not handed out, Holders when a process is gone, Clients whether a
-// waiting client is still there, UserLimits how much one user may ask for. Leases knows no driver,
-// /proc or SQL: it asks Observer and LeaseArchive.
+// GpuPool knows why a GPU is not handed out, Holders when a process is gone, Clients whether a
+// waiting client is still there, QuotaTracker how much one user may ask for. Leases knows no
+// driver, /proc or SQL: it asks Observer and LeaseStorage.
 #pragma once
 
 #include <functional>
@@ -54,7 +54,7 @@ struct Offer {
   bool over_limit = false;            // it is because of the limit per user
 };
 
-struct WaitingOutlook {
+struct QueueEntry {
   std::string lease;
   Outlook outlook;
 };
@@ -87,7 +87,7 @@ class Leases {
   static constexpr std::size_t kMostKnownProcesses = 4096;  // processes that have or had a lease
 
   // The references outlive it.
-  Leases(Loop&, Observer&, LeaseArchive&, Policy, std::string boot_id);
+  Leases(Loop&, Observer&, LeaseStorage&, Policy, std::string boot_id);
   Leases(const Leases&) = delete;
   Leases& operator=(const Leases&) = delete;
 
@@ -134,7 +134,7 @@ class Leases {
   void stop_observing(const Done&);
   void cordon(const Caller&, const std::vector<DeviceId>&, const std::string& reason, const Done&);
   void uncordon(const Caller&, const std::vector<DeviceId>&, const Done&);
-  // See GpuBook::override_withholding(). Overrides all of the GPUs or none.
+  // See GpuPool::override_withholding(). Overrides all of the GPUs or none.
   void override_withholding(const Caller&, const std::vector<DeviceId>&, const std::string& reason,
                             const Done&);
 
@@ -171,13 +171,13 @@ class Leases {
   // Checks that the lease is held, with this fence, and has the GPU. Errors: not_found, conflict;
   // unavailable until the leases have been read.
   Result<void> may_use(std::string_view id, std::optional<Fence>, const DeviceId&) const;
-  std::vector<WaitingOutlook> outlooks(std::size_t most) const;
+  std::vector<QueueEntry> outlooks(std::size_t most) const;
   // "the limit is 2 GPUs per user"
   std::string limit_text() const;
   // What the claim of this uid would get if it were made now; it is not. Errc::unavailable: nothing
   // is granted now.
   Result<Offer> offer(std::uint32_t uid, const Wish&) const;
-  const GpuBook& gpus() const { return gpus_; }
+  const GpuPool& gpus() const { return gpus_; }
   std::size_t pending_claimers() const { return core_.waiting().size(); }
   Fence last_fence() const { return core_.last_fence(); }  // the number of all grants, ever
   bool leased(const DeviceId& gpu) const { return gpus_.leased(gpu); }
@@ -293,9 +293,9 @@ class Leases {
   Observer& observer_;
   const Policy policy_;
   const std::string boot_id_;
-  UserLimits limits_;
+  QuotaTracker limits_;
   Core core_;
-  GpuBook gpus_;
+  GpuPool gpus_;
   Journal journal_;
   Holders holders_;
   Clients clients_;

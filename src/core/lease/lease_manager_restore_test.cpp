@@ -43,7 +43,7 @@ TEST(LeasesKept, CordonOfAllGpusIsLiftedPerGpu) {
   world.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
   world.disk.cordons["GPU-1"] = {"GPU-1", "uid 0", "new fan", {}};
   world.begin();
-  const GpuBook& gpus = world.leases->gpus();
+  const GpuPool& gpus = world.leases->gpus();
   EXPECT_EQ(gpus.cordon_of("GPU-0")->reason, "a lease could not be read");
   EXPECT_EQ(gpus.cordon_of("GPU-1")->reason, "new fan; and: a lease could not be read");
   world.ground.start(10);

@@ -15,23 +15,23 @@ bool Caller::is_gone() const {
   return ::poll(&look, 1, 0) > 0;
 }
 
-UserLimits::UserLimits(const Policy& policy)
+QuotaTracker::QuotaTracker(const Policy& policy)
     : policy_(policy),
       claims_of_(static_cast<double>(policy.shares.claims_a_minute)),
       renewals_of_(static_cast<double>(policy.shares.claims_a_minute)) {}
 
-std::uint32_t UserLimits::person(std::uint32_t uid) const {
+std::uint32_t QuotaTracker::person(std::uint32_t uid) const {
   return policy_.person ? policy_.person(uid) : uid;
 }
 
-void UserLimits::stops_waiting(std::uint32_t uid) {
+void QuotaTracker::stops_waiting(std::uint32_t uid) {
   const auto found = waiting_of_.find(person(uid));
   if (found != waiting_of_.end() && --found->second == 0) waiting_of_.erase(found);
 }
 
 // Where few claims may wait, one user has only a part of the places. Of the last eighth, a user
 // gets places only for a few claims, so that early users do not keep out the others.
-Result<void> UserLimits::room_to_wait(const Caller& caller, std::size_t waiting) const {
+Result<void> QuotaTracker::room_to_wait(const Caller& caller, std::size_t waiting) const {
   constexpr std::size_t kParts = 4;
   constexpr std::size_t kLast = 8;  // an eighth
   constexpr std::size_t kFew = 8;
@@ -51,16 +51,16 @@ Result<void> UserLimits::room_to_wait(const Caller& caller, std::size_t waiting)
                .hint = "gpuyard queue"};
 }
 
-Result<void> UserLimits::count_claim(const Caller& caller, TimePoint now) {
+Result<void> QuotaTracker::count_claim(const Caller& caller, TimePoint now) {
   return count(caller, claims_of_, "claims", now);
 }
 
-Result<void> UserLimits::count_renewal(const Caller& caller, TimePoint now) {
+Result<void> QuotaTracker::count_renewal(const Caller& caller, TimePoint now) {
   return count(caller, renewals_of_, "renewals", now);
 }
 
-Result<void> UserLimits::count(const Caller& caller, RateOfEach<std::uint32_t>& rates,
-                               std::string_view what, TimePoint now) const {
+Result<void> QuotaTracker::count(const Caller& caller, KeyedRateLimiter<std::uint32_t>& rates,
+                                 std::string_view what, TimePoint now) const {
   if (caller.admin) return {};
   const auto wait = rates.take(person(caller.uid), now);
   if (!wait) return {};
@@ -69,7 +69,7 @@ Result<void> UserLimits::count(const Caller& caller, RateOfEach<std::uint32_t>& 
                                        std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }
 
-Result<std::shared_ptr<Subscription>> UserLimits::begin_adopting(const Caller& caller) {
+Result<std::shared_ptr<Subscription>> QuotaTracker::begin_adopting(const Caller& caller) {
   const std::uint32_t whose = person(caller.uid);
   if (!caller.admin && adopting_of_[whose] >= shares::kAdopting) {
     return Error{

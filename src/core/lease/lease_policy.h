@@ -51,12 +51,12 @@ struct Caller {
 
 // Counts what each user has, and refuses what exceeds the user's share. The errors are busy.
 // Administrators have no share.
-class UserLimits {
+class QuotaTracker {
  public:
   // The policy outlives it.
-  explicit UserLimits(const Policy&);
-  UserLimits(const UserLimits&) = delete;
-  UserLimits& operator=(const UserLimits&) = delete;
+  explicit QuotaTracker(const Policy&);
+  QuotaTracker(const QuotaTracker&) = delete;
+  QuotaTracker& operator=(const QuotaTracker&) = delete;
 
   // Returns the user for whom a uid counts.
   std::uint32_t person(std::uint32_t uid) const;
@@ -76,14 +76,15 @@ class UserLimits {
   Result<std::shared_ptr<Subscription>> begin_adopting(const Caller&);
 
  private:
-  Result<void> count(const Caller&, RateOfEach<std::uint32_t>&, std::string_view what,
+  Result<void> count(const Caller&, KeyedRateLimiter<std::uint32_t>&, std::string_view what,
                      TimePoint now) const;
 
   const Policy& policy_;
   std::map<std::uint32_t, std::size_t> waiting_of_;  // these maps are by person
   std::map<std::uint32_t, std::size_t> adopting_of_;
-  RateOfEach<std::uint32_t> claims_of_;
-  RateOfEach<std::uint32_t> renewals_of_;  // apart, so that a flood of claims loses no user a lease
+  KeyedRateLimiter<std::uint32_t> claims_of_;
+  KeyedRateLimiter<std::uint32_t>
+      renewals_of_;  // apart, so that a flood of claims loses no user a lease
   Lifetime here_;
 };
 

@@ -36,7 +36,7 @@ struct Cordon {
 inline constexpr const char* kEveryGpu = "*";
 
 // One transaction: all of it is kept, or nothing.
-struct LeaseEntry {
+struct LeaseTransaction {
   std::vector<Event> events = {};
   std::vector<Lease> leases = {};           // each replaces its kept copy
   std::vector<std::string> forgotten = {};  // ids of ended leases, deleted before `leases` are kept
@@ -56,12 +56,12 @@ struct Kept {
 // Lives on the io thread, and does its work elsewhere. Requests are served in order. A change that
 // is told as kept is on the disk, synced. A method returns false and does nothing if too many
 // requests wait already. A callback never runs inside the call it was given to.
-class LeaseArchive {
+class LeaseStorage {
  public:
-  virtual ~LeaseArchive() = default;
+  virtual ~LeaseStorage() = default;
   virtual bool load(std::function<void(Result<Kept>)> loaded) = 0;
   // After an error it is not known whether the entry was kept; load() tells.
-  virtual bool save(LeaseEntry, std::function<void(const Result<void>&)> kept) = 0;
+  virtual bool save(LeaseTransaction, std::function<void(const Result<void>&)> kept) = 0;
   // Returns what is wrong with the archive, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 

@@ -124,7 +124,7 @@ void Journal::save() {
   const auto heard = here_.guard([this, batch, life = life_](const Result<void>& done) {
     if (life_ == life) on_saved(batch, done);
   });
-  const LeaseEntry& entry = batch->entry;
+  const LeaseTransaction& entry = batch->entry;
   if (entry.events.empty() && entry.leases.empty() && entry.forgotten.empty()) {
     loop_.post([heard] { heard(Result<void>()); });  // the caller waits for what is kept already
     return;
@@ -190,7 +190,7 @@ void Journal::forget(std::string id) {
 
 void Journal::forget_old() {
   const WallTime horizon =
-      loop_.wall() - std::chrono::duration_cast<std::chrono::milliseconds>(LeaseArchive::kKeptFor);
+      loop_.wall() - std::chrono::duration_cast<std::chrono::milliseconds>(LeaseStorage::kKeptFor);
   for (std::string& id : over_.take_old(horizon, kMostEnded)) forget(std::move(id));
 }
 

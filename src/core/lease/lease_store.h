@@ -30,7 +30,7 @@ class Journal {
   };
 
   // `loop` and `archive` outlive it. `person` returns the user behind a uid.
-  Journal(Loop& loop, LeaseArchive& archive, std::function<std::uint32_t(std::uint32_t)> person,
+  Journal(Loop& loop, LeaseStorage& archive, std::function<std::uint32_t(std::uint32_t)> person,
           Listener listener)
       : loop_(loop),
         archive_(archive),
@@ -73,7 +73,7 @@ class Journal {
 
  private:
   struct Batch {
-    LeaseEntry entry;
+    LeaseTransaction entry;
     std::map<std::string, std::size_t> place = {};  // of each lease in the entry
     std::vector<Done> after = {};
     bool empty() const;
@@ -88,7 +88,7 @@ class Journal {
   void lose(const Error&);
 
   Loop& loop_;
-  LeaseArchive& archive_;
+  LeaseStorage& archive_;
   const std::function<std::uint32_t(std::uint32_t)> person_;
   Listener listener_;
   std::map<std::string, Lease, std::less<>> decided_;

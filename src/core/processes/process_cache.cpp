@@ -30,7 +30,7 @@ std::vector<Question> Owners::questions() const {
   for (const auto& [pid, entry] : entries_) {
     Question question{pid, {}};
     const bool trusted = entry.facts && entry.listed - entry.looked_at < kTrustedFor;
-    const auto busy = [](const ProcessFacts& facts) {
+    const auto busy = [](const ProcessMetadata& facts) {
       return !facts.arguments && facts.arguments.error().code == Errc::busy;
     };
     if (trusted && !busy(*entry.facts)) {
@@ -58,7 +58,7 @@ void Owners::found(std::vector<Finding> findings) {
 
 // A process that has ended is still the listed one, until a newer list comes. A process that
 // started after the list was made never is.
-void Owners::take(Entry& entry, Result<ProcessFacts> facts) {
+void Owners::take(Entry& entry, Result<ProcessMetadata> facts) {
   if (facts && facts->started > entry.listed) {
     facts = Error{Errc::conflict, "its process has exited, and its PID was reused"};
   }
@@ -75,7 +75,7 @@ void Owners::take(Entry& entry, Result<ProcessFacts> facts) {
 }
 
 // Two looks within this time tell too little: the kernel counts in ticks of 10 ms.
-void Owners::note_use(ProcessFacts& facts, const HostUse& now) {
+void Owners::note_use(ProcessMetadata& facts, const HostUse& now) {
   constexpr Duration kShortest = std::chrono::milliseconds(500);
   const Duration passed = now.at - facts.use.at;
   if (passed < kShortest) return;
@@ -101,7 +101,7 @@ void Owners::named(std::uint32_t uid, const Result<std::string>& name) {
   }
 }
 
-Result<const ProcessFacts*> Owners::find(std::uint32_t pid) const {
+Result<const ProcessMetadata*> Owners::find(std::uint32_t pid) const {
   const auto entry = entries_.find(pid);
   if (entry != entries_.end()) {
     if (!entry->second.facts) return entry->second.facts.error();
@@ -190,7 +190,7 @@ namespace {
 Finding answer(const ProcessReader& reader, const Question& question) {
   if (question.known) {
     const auto seen = reader.glance(question.pid);
-    if (!seen) return {question.pid, Result<ProcessFacts>(seen.error())};
+    if (!seen) return {question.pid, Result<ProcessMetadata>(seen.error())};
     if (seen->same_as(*question.known)) return {question.pid, std::nullopt, seen->use};
   }
   return {question.pid, reader.read(question.pid)};
@@ -212,12 +212,12 @@ std::vector<Finding> look_up(const ProcessReader& reader, const std::vector<Ques
   for (const Question& question : questions) {
     findings.push_back(same_numbers
                            ? answer(reader, question)
-                           : Finding{question.pid, Result<ProcessFacts>(same_numbers.error())});
+                           : Finding{question.pid, Result<ProcessMetadata>(same_numbers.error())});
   }
   return findings;
 }
 
-std::unique_ptr<ProcessBook> look_up_all(const Owners::Listed& listed, Numbers numbers) {
+std::unique_ptr<ProcessDirectory> look_up_all(const Owners::Listed& listed, Numbers numbers) {
   auto owners = std::make_unique<Owners>();
   owners->listed(listed);
   owners->found(look_up(ProcessReader(), owners->questions(), numbers));

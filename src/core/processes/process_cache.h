@@ -30,11 +30,11 @@ struct Question {
 
 struct Finding {
   std::uint32_t pid = 0;
-  std::optional<Result<ProcessFacts>> facts;  // empty: the process looks as before
-  std::optional<HostUse> use = {};            // of a process that looks as before
+  std::optional<Result<ProcessMetadata>> facts;  // empty: the process looks as before
+  std::optional<HostUse> use = {};               // of a process that looks as before
 };
 
-class Owners final : public ProcessBook {
+class Owners final : public ProcessDirectory {
  public:
   // How many processes are looked up. Further ones stay unknown.
   static constexpr std::size_t kMost = 4096;
@@ -54,18 +54,18 @@ class Owners final : public ProcessBook {
   std::vector<std::uint32_t> nameless_users() const;
   void named(std::uint32_t uid, const Result<std::string>& name);
 
-  Result<const ProcessFacts*> find(std::uint32_t pid) const override;
+  Result<const ProcessMetadata*> find(std::uint32_t pid) const override;
   std::uint64_t revision() const override { return revision_; }
 
  private:
   struct Entry {
     TimePoint listed;
     TimePoint looked_at;  // time of the list that the facts are of
-    Result<ProcessFacts> facts = Error{Errc::unavailable, "not looked up yet"};
+    Result<ProcessMetadata> facts = Error{Errc::unavailable, "not looked up yet"};
   };
 
-  static void take(Entry&, Result<ProcessFacts>);
-  static void note_use(ProcessFacts&, const HostUse& now);
+  static void take(Entry&, Result<ProcessMetadata>);
+  static void note_use(ProcessMetadata&, const HostUse& now);
 
   std::map<std::uint32_t, Entry> entries_;
   std::uint64_t revision_ = 0;
@@ -85,7 +85,7 @@ class OwnerWatch {
   ~OwnerWatch();
 
   void on_snapshot(const Snapshot&);
-  const ProcessBook& book() const { return owners_; }
+  const ProcessDirectory& book() const { return owners_; }
 
  private:
   struct Desk;  // the state that the worker's jobs use
@@ -118,6 +118,6 @@ Result<void> check_numbers(Numbers, const std::string& proc_root);
 std::vector<Finding> look_up(const ProcessReader&, const std::vector<Question>&, Numbers);
 
 // Reads everything of these processes at once, users' names too: for a program that may wait.
-std::unique_ptr<ProcessBook> look_up_all(const Owners::Listed&, Numbers);
+std::unique_ptr<ProcessDirectory> look_up_all(const Owners::Listed&, Numbers);
 
 }  // namespace gpuyard::processes

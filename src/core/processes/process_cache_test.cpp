@@ -17,8 +17,8 @@ constexpr TimePoint at(int seconds) {
   return TimePoint(std::chrono::seconds(seconds));
 }
 
-ProcessFacts facts(std::uint32_t pid, TimePoint started, std::string command = "python3") {
-  ProcessFacts facts;
+ProcessMetadata facts(std::uint32_t pid, TimePoint started, std::string command = "python3") {
+  ProcessMetadata facts;
   facts.pid = pid;
   facts.started = started;
   facts.uid = 1000;
@@ -27,7 +27,7 @@ ProcessFacts facts(std::uint32_t pid, TimePoint started, std::string command = "
   return facts;
 }
 
-std::vector<Finding> of(ProcessFacts facts) {
+std::vector<Finding> of(ProcessMetadata facts) {
   std::vector<Finding> findings(1);
   findings.front().pid = facts.pid;
   findings.front().facts.emplace(std::move(facts));

@@ -32,9 +32,9 @@ Result<std::vector<std::string>> read_arguments(const UniqueFd& process, char st
   return arguments_of(std::string_view(*bytes).substr(0, kMostArgumentBytes), cut);
 }
 
-Result<ProcessFacts> facts_of(std::uint32_t pid, const UniqueFd& process, const ProcessStat& stat,
-                              const MakerOf& maker_of) {
-  ProcessFacts facts;
+Result<ProcessMetadata> facts_of(std::uint32_t pid, const UniqueFd& process,
+                                 const ProcessStat& stat, const MakerOf& maker_of) {
+  ProcessMetadata facts;
   facts.pid = pid;
   const auto start = start_of(stat);
   if (!start) return start.error();
@@ -71,7 +71,7 @@ Result<Glance> ProcessReader::glance(std::uint32_t pid) const {
 // The open directory stays the same process's, even when the number is given anew. The second look
 // at stat makes sure of this in a copy of /proc too, and shows that the process was still there at
 // the end, and did not become another program meanwhile.
-Result<ProcessFacts> ProcessReader::read(std::uint32_t pid) const {
+Result<ProcessMetadata> ProcessReader::read(std::uint32_t pid) const {
   const auto process = open_process(proc_root_, pid);
   if (!process) return process.error();
   constexpr int kAttempts = 3;

@@ -52,7 +52,7 @@ class ProcessReader {
 
   // Reads all facts but the user's name. They are of one process, even if its number is given anew
   // meanwhile. Errors as above.
-  Result<ProcessFacts> read(std::uint32_t pid) const;
+  Result<ProcessMetadata> read(std::uint32_t pid) const;
 
   const std::string& proc_root() const { return proc_root_; }
 

@@ -99,7 +99,7 @@ TEST_F(Reader, FactsNeverMixTwoProcesses) {
     pipe.close();
     ::_exit(0);
   }
-  Result<ProcessFacts> facts = Error{};
+  Result<ProcessMetadata> facts = Error{};
   // Without a writer the pipe reads as empty: look until the change happened in the middle.
   do {
     facts = reader_.read(7);

@@ -8,7 +8,7 @@ namespace gpuyard::processes {
 namespace {
 
 // What only /proc tells. A user's name may come later than the rest.
-void learn(Stay& stay, const ProcessFacts& facts) {
+void learn(Stay& stay, const ProcessMetadata& facts) {
   stay.started_boot_ms = to_milliseconds(facts.started.time_since_epoch());
   stay.started = facts.started_at;
   stay.uid = facts.uid;
@@ -18,8 +18,8 @@ void learn(Stay& stay, const ProcessFacts& facts) {
 
 }  // namespace
 
-void StayBook::on_snapshot(const Snapshot& snapshot, const ProcessBook& book,
-                           const LeaseOf& lease_of) {
+void ProcessRecorder::on_snapshot(const Snapshot& snapshot, const ProcessDirectory& book,
+                                  const LeaseOf& lease_of) {
   for (const DeviceState& device : snapshot.devices) {
     const auto& list = device.sample.processes();
     if (!list || list->processes() == nullptr) continue;
@@ -35,8 +35,9 @@ void StayBook::on_snapshot(const Snapshot& snapshot, const ProcessBook& book,
   puts_.put();
 }
 
-void StayBook::note(const DeviceState& device, const ProcessList& list, const Snapshot& snapshot,
-                    const ProcessBook& book, const LeaseOf& lease_of) {
+void ProcessRecorder::note(const DeviceState& device, const ProcessList& list,
+                           const Snapshot& snapshot, const ProcessDirectory& book,
+                           const LeaseOf& lease_of) {
   const DeviceId& gpu = device.info.id;
   const auto age =
       std::chrono::duration_cast<std::chrono::milliseconds>(snapshot.taken - list.taken);
@@ -80,7 +81,7 @@ void StayBook::note(const DeviceState& device, const ProcessList& list, const Sn
   }
 }
 
-void StayBook::end(Open& open) {
+void ProcessRecorder::end(Open& open) {
   Stay& stay = open.stay;
   stay.over = true;
   // Nobody knows its start, and its number may be given anew.
@@ -88,12 +89,12 @@ void StayBook::end(Open& open) {
   puts_.add(stay);
 }
 
-void StayBook::put_away() {
+void ProcessRecorder::put_away() {
   for (const auto& [key, open] : open_) puts_.add(open.stay);
   puts_.put_last();
 }
 
-std::vector<Stay> StayBook::here() const {
+std::vector<Stay> ProcessRecorder::here() const {
   std::vector<Stay> stays;
   for (const auto& [key, open] : open_) stays.push_back(open.stay);
   return stays;

@@ -40,22 +40,22 @@ struct Stay {
   friend bool operator==(const Stay&, const Stay&) = default;
 };
 
-using StaysQuestion = QuestionFor<Stay>;
+using ProcessSpanQuery = RecordQuery<Stay>;
 using StayArchive = Archive<Stay>;
 
-class StayBook {
+class ProcessRecorder {
  public:
   // How many processes are followed at a time. Further ones are not kept.
   static constexpr std::size_t kMostOpen = 4096;
   // How often those that are there are written, so that a daemon that is killed loses no more.
   static constexpr Duration kPutEvery = std::chrono::minutes(5);
 
-  StayBook(Worker& worker, std::shared_ptr<StayArchive> archive, std::string boot_id)
+  ProcessRecorder(Worker& worker, std::shared_ptr<StayArchive> archive, std::string boot_id)
       : archive_(std::move(archive)), boot_id_(std::move(boot_id)), puts_(worker, archive_) {}
 
   // Returns the lease that has a GPU; "": none.
   using LeaseOf = std::function<std::string(const DeviceId&)>;
-  void on_snapshot(const Snapshot&, const ProcessBook&, const LeaseOf&);
+  void on_snapshot(const Snapshot&, const ProcessDirectory&, const LeaseOf&);
 
   // For a job on the worker, with archive(): kept_and_here().
   std::vector<Stay> here() const;
@@ -72,7 +72,7 @@ class StayBook {
     bool written = false;
   };
 
-  void note(const DeviceState&, const ProcessList&, const Snapshot&, const ProcessBook&,
+  void note(const DeviceState&, const ProcessList&, const Snapshot&, const ProcessDirectory&,
             const LeaseOf&);
   void end(Open&);
 
@@ -80,7 +80,7 @@ class StayBook {
   std::string boot_id_;
   std::map<Key, Open> open_;
   std::map<DeviceId, TimePoint> listed_;  // the newest list that was noted
-  PutQueue<Stay> puts_;
+  ArchiveWriter<Stay> puts_;
   TimePoint all_put_;
 };
 

@@ -18,22 +18,22 @@ using ::testing::SizeIs;
 constexpr std::int64_t kGibibyte = std::int64_t{1} << 30;
 const WallTime kBegin{std::chrono::milliseconds(1'700'000'000'000)};
 
-class FactsBook final : public ProcessBook {
+class FactsBook final : public ProcessDirectory {
  public:
-  Result<const ProcessFacts*> find(std::uint32_t pid) const override {
+  Result<const ProcessMetadata*> find(std::uint32_t pid) const override {
     const auto known = facts.find(pid);
     if (known == facts.end()) return Error{Errc::unavailable, "not looked up yet"};
     return &known->second;
   }
   std::uint64_t revision() const override { return 0; }
 
-  std::map<std::uint32_t, ProcessFacts> facts;
+  std::map<std::uint32_t, ProcessMetadata> facts;
 };
 
 class StaysTest : public ::testing::Test {
  protected:
   void know(std::uint32_t pid, seconds started, const std::string& command = "python3") {
-    ProcessFacts facts;
+    ProcessMetadata facts;
     facts.pid = pid;
     facts.started = TimePoint(started);
     facts.started_at = kBegin + started;
@@ -73,7 +73,7 @@ class StaysTest : public ::testing::Test {
   FactsBook book_;
   ManualWorker worker_;
   std::shared_ptr<FakeArchiveOf<Stay>> archive_ = std::make_shared<FakeArchiveOf<Stay>>();
-  StayBook stays_{worker_, archive_, "boot"};
+  ProcessRecorder stays_{worker_, archive_, "boot"};
   TimePoint now_{seconds(1000)};
   TimePoint listed_;
   std::vector<GpuProcess> processes_;

@@ -43,13 +43,13 @@ Use summary_of(const std::vector<Tally>& of_gpus) {
 
 }  // namespace
 
-Day UseCount::day_of(TimePoint then) const {
+Day UsageAccumulator::day_of(TimePoint then) const {
   return std::chrono::floor<std::chrono::days>(SystemTime(wall_) + (then - now_));
 }
 
 // Calls visit(day, from, to) for the part of from..to in each day.
 template <class Visit>
-void UseCount::each_day(TimePoint from, TimePoint to, Visit&& visit) const {
+void UsageAccumulator::each_day(TimePoint from, TimePoint to, Visit&& visit) const {
   while (from < to) {
     const Day day = day_of(from);
     const TimePoint midnight = now_ + (SystemTime(day + std::chrono::days(1)) - SystemTime(wall_));
@@ -59,7 +59,7 @@ void UseCount::each_day(TimePoint from, TimePoint to, Visit&& visit) const {
   }
 }
 
-void UseCount::open(const std::vector<Holding>& found, bool simulated) {
+void UsageAccumulator::open(const std::vector<Holding>& found, bool simulated) {
   open_ = true;
   simulated_ = simulated;
   for (const Holding& holding : found) {
@@ -69,7 +69,7 @@ void UseCount::open(const std::vector<Holding>& found, bool simulated) {
 }
 
 // Takes the fence from leases whose rows are all from before fences were kept.
-void UseCount::go_on_without_fences(const std::vector<UseRow>& rows) {
+void UsageAccumulator::go_on_without_fences(const std::vector<UseRow>& rows) {
   std::set<std::string_view> with;
   for (const UseRow& row : rows) {
     if (row.fence != 0) with.insert(row.lease);
@@ -80,7 +80,7 @@ void UseCount::go_on_without_fences(const std::vector<UseRow>& rows) {
   }
 }
 
-void UseCount::restore(const std::vector<UseRow>& rows) {
+void UsageAccumulator::restore(const std::vector<UseRow>& rows) {
   struct Over {
     std::uint64_t fence = 0;
     std::uint32_t uid = 0;
@@ -116,7 +116,7 @@ void UseCount::restore(const std::vector<UseRow>& rows) {
   }
 }
 
-void UseCount::begin(const Holding& holding) {
+void UsageAccumulator::begin(const Holding& holding) {
   const auto [place, added] = holders_.try_emplace(holding.lease);
   if (!added) return;
   Holder& holder = place->second;
@@ -130,7 +130,7 @@ void UseCount::begin(const Holding& holding) {
   }
 }
 
-void UseCount::end(std::string_view lease, TimePoint at) {
+void UsageAccumulator::end(std::string_view lease, TimePoint at) {
   const auto found = holders_.find(lease);
   if (lease.empty() || found == holders_.end() || found->second.ended) return;
   found->second.ended = std::max(at, found->second.granted);
@@ -141,12 +141,12 @@ void UseCount::end(std::string_view lease, TimePoint at) {
   }
 }
 
-void UseCount::observe(const UseReadings& readings) {
+void UsageAccumulator::observe(const UseReadings& readings) {
   if (readings.now >= now_) {
     now_ = readings.now;
     wall_ = readings.wall;
   }
-  for (const UseReading& reading : readings.gpus) {
+  for (const UsageSample& reading : readings.gpus) {
     Gpu& gpu = gpus_[reading.gpu];
     if (open_ && reading.utilization_percent) watch(reading.gpu, gpu, *reading.utilization_percent);
     if (open_ && reading.memory_bytes) note_memory(reading.gpu, gpu, *reading.memory_bytes);
@@ -165,7 +165,7 @@ void UseCount::observe(const UseReadings& readings) {
   }
 }
 
-void UseCount::count(const DeviceId& id, Gpu& gpu, const Counted& now) {
+void UsageAccumulator::count(const DeviceId& id, Gpu& gpu, const Counted& now) {
   const Counted before = *gpu.last;
   if (now.taken <= before.taken || now.energy_mj < before.energy_mj) return;
   auto& stretches = gpu.stretches;
@@ -181,7 +181,7 @@ void UseCount::count(const DeviceId& id, Gpu& gpu, const Counted& now) {
   while (stretches.size() > 1 && stretches[1].from <= now.taken) stretches.pop_front();
 }
 
-void UseCount::book(const std::string& lease, const DeviceId& gpu, const Growth& growth) {
+void UsageAccumulator::book(const std::string& lease, const DeviceId& gpu, const Growth& growth) {
   const Duration step = growth.now.taken - growth.before.taken;
   const std::int64_t energy = growth.now.energy_mj - growth.before.energy_mj;
   const std::int64_t estimated =
@@ -202,7 +202,7 @@ void UseCount::book(const std::string& lease, const DeviceId& gpu, const Growth&
 }
 
 // Counts a utilisation for the time right before it was read.
-void UseCount::watch(const DeviceId& id, Gpu& gpu, const Level& utilization) {
+void UsageAccumulator::watch(const DeviceId& id, Gpu& gpu, const Level& utilization) {
   const TimePoint taken = utilization.taken;
   if (taken <= gpu.watched) return;
   const TimePoint before = std::exchange(gpu.watched, taken);
@@ -225,7 +225,7 @@ void UseCount::watch(const DeviceId& id, Gpu& gpu, const Level& utilization) {
   share.watched = taken;
 }
 
-void UseCount::note_memory(const DeviceId& id, const Gpu& gpu, const Level& memory) {
+void UsageAccumulator::note_memory(const DeviceId& id, const Gpu& gpu, const Level& memory) {
   const Stretch* const stretch = stretch_at(gpu, memory.taken);
   if (stretch == nullptr) return;
   Line& line = share_of(stretch->lease, id).days[day_of(memory.taken)];
@@ -235,18 +235,19 @@ void UseCount::note_memory(const DeviceId& id, const Gpu& gpu, const Level& memo
 }
 
 // Returns the share of no lease, if the lease is not known any more.
-UseCount::Share& UseCount::share_of(const std::string& lease, const DeviceId& gpu) {
+UsageAccumulator::Share& UsageAccumulator::share_of(const std::string& lease, const DeviceId& gpu) {
   const auto holder = holders_.find(lease);
   return (holder != holders_.end() ? holder : holders_.find(""))->second.shares[gpu];
 }
 
-const UseCount::Stretch* UseCount::stretch_at(const Gpu& gpu, TimePoint then) const {
+const UsageAccumulator::Stretch* UsageAccumulator::stretch_at(const Gpu& gpu,
+                                                              TimePoint then) const {
   const auto after = std::ranges::upper_bound(gpu.stretches, then, {}, &Stretch::from);
   return after == gpu.stretches.begin() ? nullptr : &*std::prev(after);
 }
 
 // Adds held time up to the last reading. If readings stop, it follows the clock by kLongestStep.
-void UseCount::hold(Holder& holder) {
+void UsageAccumulator::hold(Holder& holder) {
   for (auto& [id, share] : holder.shares) {
     const auto& last = gpus_[id].last;
     const TimePoint read = last ? std::min(last->taken, now_) : TimePoint{};
@@ -261,7 +262,8 @@ void UseCount::hold(Holder& holder) {
 
 // Adds the time of a GPU under no lease, as hold() does for a lease: also while its energy cannot
 // be read, so that the sum says how much of it is not known.
-void UseCount::count_unleased(const DeviceId& id, Gpu& gpu, const std::optional<Counted>& read) {
+void UsageAccumulator::count_unleased(const DeviceId& id, Gpu& gpu,
+                                      const std::optional<Counted>& read) {
   if (!gpu.unleased_until) {
     const auto& first = gpu.last ? gpu.last : read;
     gpu.unleased_until = first ? std::min(first->taken, now_) : now_;
@@ -283,7 +285,7 @@ void UseCount::count_unleased(const DeviceId& id, Gpu& gpu, const std::optional<
 }
 
 // Returns whether more may still be counted for a lease that is over.
-bool UseCount::waits(const std::string& lease, const Holder& holder) const {
+bool UsageAccumulator::waits(const std::string& lease, const Holder& holder) const {
   for (const auto& [id, share] : holder.shares) {
     if (!share.held_until) return true;
     if (now_ - *holder.ended >= kPatience) continue;
@@ -293,7 +295,7 @@ bool UseCount::waits(const std::string& lease, const Holder& holder) const {
   return false;
 }
 
-void UseCount::close_all() {
+void UsageAccumulator::close_all() {
   for (auto next = holders_.begin(); next != holders_.end();) {
     const auto place = next++;
     auto& [lease, holder] = *place;
@@ -305,7 +307,7 @@ void UseCount::close_all() {
   }
 }
 
-void UseCount::close(const std::string& lease, Holder& holder) {
+void UsageAccumulator::close(const std::string& lease, Holder& holder) {
   std::vector<Tally> tallies;
   for (auto& [id, share] : holder.shares) {
     auto& stretches = gpus_[id].stretches;
@@ -330,19 +332,19 @@ void UseCount::close(const std::string& lease, Holder& holder) {
 }
 
 // Marks all rows as changed, to be kept again, or as kept.
-void UseCount::mark_all(Holder& holder, bool changed) {
+void UsageAccumulator::mark_all(Holder& holder, bool changed) {
   for (auto& [id, share] : holder.shares) {
     for (auto& [day, line] : share.days) line.changed = changed;
   }
 }
 
-void UseCount::remember(const std::string& lease, std::uint32_t uid, Use use) {
+void UsageAccumulator::remember(const std::string& lease, std::uint32_t uid, Use use) {
   use.settled = true;
   if (remembered_.insert_or_assign(lease, use).second) past_.add(uid, lease, now_);
 }
 
-void UseCount::put_changed(const std::string& lease, const Holder& holder,
-                           std::vector<UseRow>& rows) const {
+void UsageAccumulator::put_changed(const std::string& lease, const Holder& holder,
+                                   std::vector<UseRow>& rows) const {
   for (const auto& [id, share] : holder.shares) {
     for (const auto& [day, line] : share.days) {
       if (!line.changed) continue;
@@ -351,19 +353,19 @@ void UseCount::put_changed(const std::string& lease, const Holder& holder,
   }
 }
 
-std::set<std::string> UseCount::leases() const {
+std::set<std::string> UsageAccumulator::leases() const {
   std::set<std::string> all;
   for (const auto& [lease, holder] : holders_) all.insert(lease);
   return all;
 }
 
-std::vector<UseRow> UseCount::changed() const {
+std::vector<UseRow> UsageAccumulator::changed() const {
   std::vector<UseRow> rows;
   for (const auto& [lease, holder] : holders_) put_changed(lease, holder, rows);
   return rows;
 }
 
-std::vector<UseRow> UseCount::take_changed() {
+std::vector<UseRow> UsageAccumulator::take_changed() {
   std::vector<UseRow> rows = changed();
   for (auto& [lease, holder] : holders_) mark_all(holder, false);
   // A lease's sum needs all of its days. Of no lease, only days that may still change stay.
@@ -375,13 +377,13 @@ std::vector<UseRow> UseCount::take_changed() {
   return rows;
 }
 
-Tally UseCount::total(const Share& share) {
+Tally UsageAccumulator::total(const Share& share) {
   Tally all;
   for (const auto& [day, line] : share.days) all.add(line.tally);
   return all;
 }
 
-std::optional<Duration> UseCount::idle_of(const Holder& holder, TimePoint now) {
+std::optional<Duration> UsageAccumulator::idle_of(const Holder& holder, TimePoint now) {
   if (holder.ended) return std::nullopt;
   bool known = true;
   TimePoint since{};
@@ -394,7 +396,7 @@ std::optional<Duration> UseCount::idle_of(const Holder& holder, TimePoint now) {
   return known ? std::optional(now - since) : std::nullopt;
 }
 
-std::optional<Use> UseCount::of(std::string_view lease, TimePoint now) const {
+std::optional<Use> UsageAccumulator::of(std::string_view lease, TimePoint now) const {
   const auto found = holders_.find(lease);
   if (lease.empty() || found == holders_.end()) {
     const auto over = remembered_.find(lease);

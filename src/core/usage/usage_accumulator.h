@@ -33,7 +33,7 @@ struct Level {
 };
 
 // The readings of one GPU. An empty one cannot be read now.
-struct UseReading {
+struct UsageSample {
   DeviceId gpu;
   std::optional<Counted> energy = {};
   std::optional<Level> utilization_percent = {};
@@ -44,7 +44,7 @@ struct UseReading {
 struct UseReadings {
   TimePoint now;
   WallTime wall;
-  std::vector<UseReading> gpus = {};
+  std::vector<UsageSample> gpus = {};
 };
 
 struct Holding {
@@ -70,7 +70,7 @@ struct Use {
   friend bool operator==(const Use&, const Use&) = default;
 };
 
-class UseCount {
+class UsageAccumulator {
  public:
   // How far back a reading tells of the time before it. Energy that is split between two holders
   // over a longer time is an estimate.

@@ -26,7 +26,7 @@ WallTime wall(TimePoint now) {
 using Rows = std::map<std::tuple<Day, std::string, DeviceId>, UseRow>;
 
 // Keeps the rows as the books would.
-void keep(UseCount& count, Rows& rows) {
+void keep(UsageAccumulator& count, Rows& rows) {
   for (const auto& some : {count.take_over(), count.take_changed()}) {
     for (const UseRow& row : some) rows.insert_or_assign({row.day, row.lease, row.gpu}, row);
   }
@@ -53,7 +53,7 @@ class UseCountTest : public ::testing::Test {
     count_.open({}, false);
     tick(0);
   }
-  static UseReading reading(double second, std::int64_t percent = 50) {
+  static UsageSample reading(double second, std::int64_t percent = 50) {
     const TimePoint taken = at(second);
     return {"GPU-0", Counted{taken, static_cast<std::int64_t>(second * 100'000), 0, {}},
             Level{taken, percent}, Level{taken, static_cast<std::int64_t>(1e9)}};
@@ -69,7 +69,7 @@ class UseCountTest : public ::testing::Test {
     return count_.of(lease, at(second)).value_or(Use{});
   }
 
-  UseCount count_;
+  UsageAccumulator count_;
   const Holding a_{"a", 1000, {"GPU-0"}, at(10.5)};
 };
 
@@ -103,10 +103,10 @@ TEST_F(UseCountTest, UnleasedUsageGoesToEmptyLeaseRow) {
 }
 
 TEST_F(UseCountTest, UnleasedTimeCountsWithoutEnergyReadings) {
-  UseCount count;
+  UsageAccumulator count;
   count.open({}, false);
   for (int second = 0; second <= 30; ++second) {
-    UseReading blind = reading(second);
+    UsageSample blind = reading(second);
     blind.energy.reset();
     count.observe({at(second), wall(at(second)), {blind}});
   }
@@ -120,7 +120,7 @@ TEST_F(UseCountTest, UnleasedTimeCountsWithoutEnergyReadings) {
 TEST_F(UseCountTest, UnleasedTimeCountsAfterEnergyReadingsStop) {
   ticks(1, 10);
   for (int second = 11; second <= 40; ++second) {
-    UseReading old = reading(second);
+    UsageSample old = reading(second);
     old.energy = reading(10).energy;
     count_.observe({at(second), wall(at(second)), {old}});
   }
@@ -210,7 +210,7 @@ TEST_F(UseCountTest, UtilisationIsWeightedByTime) {
 TEST_F(UseCountTest, IdleIsExactlyZeroByTheClockOnEveryGpu) {
   count_.begin({"a", 1000, {"GPU-0", "GPU-1"}, at(0)});
   const auto both = [&](double second, std::int64_t first, std::int64_t other) {
-    UseReading more = reading(second, other);
+    UsageSample more = reading(second, other);
     more.gpu = "GPU-1";
     count_.observe({at(second), wall(at(second)), {reading(second, first), more}});
   };
@@ -294,7 +294,7 @@ TEST_F(UseCountTest, CounterStopIsUnknownAndPowerIsEstimated) {
   EXPECT_TRUE(use(3).estimated);
 }
 
-TEST(UseCount, RestoredLeaseContinuesFromSavedRows) {
+TEST(UsageAccumulator, RestoredLeaseContinuesFromSavedRows) {
   Rows rows;
   const Day day = std::chrono::floor<std::chrono::days>(kNoon);
   UseRow row{day, "a", "GPU-0", 1000, false, {}};
@@ -308,7 +308,7 @@ TEST(UseCount, RestoredLeaseContinuesFromSavedRows) {
   UseRow unreal = row;
   unreal.simulated = true;
 
-  UseCount count;
+  UsageAccumulator count;
   const auto see = [&](double second) {
     count.observe({at(second),
                    wall(at(second)),
@@ -332,7 +332,7 @@ TEST(UseCount, RestoredLeaseContinuesFromSavedRows) {
   EXPECT_EQ(rows.at({day, "a", "GPU-0"}).tally.held, seconds(103));
 }
 
-TEST(UseCount, ReusedIdContinuesFromRowsOfSameFence) {
+TEST(UsageAccumulator, ReusedIdContinuesFromRowsOfSameFence) {
   const Day day = std::chrono::floor<std::chrono::days>(kNoon);
   const auto row = [&](const std::string& lease, std::uint64_t fence, std::int64_t millijoules) {
     UseRow out{day, lease, "GPU-0", 1000, false, {}, fence};
@@ -340,7 +340,7 @@ TEST(UseCount, ReusedIdContinuesFromRowsOfSameFence) {
     out.tally.energy_mj = millijoules;
     return out;
   };
-  UseCount count;
+  UsageAccumulator count;
   count.observe({at(0), wall(at(0))});
   count.open({{"again", 1000, {"GPU-0"}, at(0), 9}, {"old", 1000, {"GPU-1"}, at(0), 8}}, false);
   count.restore({row("again", 9, 1), row("again", 7, 10), row("again", 0, 100), row("old", 0, 1000),
@@ -350,11 +350,11 @@ TEST(UseCount, ReusedIdContinuesFromRowsOfSameFence) {
   EXPECT_EQ(count.of("over", at(0))->energy_mj, 2) << "the last of this id";
 }
 
-TEST(UseCount, LeaseEndedBeforeLoadWaitsForRows) {
+TEST(UsageAccumulator, LeaseEndedBeforeLoadWaitsForRows) {
   const Day day = std::chrono::floor<std::chrono::days>(kNoon);
   UseRow row{day, "a", "GPU-0", 1000, false, {}};
   row.tally.energy_mj = 5;
-  UseCount count;
+  UsageAccumulator count;
   count.open({{"a", 1000, {"GPU-0"}, at(0)}}, false);
   count.end("a", at(1));
   count.observe({at(100), wall(at(100))});
@@ -367,8 +367,8 @@ TEST(UseCount, LeaseEndedBeforeLoadWaitsForRows) {
   EXPECT_EQ(over[0].tally.held, seconds(1));
 }
 
-TEST(UseCount, LeasesThatAreOverAreForgottenInTime) {
-  UseCount count;
+TEST(UsageAccumulator, LeasesThatAreOverAreForgottenInTime) {
+  UsageAccumulator count;
   count.open({}, false);
   count.observe({at(0), wall(at(0))});
   const auto live = [&](int number) {
@@ -379,10 +379,10 @@ TEST(UseCount, LeasesThatAreOverAreForgottenInTime) {
   live(-1);
   count.observe({at(10), wall(at(10))});
   EXPECT_TRUE(count.of("-1", at(10)));
-  const auto later = at(10) + UseCount::kRemembered + seconds(1);
+  const auto later = at(10) + UsageAccumulator::kRemembered + seconds(1);
   count.observe({later, wall(later)});
   EXPECT_FALSE(count.of("-1", later));
-  for (int i = 0; i <= static_cast<int>(UseCount::kMostRemembered); ++i) live(i);
+  for (int i = 0; i <= static_cast<int>(UsageAccumulator::kMostRemembered); ++i) live(i);
   count.observe({later + seconds(10), wall(later + seconds(10))});
   EXPECT_TRUE(count.of("9999", later));
   EXPECT_FALSE(count.of("0", later)) << "the first by name";
@@ -390,11 +390,11 @@ TEST(UseCount, LeasesThatAreOverAreForgottenInTime) {
 
 // Leases come and go on two GPUs, which at times are not read, or only estimated. For each GPU, the
 // energy of all leases and of none adds up to the counted energy.
-RC_GTEST_PROP(UseCount, EachMillijouleIsSomebodysOnce, ()) {
+RC_GTEST_PROP(UsageAccumulator, EachMillijouleIsSomebodysOnce, ()) {
   constexpr int kBoth = 2;
   const auto pick = [](int upto) { return *rc::gen::resize(100, rc::gen::inRange(0, upto)); };
   Rows rows;
-  UseCount count;
+  UsageAccumulator count;
   count.open({}, false);
   count.restore({});
   std::array<Counted, kBoth> meters{};

@@ -18,10 +18,10 @@ void Tally::add(const Tally& more) {
   peak_bytes = std::max(peak_bytes, more.peak_bytes);
 }
 
-UseBook::UseBook(Loop& loop, UseReads& reads, UseArchive& archive)
+UsageRecorder::UsageRecorder(Loop& loop, UsageReader& reads, UsageStorage& archive)
     : loop_(loop), reads_(reads), archive_(archive) {}
 
-void UseBook::open(Found found) {
+void UsageRecorder::open(Found found) {
   if (is_open()) return;
   count_.open(found.held, found.simulated);
   found_ = std::move(found);
@@ -30,7 +30,7 @@ void UseBook::open(Found found) {
 }
 
 // Loads the kept rows. Rows are saved whole, so that none is saved before the kept ones are known.
-void UseBook::load() {
+void UsageRecorder::load() {
   std::set<std::string> leases = found_.over;
   for (const Holding& holding : found_.held) leases.insert(holding.lease);
   const auto again = [this] { retry_ = loop_.call_after(kRetry, [this] { load(); }); };
@@ -48,7 +48,7 @@ void UseBook::load() {
   if (!asked) again();
 }
 
-void UseBook::stop() {
+void UsageRecorder::stop() {
   timer_.reset();
   if (!restored_) return;
   collect(count_.take_over());
@@ -57,7 +57,7 @@ void UseBook::stop() {
   keep();
 }
 
-void UseBook::tick() {
+void UsageRecorder::tick() {
   timer_ = loop_.call_after(kKeepEvery, [this] { tick(); });
   observe({loop_.now(), loop_.wall()});
   if (!restored_) return;
@@ -65,37 +65,37 @@ void UseBook::tick() {
   keep();
 }
 
-void UseBook::begin(const Holding& holding) {
+void UsageRecorder::begin(const Holding& holding) {
   if (!is_open()) return;  // open() will be told of it
   count_.begin(holding);
   read_edge();
 }
 
-void UseBook::end(std::string_view lease, TimePoint at) {
+void UsageRecorder::end(std::string_view lease, TimePoint at) {
   if (!is_open()) return;
   count_.end(lease, at);
   read_edge();
 }
 
-std::optional<Use> UseBook::of(std::string_view lease) const {
+std::optional<Use> UsageRecorder::of(std::string_view lease) const {
   const bool found = found_.over.contains(std::string(lease)) ||
                      std::ranges::find(found_.held, lease, &Holding::lease) != found_.held.end();
   if (found && !restored_) return std::nullopt;
   return count_.of(lease, loop_.now());
 }
 
-void UseBook::read_edge() {
+void UsageRecorder::read_edge() {
   reads_.fresh(here_.guard([this](const UseReadings& readings) { observe(readings); }));
 }
 
-void UseBook::observe(const UseReadings& readings) {
+void UsageRecorder::observe(const UseReadings& readings) {
   count_.observe(readings);
   if (!restored_) return;
   collect(count_.take_over());
   keep();
 }
 
-void UseBook::collect(std::vector<UseRow> rows) {
+void UsageRecorder::collect(std::vector<UseRow> rows) {
   for (UseRow& row : rows) {
     Key key{row.day, row.lease, row.fence, row.gpu};
     unkept_.insert_or_assign(std::move(key), std::move(row));
@@ -103,16 +103,16 @@ void UseBook::collect(std::vector<UseRow> rows) {
   for (; unkept_.size() > kMostUnkept; ++lost_) unkept_.erase(unkept_.begin());
 }
 
-std::vector<UseRow> UseBook::unkept() const {
+std::vector<UseRow> UsageRecorder::unkept() const {
   std::vector<UseRow> rows;
   rows.reserve(unkept_.size());
   for (const auto& [key, row] : unkept_) rows.push_back(row);
   return rows;
 }
 
-void UseBook::keep() {
+void UsageRecorder::keep() {
   if (keeping_ || unkept_.empty()) return;
-  const auto entry = std::make_shared<UseEntry>();
+  const auto entry = std::make_shared<UsageTransaction>();
   entry->rows = unkept();
   entry->folds = std::exchange(to_fold_, {});
   entry->growing = count_.leases();
@@ -122,7 +122,7 @@ void UseBook::keep() {
   if (!keeping_) to_fold_ = std::move(entry->folds);
 }
 
-void UseBook::on_kept(const UseEntry& entry, const Result<void>& kept) {
+void UsageRecorder::on_kept(const UsageTransaction& entry, const Result<void>& kept) {
   keeping_ = false;
   if (!kept) std::ranges::copy(entry.folds, std::back_inserter(to_fold_));
   if (!kept) return;  // the archive's notes say why; the next save tries these rows again
@@ -135,7 +135,7 @@ void UseBook::on_kept(const UseEntry& entry, const Result<void>& kept) {
   keep();
 }
 
-void UseBook::ask(const UseQuestion& question, Answer answer) {
+void UsageRecorder::ask(const UseQuestion& question, Answer answer) {
   const auto shared = std::make_shared<Answer>(std::move(answer));
   if (asking_ < kMostAsking) {
     std::vector<UseRow> rows;
@@ -143,7 +143,7 @@ void UseBook::ask(const UseQuestion& question, Answer answer) {
       rows = unkept();
       std::ranges::move(count_.changed(), std::back_inserter(rows));
     }
-    const auto heard = [this, shared, alive = here_.watch()](Result<UseAnswer> got) {
+    const auto heard = [this, shared, alive = here_.watch()](Result<UsageReport> got) {
       if (!alive.expired()) --asking_;
       (*shared)(std::move(got));
     };
@@ -156,7 +156,7 @@ void UseBook::ask(const UseQuestion& question, Answer answer) {
   });
 }
 
-std::vector<std::string> UseBook::notes() const {
+std::vector<std::string> UsageRecorder::notes() const {
   std::vector<std::string> notes = archive_.notes();
   if (lost_ > 0) {
     notes.push_back(fmt::format(

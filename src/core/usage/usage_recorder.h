@@ -1,12 +1,12 @@
 // The daemon's record of the use under each lease: takes fresh readings where a lease begins and
 // ends, and keeps the books. Lives on the io thread.
 //
-// UseCount cuts each GPU's time into stretches, each of one lease or of none, and every growth of
-// the GPU's energy account along them: each millijoule is of one lease or of none. Energy that was
-// used while the daemon was down is of no lease. A growth that began under one holder and ended
-// under another is shared by time. There is a row for each day in UTC, lease and GPU; it is kept
-// when the lease is over, and every minute. A question includes the rows that are not written yet,
-// and writes nothing.
+// UsageAccumulator cuts each GPU's time into stretches, each of one lease or of none, and every
+// growth of the GPU's energy account along them: each millijoule is of one lease or of none. Energy
+// that was used while the daemon was down is of no lease. A growth that began under one holder and
+// ended under another is shared by time. There is a row for each day in UTC, lease and GPU; it is
+// kept when the lease is over, and every minute. A question includes the rows that are not written
+// yet, and writes nothing.
 #pragma once
 
 #include <chrono>
@@ -33,13 +33,13 @@
 namespace gpuyard::usage {
 
 // Reads the GPUs at this moment. The answer always comes, and never inside the call.
-class UseReads {
+class UsageReader {
  public:
-  virtual ~UseReads() = default;
+  virtual ~UsageReader() = default;
   virtual void fresh(std::function<void(const UseReadings&)> done) = 0;
 };
 
-class UseBook {
+class UsageRecorder {
  public:
   // How often changed rows are saved. A daemon that is killed loses at most this much of the use of
   // running leases, and none of the ended ones.
@@ -51,7 +51,7 @@ class UseBook {
   // How many questions are asked at a time: grants wait behind them for the same disk.
   static constexpr std::size_t kMostAsking = 2;
 
-  using Answer = std::function<void(Result<UseAnswer>)>;
+  using Answer = std::function<void(Result<UsageReport>)>;
 
   // The leases that are known at the start.
   struct Found {
@@ -62,7 +62,7 @@ class UseBook {
   };
 
   // The loop, the reads and the archive outlive it.
-  UseBook(Loop&, UseReads&, UseArchive&);
+  UsageRecorder(Loop&, UsageReader&, UsageStorage&);
 
   // Begins to count. Readings that came before set where counting begins.
   void open(Found);
@@ -92,13 +92,13 @@ class UseBook {
   void read_edge();
   void collect(std::vector<UseRow>);
   void keep();
-  void on_kept(const UseEntry&, const Result<void>&);
+  void on_kept(const UsageTransaction&, const Result<void>&);
   std::vector<UseRow> unkept() const;
 
   Loop& loop_;
-  UseReads& reads_;
-  UseArchive& archive_;
-  UseCount count_;
+  UsageReader& reads_;
+  UsageStorage& archive_;
+  UsageAccumulator count_;
   Found found_;
   bool restored_ = false;
   bool keeping_ = false;

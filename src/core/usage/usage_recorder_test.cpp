@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // A GPU that uses 100 W.
-class FakeReads final : public UseReads {
+class FakeReads final : public UsageReader {
  public:
   explicit FakeReads(ManualLoop& loop) : loop_(loop), start_(loop.now()) {}
   void fresh(std::function<void(const UseReadings&)> done) override {
@@ -52,7 +52,7 @@ class UseBookTest : public ::testing::Test {
   ManualLoop loop_;
   FakeUseArchive archive_{loop_};
   FakeReads reads_{loop_};
-  std::optional<UseBook> book_{std::in_place, loop_, reads_, archive_};
+  std::optional<UsageRecorder> book_{std::in_place, loop_, reads_, archive_};
 };
 
 TEST_F(UseBookTest, LeaseBoundariesReadFreshAndEndSavesImmediately) {
@@ -177,7 +177,7 @@ TEST_F(UseBookTest, QueryIncludesUnsavedUsageWithoutSaving) {
   begin("a");
   tick(10);
   bool answered = false;
-  book_->ask({}, [&](const Result<UseAnswer>& got) { answered = got.ok(); });
+  book_->ask({}, [&](const Result<UsageReport>& got) { answered = got.ok(); });
   EXPECT_FALSE(answered) << "never inside the call";
   tick(2);
   EXPECT_TRUE(answered);
@@ -191,7 +191,7 @@ TEST_F(UseBookTest, AFullQueueIsSaid) {
   tick();
   archive_.full = true;
   std::optional<Errc> code;
-  book_->ask({}, [&](const Result<UseAnswer>& got) { code = got.error().code; });
+  book_->ask({}, [&](const Result<UsageReport>& got) { code = got.error().code; });
   loop_.run_posted();
   EXPECT_EQ(code, Errc::unavailable);
 }

@@ -49,24 +49,24 @@ struct UseRow {
   friend bool operator==(const UseRow&, const UseRow&) = default;
 };
 
-enum class UseBy : std::uint8_t {
+enum class UsageGrouping : std::uint8_t {
   user,
   day,
   gpu,
   lease,
   slurm_job,  // all runs of a job together; leases of no job have the key ""
 };
-BOOST_DESCRIBE_ENUM(UseBy, user, day, gpu, lease, slurm_job)
+BOOST_DESCRIBE_ENUM(UsageGrouping, user, day, gpu, lease, slurm_job)
 
 struct UseQuestion {
-  UseBy by = UseBy::user;
+  UsageGrouping by = UsageGrouping::user;
   Day since;
   bool simulated = false;
 
   friend bool operator==(const UseQuestion&, const UseQuestion&) = default;
 };
 
-struct UseSum {
+struct UsageTotal {
   std::string key;                        // uid, "2026-01-31", UUID, lease or number of a job
   std::optional<std::uint32_t> uid = {};  // only in sums by user, lease and job
   double held_s = 0;                      // of all GPUs
@@ -77,21 +77,21 @@ struct UseSum {
   std::optional<std::int64_t> peak_bytes = {};  // on one GPU
   std::int64_t leases = 0;
 
-  friend bool operator==(const UseSum&, const UseSum&) = default;
+  friend bool operator==(const UsageTotal&, const UsageTotal&) = default;
 };
 
-struct UseAnswer {
+struct UsageReport {
   // How many sums are told, of those with the most GPU time. `left_out` counts the rest.
   static constexpr std::size_t kMost = 10'000;
 
-  std::vector<UseSum> sums;  // most GPU time first; days in order
+  std::vector<UsageTotal> sums;  // most GPU time first; days in order
   std::int64_t left_out = 0;
-  UseSum unleased = {};
+  UsageTotal unleased = {};
 
-  friend bool operator==(const UseAnswer&, const UseAnswer&) = default;
+  friend bool operator==(const UsageReport&, const UsageReport&) = default;
 };
 
-struct UseEntry {
+struct UsageTransaction {
   std::vector<UseRow> rows = {};  // each replaces the kept row of that day, lease and GPU
   // Kept rows that become part of the row that all small leases of their user share. Folding a row
   // once more changes nothing.
@@ -102,9 +102,9 @@ struct UseEntry {
 // Keeps rows on the disk. Lives on the io thread, works on another, and serves calls in their
 // order. A call returns false, and does nothing, if too much waits already. A callback never runs
 // inside the call it was given to.
-class UseArchive {
+class UsageStorage {
  public:
-  virtual ~UseArchive() = default;
+  virtual ~UsageStorage() = default;
 
   // How many days with rows are kept. They are counted, so that a clock that is wrong forgets no
   // more days than it makes.
@@ -115,10 +115,10 @@ class UseArchive {
                     std::function<void(Result<std::vector<UseRow>>)> loaded) = 0;
   // Saves the entry. Also forgets rows that are too old, and, if there are too many, merges old
   // rows of ended leases into one.
-  virtual bool save(UseEntry, std::function<void(const Result<void>&)> saved) = 0;
+  virtual bool save(UsageTransaction, std::function<void(const Result<void>&)> saved) = 0;
   // Answers as if `unkept` were saved, but does not save it.
   virtual bool ask(UseQuestion, std::vector<UseRow> unkept,
-                   std::function<void(Result<UseAnswer>)> answered) = 0;
+                   std::function<void(Result<UsageReport>)> answered) = 0;
   // Describes the state of the kept rows, for people, in sentences.
   virtual std::vector<std::string> notes() const = 0;
 };

@@ -16,7 +16,7 @@
 namespace gpuyard::usage {
 
 // Keeps rows in memory, and answers when the loop turns.
-class FakeUseArchive final : public UseArchive {
+class FakeUseArchive final : public UsageStorage {
  public:
   explicit FakeUseArchive(ManualLoop& loop) : loop_(loop) {}
   bool load(Day, std::set<std::string> leases,
@@ -32,7 +32,7 @@ class FakeUseArchive final : public UseArchive {
     });
     return true;
   }
-  bool save(UseEntry entry, std::function<void(const Result<void>&)> saved) override {
+  bool save(UsageTransaction entry, std::function<void(const Result<void>&)> saved) override {
     if (full) return false;
     ++saves;
     loop_.post([this, entry = std::move(entry), saved = std::move(saved)] {
@@ -50,7 +50,7 @@ class FakeUseArchive final : public UseArchive {
     return true;
   }
   bool ask(UseQuestion question, std::vector<UseRow> more,
-           std::function<void(Result<UseAnswer>)> answered) override {
+           std::function<void(Result<UsageReport>)> answered) override {
     if (full) return false;
     asked = question;
     unkept = std::move(more);
@@ -75,7 +75,7 @@ class FakeUseArchive final : public UseArchive {
   std::vector<UseRow> unkept;
   std::set<std::string> growing;  // at the last save
   std::optional<UseQuestion> asked;
-  Result<UseAnswer> answer = UseAnswer{};
+  Result<UsageReport> answer = UsageReport{};
   std::vector<std::string> said{"it began anew"};
   std::optional<Error> trouble;
   bool full = false;

@@ -85,14 +85,14 @@ protocol::Rule rule_view(const andon::Rule& rule) {
   return view;
 }
 
-void AlertNews::on_change(const andon::Alert& alert) {
+void AlertPublisher::on_change(const andon::Alert& alert) {
   const protocol::Alert view = alert_view(board_, alert);
   events_.publish(protocol::kAlertEvent, json::to_json(view), alert.gpu);
   const auto followers = followers_;  // a callback may unsubscribe
   for (const auto& [number, told] : followers) told(view);
 }
 
-Subscription AlertNews::follow(Told told) {
+Subscription AlertPublisher::follow(Told told) {
   const std::uint64_t number = next_++;
   followers_.emplace(number, std::move(told));
   return Subscription(here_.guard([this, number] { followers_.erase(number); }));

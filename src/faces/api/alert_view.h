@@ -25,14 +25,14 @@ protocol::Silences silences_of(const Context&);
 // Publishes each change of an alert to GET /api/gpu/events, and to the streams of leases, which
 // tell a holder what is wrong with the lease's GPUs. Lives on the io thread.
 
-class AlertNews {
+class AlertPublisher {
  public:
   using Told = std::function<void(const protocol::Alert&)>;
 
   // Both outlive this.
-  AlertNews(EventHub& events, const andon::Board& board) : events_(events), board_(board) {}
-  AlertNews(const AlertNews&) = delete;
-  AlertNews& operator=(const AlertNews&) = delete;
+  AlertPublisher(EventHub& events, const andon::Board& board) : events_(events), board_(board) {}
+  AlertPublisher(const AlertPublisher&) = delete;
+  AlertPublisher& operator=(const AlertPublisher&) = delete;
 
   // For andon::Board::on_change().
   void on_change(const andon::Alert&);

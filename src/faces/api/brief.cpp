@@ -144,7 +144,7 @@ protocol::FreeGpu free_gpu_of(const DeviceState& gpu, const std::vector<DeviceId
           std::ranges::find(chosen, gpu.info.id) != chosen.end()};
 }
 
-bool are_linked(const lease::GpuBook& gpus, const std::vector<DeviceId>& chosen) {
+bool are_linked(const lease::GpuPool& gpus, const std::vector<DeviceId>& chosen) {
   const auto clique = [&](const DeviceId& id) {
     const auto found = gpus.gpus().find(id);
     return found == gpus.gpus().end() ? std::nullopt : found->second.clique;

@@ -75,7 +75,7 @@ class AnonymousCallers : public LeaseRoutes {
     context_.tls = &tls_;
     context_.closed_doors = &closed_;
   }
-  metrics::TlsFigures tls_;
+  metrics::TlsMetrics tls_;
   const std::map<std::string, std::string> closed_{{"tls.listen 192.0.2.9:9411", "is taken"}};
 };
 

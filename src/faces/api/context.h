@@ -37,7 +37,7 @@
 namespace gpuyard::api {
 
 // A body that is rendered once for each snapshot, however often it is requested.
-struct RenderedOnce {
+struct RenderCache {
   std::uint64_t generation = UINT64_MAX;
   std::shared_ptr<const std::string> body;
 
@@ -56,23 +56,23 @@ struct BoundRoute;
 struct Principal;
 template <class Answer>
 class Responder;
-class QueueText;
+class QueueRenderer;
 
 struct Context {
   telemetry::Telemetry& telemetry;
   EventHub& events;
-  const ProcessBook& processes;
+  const ProcessDirectory& processes;
   history::History& history;
-  processes::StayBook& stays;
-  bottleneck::SpellBook& spells;
+  processes::ProcessRecorder& stays;
+  bottleneck::BottleneckRecorder& spells;
   energy::Meter& energy;
   control::Control& control;
   Loop& loop;  // of control and leases
   lease::Leases& leases;
-  usage::UseBook& use;  // of all leases
+  usage::UsageRecorder& use;  // of all leases
   andon::Board& alerts;
   AlertSinks& alert_sinks;
-  AlertNews& alert_news;
+  AlertPublisher& alert_news;
   access::Tokens& tokens;
   access::Guesses& guesses;
   ClientCertificates& certificates;
@@ -96,7 +96,7 @@ struct Context {
   // Maps a uid to that of the person whose allowance it shares.
   std::function<std::uint32_t(std::uint32_t uid)> person_behind = std::identity();
   // The TLS of the daemon; null: it speaks none.
-  const metrics::TlsFigures* tls = nullptr;
+  const metrics::TlsMetrics* tls = nullptr;
   // The addresses and sockets that are closed, and why; null: none can be.
   const std::map<std::string, std::string>* closed_doors = nullptr;
   // Returns why other users' environments cannot be read now; "" if they can.
@@ -120,21 +120,21 @@ struct Context {
   // Tells, perhaps inside the call, whether a user is now of the group that may control.
   std::function<void(std::uint32_t uid, std::function<void(bool)> told)> ask_member =
       [](std::uint32_t, const auto& told) { told(false); };
-  std::uint64_t lease_changes = 0;               // counted by LeaseNews
+  std::uint64_t lease_changes = 0;               // counted by LeasePublisher
   std::string slurm_trouble = {};                // what keeps a hook of Slurm from its work
   std::map<DeviceId, std::int64_t> minors = {};  // as they were last read
-  RenderedOnce metrics = {};
-  RenderedOnce openmetrics = {};
-  RenderedOnce snapshot = {};
-  RenderedOnce brief = {};
-  RenderedOnce openapi = {};
-  RenderedOnce front_text = {};
-  RenderedOnce front_page = {};
+  RenderCache metrics = {};
+  RenderCache openmetrics = {};
+  RenderCache snapshot = {};
+  RenderCache brief = {};
+  RenderCache openapi = {};
+  RenderCache front_text = {};
+  RenderCache front_page = {};
   // Queries of the history, the usage records, the alerts and the audit. Their users take turns:
   // see requester_of().
-  FairLine questions{shares::kQuestions, shares::kQuestionsOfOne};
-  std::shared_ptr<LeaseBoard> lease_board = {};  // see board_of()
-  std::shared_ptr<QueueText> queue_text = {};    // made at the first request
+  FairQueue questions{shares::kQuestions, shares::kQuestionsOfOne};
+  std::shared_ptr<LeaseCache> lease_board = {};    // see board_of()
+  std::shared_ptr<QueueRenderer> queue_text = {};  // made at the first request
   // The power streams, by GPU, its index and its period; whole milliseconds keep the periods few.
   http::Channels<std::tuple<DeviceId, std::uint32_t, std::chrono::milliseconds>> power_lines = {};
 };

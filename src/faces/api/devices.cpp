@@ -52,7 +52,7 @@ void get_device_processes(Context& context, const Asked& asked, const protocol::
   const Snapshot& snapshot = *seen;
   const auto device = device_named(snapshot, name.id);
   if (!device) return respond(device.error());
-  const auto may_see = [&](const ProcessFacts& facts) {
+  const auto may_see = [&](const ProcessMetadata& facts) {
     return may_see_arguments(asked.principal, facts);
   };
   respond(protocol::device_processes_of(**device, snapshot.taken, &context.processes, may_see));
@@ -88,7 +88,7 @@ std::vector<BoundRoute> snapshot_routes() {
 }
 
 // The first cause of a GPU is no news: the first resync has it.
-void BottleneckNews::on_snapshot(const Snapshot& snapshot) {
+void BottleneckPublisher::on_snapshot(const Snapshot& snapshot) {
   std::map<DeviceId, Told> told;
   for (const DeviceState& device : snapshot.devices) {
     if (!device.bottleneck) continue;

@@ -23,12 +23,12 @@ Result<std::vector<DeviceId>> ids_named(const Snapshot&, std::string_view names)
 
 // Publishes an event when another cause holds a GPU back; of one GPU at most every kBetween, so
 // that a cause that comes and goes floods nobody. Lives on the io thread.
-class BottleneckNews {
+class BottleneckPublisher {
  public:
   static constexpr Duration kBetween = std::chrono::seconds(5);
 
   // `events` outlives this.
-  explicit BottleneckNews(EventHub& events) : events_(events) {}
+  explicit BottleneckPublisher(EventHub& events) : events_(events) {}
 
   void on_snapshot(const Snapshot&);
 

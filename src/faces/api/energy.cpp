@@ -163,7 +163,7 @@ void get_power_stream(Context& context, const Asked& asked,
         {gpu.id, gpu.index, period},
         [&](http::Channel& channel) { return listen(context.telemetry, gpu, period, channel); }));
   }
-  respond.as_is(http::event_stream(std::make_shared<http::ChannelsFeed>(std::move(lines), true)));
+  respond.as_is(http::event_stream(std::make_shared<http::ChannelStream>(std::move(lines), true)));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ struct EventHub::State {
   using ViewKey = std::pair<SampleDetail, std::string>;
 
   std::string epoch;
-  const ProcessBook* book = nullptr;
+  const ProcessDirectory* book = nullptr;
   std::deque<Kept> kept;  // the newest events
   std::size_t kept_bytes = 0;
   std::uint64_t last = 0;  // sequence of kept.back()
@@ -185,7 +185,7 @@ class EventHub::Listener final : public http::Feed {
 };
 
 EventHub::EventHub(std::string epoch, std::shared_ptr<const Snapshot> known,
-                   const ProcessBook* book)
+                   const ProcessDirectory* book)
     : state_(std::make_shared<State>()) {
   state_->epoch = std::move(epoch);
   state_->newest = std::move(known);
@@ -225,7 +225,7 @@ std::size_t EventHub::listeners() const {
   return state_->listeners.size();
 }
 
-EventView::EventView(SampleDetail detail, std::string_view gpus, const ProcessBook* book)
+EventView::EventView(SampleDetail detail, std::string_view gpus, const ProcessDirectory* book)
     : detail_(detail), book_(book) {
   for (std::string& name : names_in(gpus)) wanted_.push_back({std::move(name), {}});
 }

@@ -446,7 +446,7 @@ TEST_F(Columns, AreRenderedOnceForAllListeners) {
 }
 
 TEST_F(Columns, BottleneckChangesPublishEveryFiveSecondsAtMost) {
-  BottleneckNews news(hub_);
+  BottleneckPublisher news(hub_);
   const auto feed = hub_.listen(all(SampleDetail::none));
   take(*feed);
   const auto show = [&](int second, BottleneckCause cause) {

@@ -107,7 +107,7 @@ gpuyard::DriverInfo driver() {
 constexpr std::uint32_t kTrainer = 4711;
 
 // Knows the only process of the examples.
-class ExampleBook final : public ProcessBook {
+class ExampleBook final : public ProcessDirectory {
  public:
   ExampleBook() {
     facts_.pid = kTrainer;
@@ -124,11 +124,11 @@ class ExampleBook final : public ProcessBook {
     placement.slice = "system.slice";
     facts_.placement = placement;
   }
-  Result<const ProcessFacts*> find(std::uint32_t) const override { return &facts_; }
+  Result<const ProcessMetadata*> find(std::uint32_t) const override { return &facts_; }
   std::uint64_t revision() const override { return 0; }
 
  private:
-  ProcessFacts facts_;
+  ProcessMetadata facts_;
 };
 
 ProcessList trainer() {
@@ -181,8 +181,8 @@ bj::object all_examples() {
   const ExampleBook book;
   add(records, gpu_devices());
   add(records, protocol::device_of(busy, kTaken, &book));
-  add(records,
-      protocol::device_processes_of(busy, kTaken, &book, [](const ProcessFacts&) { return true; }));
+  add(records, protocol::device_processes_of(busy, kTaken, &book,
+                                             [](const ProcessMetadata&) { return true; }));
   add(records, protocol::driver_info_of(driver()));
   add(records, protocol::snapshot_of(now, &book));
   protocol::Readiness ready = protocol::readiness_of(now);

@@ -11,7 +11,7 @@
 
 namespace gpuyard::api {
 
-std::optional<lease::Outlook> LeaseBoard::place(const std::string& id) {
+std::optional<lease::Outlook> LeaseCache::place(const std::string& id) {
   refresh(kPeriod);
   auto found = places_.find(id);
   if (found == places_.end()) {
@@ -21,17 +21,17 @@ std::optional<lease::Outlook> LeaseBoard::place(const std::string& id) {
   return found == places_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::optional<std::string> LeaseBoard::holder(const DeviceId& gpu) {
+std::optional<std::string> LeaseCache::holder(const DeviceId& gpu) {
   refresh(kPeriod);
   const auto found = holders_.find(gpu);
   return found == holders_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void LeaseBoard::refresh(Duration oldest) {
+void LeaseCache::refresh(Duration oldest) {
   if (looked_ && loop_.now() - *looked_ < oldest) return;
   looked_ = loop_.now();
   places_.clear();
-  for (lease::WaitingOutlook& one : leases_.outlooks(SIZE_MAX)) {
+  for (lease::QueueEntry& one : leases_.outlooks(SIZE_MAX)) {
     places_.emplace(std::move(one.lease), one.outlook);
   }
   holders_.clear();
@@ -40,7 +40,7 @@ void LeaseBoard::refresh(Duration oldest) {
   }
 }
 
-Subscription LeaseBoard::follow(std::function<void()> told) {
+Subscription LeaseCache::follow(std::function<void()> told) {
   const std::uint64_t number = ++next_;
   followers_.emplace(number, std::move(told));
   if (!timer_) timer_ = loop_.call_after(kPeriod, [this] { tick(); });
@@ -48,7 +48,7 @@ Subscription LeaseBoard::follow(std::function<void()> told) {
 }
 
 // Without followers no timer runs.
-void LeaseBoard::tick() {
+void LeaseCache::tick() {
   timer_.reset();
   if (followers_.empty()) return;
   timer_ = loop_.call_after(kPeriod, [this] { tick(); });
@@ -74,7 +74,7 @@ std::string number_of(const Context& context, const DeviceId& id) {
 
 // Returns the GPUs that the claim could use if nothing stood against it, by index.
 std::vector<DeviceId> fitting(const Context& context, const lease::Wish& wish) {
-  const lease::GpuBook& gpus = context.leases.gpus();
+  const lease::GpuPool& gpus = context.leases.gpus();
   return gpus.names(gpus.eligible(wish));
 }
 
@@ -194,9 +194,9 @@ std::string text_of(Context& context, const lease::Lease& lease, lease::Hindranc
 
 }  // namespace
 
-LeaseBoard& board_of(Context& context) {
+LeaseCache& board_of(Context& context) {
   if (!context.lease_board) {
-    context.lease_board = std::make_shared<LeaseBoard>(context.loop, context.leases);
+    context.lease_board = std::make_shared<LeaseCache>(context.loop, context.leases);
   }
   return *context.lease_board;
 }

@@ -15,14 +15,14 @@
 
 namespace gpuyard::api {
 
-class LeaseBoard : public std::enable_shared_from_this<LeaseBoard> {
+class LeaseCache : public std::enable_shared_from_this<LeaseCache> {
  public:
   static constexpr Duration kPeriod = std::chrono::seconds(1);
   // The least time between lookups for claims that are not on the board yet.
   static constexpr Duration kLeast = std::chrono::milliseconds(100);
 
   // The leases outlive all callers, but not each listener.
-  LeaseBoard(Loop& loop, const lease::Leases& leases) : loop_(loop), leases_(leases) {}
+  LeaseCache(Loop& loop, const lease::Leases& leases) : loop_(loop), leases_(leases) {}
 
   // Returns the place of a waiting claim; nothing: not known yet.
   std::optional<lease::Outlook> place(const std::string& id);
@@ -49,7 +49,7 @@ class LeaseBoard : public std::enable_shared_from_this<LeaseBoard> {
 // Why a claim waits, in words: the reason, its cause, and what to do.
 
 // Returns the board for all streams and answers; made at the first call.
-LeaseBoard& board_of(Context&);
+LeaseCache& board_of(Context&);
 
 protocol::LeasePlace place_of(Context&, const lease::Lease&, const lease::Outlook&,
                               const Viewer& = {});

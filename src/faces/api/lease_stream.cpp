@@ -87,15 +87,15 @@ bool LeaseStream::moved() const {
                  seconds_between(*told_at_, context_.loop.now()));
 }
 
-void LeaseWait::begin(Context& context, const lease::Lease& now, Duration at_most,
+void ClaimWait::begin(Context& context, const lease::Lease& now, Duration at_most,
                       const std::shared_ptr<http::Presence>& client, Done done) {
   if (now.state != lease::State::waiting) return done(now);
-  const std::shared_ptr<LeaseWait> wait(new LeaseWait(now, std::move(done)));
+  const std::shared_ptr<ClaimWait> wait(new ClaimWait(now, std::move(done)));
   wait->start(context, at_most, client);
 }
 
 // The callbacks registered here keep this alive until leave() drops them.
-void LeaseWait::start(Context& context, Duration at_most,
+void ClaimWait::start(Context& context, Duration at_most,
                       const std::shared_ptr<http::Presence>& client) {
   const auto self = shared_from_this();
   attendance_ = context.leases.attend(now_.id, lease::Attendance::poll);
@@ -107,14 +107,14 @@ void LeaseWait::start(Context& context, Duration at_most,
   if (client) client->on_gone([self] { self->leave(); });
 }
 
-void LeaseWait::finish() {
+void ClaimWait::finish() {
   const auto self = shared_from_this();
   const Done done = std::exchange(done_, nullptr);
   if (done) done(now_);
   leave();
 }
 
-void LeaseWait::leave() {
+void ClaimWait::leave() {
   const auto self = shared_from_this();
   done_ = nullptr;
   attendance_.reset();
@@ -122,18 +122,18 @@ void LeaseWait::leave() {
   timer_.reset();
 }
 
-void LeaseNews::start() {
+void LeasePublisher::start() {
   timer_ = context_.loop.call_after(kLoadEvery, [this] { report(); });
 }
 
-void LeaseNews::on_change(const lease::Lease& now) {
+void LeasePublisher::on_change(const lease::Lease& now) {
   ++context_.lease_changes;
   // Published for no GPU in particular, so that listeners to any GPU hear of each grant and
   // release.
   context_.events.publish(protocol::kLeaseEvent, json::to_json(view_of(context_, now)));
 }
 
-void LeaseNews::report() {
+void LeasePublisher::report() {
   start();
   if (context_.events.listeners() == 0) return;
   if (!context_.leases.were_read()) return;  // it would call every GPU free

@@ -60,7 +60,7 @@ class LeaseStream final : public http::Feed {
 // Answers a claim when it is granted, or after a while, so that its caller asks again. Lives on the
 // io thread.
 
-class LeaseWait : public std::enable_shared_from_this<LeaseWait> {
+class ClaimWait : public std::enable_shared_from_this<ClaimWait> {
  public:
   using Done = std::function<void(const lease::Lease&)>;
 
@@ -70,7 +70,7 @@ class LeaseWait : public std::enable_shared_from_this<LeaseWait> {
                     const std::shared_ptr<http::Presence>& client, Done done);
 
  private:
-  LeaseWait(const lease::Lease& now, Done done) : now_(now), done_(std::move(done)) {}
+  ClaimWait(const lease::Lease& now, Done done) : now_(now), done_(std::move(done)) {}
   void start(Context&, Duration at_most, const std::shared_ptr<http::Presence>& client);
   void finish();
   void leave();
@@ -85,14 +85,14 @@ class LeaseWait : public std::enable_shared_from_this<LeaseWait> {
 // Publishes leases to GET /api/gpu/events: each change, as any user may see it, and the load every
 // five seconds. Lives on the io thread.
 
-class LeaseNews {
+class LeasePublisher {
  public:
   static constexpr Duration kLoadEvery = std::chrono::seconds(5);
 
   // The context outlives this.
-  explicit LeaseNews(Context& context) : context_(context) {}
-  LeaseNews(const LeaseNews&) = delete;
-  LeaseNews& operator=(const LeaseNews&) = delete;
+  explicit LeasePublisher(Context& context) : context_(context) {}
+  LeasePublisher(const LeasePublisher&) = delete;
+  LeasePublisher& operator=(const LeasePublisher&) = delete;
 
   void start();
   // For lease::Leases::on_change().

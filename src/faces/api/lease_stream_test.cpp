@@ -203,7 +203,7 @@ class News : public LeaseRoutes {
     return read ? *std::move(read) : T{};
   }
 
-  LeaseNews news_{context_};
+  LeasePublisher news_{context_};
   std::shared_ptr<http::Feed> feed_ = hub_.listen({});
 };
 

@@ -119,7 +119,7 @@ protocol::LeaseAnswer answer_of(const Context& context, protocol::Lease lease) {
 }
 
 std::optional<protocol::Withheld> withheld_of(const Context& context, const DeviceId& id) {
-  const lease::GpuBook& gpus = context.leases.gpus();
+  const lease::GpuPool& gpus = context.leases.gpus();
   auto why = gpus.withheld(id);
   if (!why) return std::nullopt;
   protocol::Withheld view;

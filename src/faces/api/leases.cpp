@@ -116,7 +116,7 @@ void answer_claim(Context& context, const lease::Lease& lease, const Viewer& vie
   if (stream) {
     return respond.as_is(http::event_stream(std::make_shared<LeaseStream>(context, lease, viewer)));
   }
-  LeaseWait::begin(context, lease, at_most, client,
+  ClaimWait::begin(context, lease, at_most, client,
                    [&context, viewer, respond](const lease::Lease& now) {
                      respond(answer_of(context, placed_view_of(context, now, viewer)));
                    });
@@ -311,7 +311,7 @@ std::vector<BoundRoute> lease_routes() {
 // The route of the use under leases: by user, day, GPU or lease.
 namespace {
 
-using usage::UseBy;
+using usage::UsageGrouping;
 using usage::UseQuestion;
 using UsageResponder = Responder<protocol::Usage>;
 
@@ -326,9 +326,9 @@ UseQuestion question_of(const protocol::UsageQuery& query, WallTime now) {
   return question;
 }
 
-protocol::UserNames names_in(const Context& context, const usage::UseAnswer& answer) {
+protocol::UserNames names_in(const Context& context, const usage::UsageReport& answer) {
   protocol::UserNames names;
-  for (const usage::UseSum& sum : answer.sums) {
+  for (const usage::UsageTotal& sum : answer.sums) {
     if (!sum.uid) continue;
     if (auto name = context.user_name(*sum.uid)) names.emplace(*sum.uid, *std::move(name));
   }
@@ -336,11 +336,11 @@ protocol::UserNames names_in(const Context& context, const usage::UseAnswer& ans
 }
 
 // Calls `then` once the users' names are known, or cannot be had in time.
-void when_named(const Context& context, const UseQuestion& question, const usage::UseAnswer& answer,
-                std::function<void()> then) {
-  if (question.by != UseBy::user) return then();
+void when_named(const Context& context, const UseQuestion& question,
+                const usage::UsageReport& answer, std::function<void()> then) {
+  if (question.by != UsageGrouping::user) return then();
   std::vector<std::uint32_t> users;
-  for (const usage::UseSum& sum : answer.sums) users.push_back(sum.uid.value_or(0));
+  for (const usage::UsageTotal& sum : answer.sums) users.push_back(sum.uid.value_or(0));
   context.learn_users(users, std::move(then));
 }
 
@@ -356,10 +356,10 @@ void get_usage(Context& context, const Asked& asked, const protocol::UsageQuery&
   UseQuestion question = question_of(query, context.loop.wall());
   question.simulated = simulated(context);
   const auto ask = [&context, respond, question, csv](const std::function<void()>& ended) {
-    const auto told = [&context, respond, question, csv, ended](Result<usage::UseAnswer> got) {
+    const auto told = [&context, respond, question, csv, ended](Result<usage::UsageReport> got) {
       ended();
       if (!got) return respond(std::move(got).error());
-      const auto answer = std::make_shared<const usage::UseAnswer>(*std::move(got));
+      const auto answer = std::make_shared<const usage::UsageReport>(*std::move(got));
       when_named(context, question, *answer, [&context, respond, question, csv, answer] {
         auto usage = protocol::usage_of(*answer, question, names_in(context, *answer));
         usage.notes = context.use.notes();

@@ -437,14 +437,14 @@ TEST_F(LeaseRoutes, MutatedBodyIsAnsweredWithoutLeakedLeases) {
 namespace {
 
 using ::testing::HasSubstr;
-using usage::UseAnswer;
-using usage::UseBy;
+using usage::UsageGrouping;
+using usage::UsageReport;
 using usage::UseQuestion;
 
 class UsageRoute : public Routes {
  protected:
   UsageRoute() {
-    UseAnswer answer;
+    UsageReport answer;
     answer.sums = {{"1000", 1000, 7200, 7200, 720'000'000, 0, 50.0, 1, 2}};
     use_archive_.answer = answer;
   }
@@ -469,7 +469,7 @@ class UsageRoute : public Routes {
 TEST_F(UsageRoute, IsByUserOfTheLastWeekUnlessAskedOtherwise) {
   const auto answer = get();
   EXPECT_EQ(answer.status, 200);
-  EXPECT_EQ(use_archive_.asked, (UseQuestion{UseBy::user, days_ago(7), false}));
+  EXPECT_EQ(use_archive_.asked, (UseQuestion{UsageGrouping::user, days_ago(7), false}));
   const auto body = boost::json::parse(*answer.body);
   EXPECT_EQ(body.at("by"), "user");
   EXPECT_EQ(body.at_pointer("/rows/0/key"), "1000");
@@ -477,9 +477,9 @@ TEST_F(UsageRoute, IsByUserOfTheLastWeekUnlessAskedOtherwise) {
   EXPECT_EQ(body.at_pointer("/rows/0/energy_kwh").to_number<double>(), 0.2);
   EXPECT_TRUE(body.at_pointer("/unleased/energy_kwh").is_null());
   EXPECT_EQ(get({{"by", "gpu"}, {"since_s", "0"}}).status, 200);
-  EXPECT_EQ(use_archive_.asked, (UseQuestion{UseBy::gpu, days_ago(0), false}));
+  EXPECT_EQ(use_archive_.asked, (UseQuestion{UsageGrouping::gpu, days_ago(0), false}));
   EXPECT_EQ(get({{"by", "day"}, {"since_s", "34560000"}}).status, 200);
-  EXPECT_EQ(use_archive_.asked, (UseQuestion{UseBy::day, days_ago(400), false}));
+  EXPECT_EQ(use_archive_.asked, (UseQuestion{UsageGrouping::day, days_ago(400), false}));
 }
 
 TEST_F(UsageRoute, InvalidParameterIsRefusedByName) {

@@ -14,8 +14,8 @@
 namespace gpuyard::api {
 namespace {
 
-metrics::LeaseFigures lease_figures(const lease::Leases& leases) {
-  metrics::LeaseFigures figures;
+metrics::LeaseMetrics lease_figures(const lease::Leases& leases) {
+  metrics::LeaseMetrics figures;
   std::vector<const DeviceInfo*> gpus;
   for (const auto& [id, gpu] : leases.gpus().gpus()) gpus.push_back(&gpu.info);
   std::ranges::sort(gpus, {}, &DeviceInfo::index);
@@ -36,9 +36,9 @@ std::optional<std::string> device_of(const andon::Engine& engine, const andon::A
 }
 
 // The context has alerts.
-metrics::AlertFigures alert_figures(const Context& context) {
+metrics::AlertMetrics alert_figures(const Context& context) {
   const andon::Board& board = context.alerts;
-  metrics::AlertFigures figures;
+  metrics::AlertMetrics figures;
   for (const andon::Alert& alert : board.engine().firing()) {
     figures.firing.push_back({alert.rule, std::string(name_of(andon::level_of(alert.severity))),
                               alert.severity, device_of(board.engine(), alert),
@@ -56,8 +56,8 @@ metrics::AlertFigures alert_figures(const Context& context) {
 }
 
 std::string render_metrics(const Context& context, metrics::Format format) {
-  const metrics::LeaseFigures leases = lease_figures(context.leases);
-  const metrics::AlertFigures alerts = alert_figures(context);
+  const metrics::LeaseMetrics leases = lease_figures(context.leases);
+  const metrics::AlertMetrics alerts = alert_figures(context);
   metrics::Process process{context.version, &context.loop_lag, &leases, &alerts};
   process.tls = context.tls;
   metrics::EventFigures events;
@@ -81,7 +81,7 @@ void get_metrics(Context& context, const Asked& asked, const NoParams&,
   // Both numbers only grow, so their sum changes with either.
   const std::uint64_t state = context.telemetry.latest()->generation + context.lease_changes;
   const metrics::Format format = metrics::format_for(asked.accept);
-  RenderedOnce& rendered = format == metrics::Format::text ? context.metrics : context.openmetrics;
+  RenderCache& rendered = format == metrics::Format::text ? context.metrics : context.openmetrics;
   const auto& body = rendered.get(state, [&] { return render_metrics(context, format); });
   http::Response response(200, std::string(metrics::content_type_of(format)), body);
   response.headers.push_back({"Vary", "Accept"});

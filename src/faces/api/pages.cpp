@@ -161,7 +161,7 @@ void get_front(Context& context, const Asked& asked, const protocol::View&,
     return seen->driver.initialised ? table : table + seen->driver.why + "\n";
   };
   const std::uint64_t state = seen->generation + context.processes.revision();
-  RenderedOnce& rendered = html ? context.front_page : context.front_text;
+  RenderCache& rendered = html ? context.front_page : context.front_text;
   const auto body = asked.principal.gpus.empty() ? rendered.get(state, render)
                                                  : std::make_shared<const std::string>(render());
   http::Response response =

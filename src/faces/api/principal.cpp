@@ -95,7 +95,7 @@ Principal principal_of(const access::Token& token, Way way, bool member,
   return principal;
 }
 
-bool may_see_arguments(const Principal& principal, const ProcessFacts& facts) {
+bool may_see_arguments(const Principal& principal, const ProcessMetadata& facts) {
   if (!principal.uid || principal.contained) return false;
   if (principal.scope == Scope::admin) return true;
   return *principal.uid == facts.uid && *principal.uid == facts.real_uid;

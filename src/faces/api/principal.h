@@ -115,7 +115,7 @@ inline bool may_know_machine(const Principal& principal) {
 // Returns whether the principal may see a process's arguments: only its own user and
 // administrators, never a caller whom the kernel does not name. The user of a process that was
 // started by another user may not see them, nor may that other user.
-bool may_see_arguments(const Principal&, const ProcessFacts&);
+bool may_see_arguments(const Principal&, const ProcessMetadata&);
 
 // Errc::denied, saying what is missing and how to get it.
 // `user`: the name of the principal's user, where it is known without a lookup.

@@ -72,7 +72,7 @@ TEST(Principal, LeaseSocketHidesArguments) {
   authority.lease_socket = "/run/gpuyard/lease.sock";
   http::Peer peer = local_user(0);
   peer.listener = authority.lease_socket;
-  const ProcessFacts of_root{};
+  const ProcessMetadata of_root{};
   EXPECT_FALSE(may_see_arguments(principal_of(peer, authority), of_root));
   peer.listener = "/run/gpuyard/gpuyard.sock";
   EXPECT_TRUE(may_see_arguments(principal_of(peer, authority), of_root));
@@ -144,8 +144,8 @@ TEST(Authority, ChangingRoutesExcludeTcpAndAdmitRoot) {
   }
 }
 
-ProcessFacts of_user(std::uint32_t real, std::uint32_t effective) {
-  ProcessFacts facts;
+ProcessMetadata of_user(std::uint32_t real, std::uint32_t effective) {
+  ProcessMetadata facts;
   facts.real_uid = real;
   facts.uid = effective;
   return facts;

@@ -58,9 +58,9 @@ void get_leases(Context& context, const Asked& asked, const NoParams&,
 
 void get_queue(Context& context, const Asked& asked, const NoParams&,
                const Responder<protocol::Queue>& respond) {
-  if (!context.queue_text) context.queue_text = std::make_shared<QueueText>(context);
+  if (!context.queue_text) context.queue_text = std::make_shared<QueueRenderer>(context);
   context.queue_text->ask(viewer_of(asked.principal),
-                          [respond](const QueueText::Text& text) { respond.rendered(text); });
+                          [respond](const QueueRenderer::Text& text) { respond.rendered(text); });
 }
 
 void get_load(Context& context, const NoParams&, const Responder<protocol::Load>& respond) {
@@ -155,7 +155,7 @@ protocol::Queue rest_of(const Context& context, const Viewer& viewer) {
   return queue;
 }
 
-bool has_squatter(const lease::GpuBook& gpus, uid_t uid) {
+bool has_squatter(const lease::GpuPool& gpus, uid_t uid) {
   return std::ranges::any_of(gpus.outside(), [&](const auto& one) {
     return std::ranges::count(one.second, uid, &lease::Seen::uid) > 0;
   });
@@ -169,7 +169,7 @@ std::string page_of(const Context& context, const Viewer& viewer, const std::str
 
 }  // namespace
 
-void QueueText::ask(const Viewer& viewer, Told told) {
+void QueueRenderer::ask(const Viewer& viewer, Told told) {
   if (context_.leases.pending_claimers() <= kFew) {
     const auto look = look_now();
     std::string rows;
@@ -190,10 +190,10 @@ void QueueText::ask(const Viewer& viewer, Told told) {
   if (jobs_.size() == 1) work();
 }
 
-std::shared_ptr<QueueText::Look> QueueText::look_now() const {
+std::shared_ptr<QueueRenderer::Look> QueueRenderer::look_now() const {
   auto look = std::make_shared<Look>();
   look->at = context_.loop.now();
-  for (lease::WaitingOutlook& one : context_.leases.outlooks(kMostShown)) {
+  for (lease::QueueEntry& one : context_.leases.outlooks(kMostShown)) {
     const lease::Lease* lease = context_.leases.find(one.lease);
     if (lease == nullptr || lease->state != lease::State::waiting) continue;
     look->rows.push_back({std::move(one.lease), lease->uid, one.outlook, {}, {}});
@@ -201,7 +201,7 @@ std::shared_ptr<QueueText::Look> QueueText::look_now() const {
   return look;
 }
 
-std::string QueueText::key_of(const Look& look, const Viewer& viewer) const {
+std::string QueueRenderer::key_of(const Look& look, const Viewer& viewer) const {
   if (!viewer.local()) return "tcp";
   if (viewer.admin) return "admin";
   const bool waits = std::ranges::count(look.rows, *viewer.uid, &Row::uid) > 0;
@@ -210,7 +210,7 @@ std::string QueueText::key_of(const Look& look, const Viewer& viewer) const {
 }
 
 // For viewers other than its owner a row is rendered once, and then shared.
-void QueueText::add_row(Row& row, const Viewer& viewer, std::string& rows) const {
+void QueueRenderer::add_row(Row& row, const Viewer& viewer, std::string& rows) const {
   const lease::Lease* lease = context_.leases.find(row.lease);
   // The lease may have changed since the look.
   if (lease == nullptr || lease->state != lease::State::waiting) return;
@@ -227,7 +227,7 @@ void QueueText::add_row(Row& row, const Viewer& viewer, std::string& rows) const
   rows += shared;
 }
 
-void QueueText::work() {
+void QueueRenderer::work() {
   Job& job = jobs_.front();
   auto& rows = job.look->rows;
   const std::size_t end = std::min(job.next + kRowsAtOnce, rows.size());
@@ -243,7 +243,7 @@ void QueueText::work() {
   });
 }
 
-void QueueText::tell(const Job& job) {
+void QueueRenderer::tell(const Job& job) {
   Page& page = *job.page;
   page.text = std::make_shared<const std::string>(page_of(context_, page.viewer, job.rows));
   for (const Told& told : std::exchange(page.asked, {})) told(page.text);

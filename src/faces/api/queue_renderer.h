@@ -15,13 +15,13 @@
 
 namespace gpuyard::api {
 
-class QueueText : public std::enable_shared_from_this<QueueText> {
+class QueueRenderer : public std::enable_shared_from_this<QueueRenderer> {
  public:
   using Text = std::shared_ptr<const std::string>;
   using Told = std::function<void(const Text&)>;
 
   // The context outlives this.
-  explicit QueueText(Context& context) : context_(context) {}
+  explicit QueueRenderer(Context& context) : context_(context) {}
 
   void ask(const Viewer&, Told told);
 

@@ -155,7 +155,7 @@ TEST_F(Queues, ReservedFreeGpusHaveWaitReason) {
 // More claims wait than are rendered anew for each request.
 class LongQueue : public Queues {
  protected:
-  static constexpr std::uint32_t kWaiting = QueueText::kFew + 6;
+  static constexpr std::uint32_t kWaiting = QueueRenderer::kFew + 6;
 
   LongQueue() {
     held(R"({"id":"who-holds-them-all","gpus":2})", process(10));
@@ -191,7 +191,7 @@ TEST_F(LongQueue, ResponseIsCachedBriefly) {
   const std::string first = get("/api/gpu/queue")->text();
   del("/api/gpu/leases/" + queue().waiting.back().id, process(20, 0));
   EXPECT_EQ(get("/api/gpu/queue")->text(), first);
-  pass(QueueText::kToldAgain);
+  pass(QueueRenderer::kToldAgain);
   EXPECT_EQ(queue().waiting.size(), kWaiting - 1);
 }
 

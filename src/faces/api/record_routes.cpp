@@ -20,12 +20,12 @@
 namespace gpuyard::api {
 namespace {
 
+using bottleneck::BottleneckRecorder;
+using bottleneck::BottleneckSpanQuery;
 using bottleneck::Spell;
-using bottleneck::SpellBook;
-using bottleneck::SpellsQuestion;
 using history::Answer;
+using processes::ProcessSpanQuery;
 using processes::Stay;
-using processes::StaysQuestion;
 
 const Missing kNotKept{MissingReason::failed, "not recorded in the history"};
 const Missing kNothingThen{MissingReason::failed, "no data for this time"};
@@ -162,10 +162,11 @@ Result<std::string> past_text(const Moment& moment, const std::vector<Answer>& a
     }
   }
   const WallTime until = moment.at + std::chrono::milliseconds(1);
-  const StaysQuestion of_stays{moment.at - kBetweenLists, until, {}, protocol::kMostStays};
+  const ProcessSpanQuery of_stays{moment.at - kBetweenLists, until, {}, protocol::kMostStays};
   const auto stays = kept_and_here(of_stays, *archives.stays, moment.processes);
   if (!stays) past.notes.push_back("processes cannot be read: " + stays.error().text());
-  const SpellsQuestion of_spells{moment.at - SpellBook::kLongestGap, until, {}, kAllSpells};
+  const BottleneckSpanQuery of_spells{
+      moment.at - BottleneckRecorder::kLongestGap, until, {}, kAllSpells};
   const auto spells = kept_and_here(of_spells, *archives.spells, moment.spells);
   if (!spells) past.notes.push_back("bottlenecks cannot be read: " + spells.error().text());
   protocol::Snapshot shown = protocol::snapshot_of(yard);
@@ -181,14 +182,14 @@ Result<std::string> past_text(const Moment& moment, const std::vector<Answer>& a
 
 // Returns a question for the GPUs and the time that the query names.
 template <class Record, class Query>
-Result<QuestionFor<Record>> question_for(const Context& context, const Asked& asked,
+Result<RecordQuery<Record>> question_for(const Context& context, const Asked& asked,
                                          const Snapshot& seen, const Query& query) {
   history::Question times;
   const history::Wish wish{query.since.value_or("1h"), query.until.value_or("0s"), {}, {}};
   if (auto set = history::set_times(times, wish, context.history.now_ms()); !set) {
     return std::move(set).error();
   }
-  QuestionFor<Record> question{wall_at(times.from_ms), wall_at(times.until_ms + 1), {}, {}};
+  RecordQuery<Record> question{wall_at(times.from_ms), wall_at(times.until_ms + 1), {}, {}};
   if (!query.gpus && asked.principal.gpus.empty()) return question;  // also those that are gone
   const auto gpus = ids_named(seen, query.gpus.value_or(""));
   if (!gpus) return gpus.error();
@@ -200,7 +201,7 @@ Result<QuestionFor<Record>> question_for(const Context& context, const Asked& as
 // Answers with what `tell` makes of the records of a book; it runs on the worker.
 template <class Record, class Book, class Answered>
 void respond_with_records(Context& context, const Asked& asked, const Book& book,
-                          const QuestionFor<Record>& question,
+                          const RecordQuery<Record>& question,
                           const std::function<Answered(const std::vector<Record>&)>& tell,
                           const Responder<Answered>& respond) {
   const auto render = [question, archive = book.archive(), here = book.here(),
@@ -260,7 +261,7 @@ double in_seconds(std::chrono::milliseconds length) {
 
 // Fills in what is known of all spells of this GPU.
 void put_shares(protocol::GpuBottlenecks& gpu, const std::vector<Spell>& spells,
-                const SpellsQuestion& question) {
+                const BottleneckSpanQuery& question) {
   auto lengths = lengths_of(spells, gpu.uuid, question.from, question.until);
   lengths.erase(BottleneckCause::not_known);
   for (const auto& [cause, length] : lengths) gpu.known_seconds += in_seconds(length);
@@ -275,7 +276,7 @@ void put_shares(protocol::GpuBottlenecks& gpu, const std::vector<Spell>& spells,
 
 // The GPUs that are there come first, also those without a spell.
 protocol::Bottlenecks bottlenecks_of(const std::vector<Spell>& spells, const Snapshot& seen,
-                                     const SpellsQuestion& question, std::size_t most) {
+                                     const BottleneckSpanQuery& question, std::size_t most) {
   protocol::Bottlenecks out;
   out.simulated = seen.driver.info.simulated;
   out.since = to_rfc3339(question.from);

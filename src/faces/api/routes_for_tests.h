@@ -49,19 +49,19 @@ class LateReader final : public telemetry::Reader {
 };
 
 // A process that is known once the test says so.
-class OneProcess final : public ProcessBook {
+class OneProcess final : public ProcessDirectory {
  public:
-  Result<const ProcessFacts*> find(std::uint32_t) const override {
+  Result<const ProcessMetadata*> find(std::uint32_t) const override {
     if (!known) return Error{Errc::unavailable, "not looked up yet"};
     return &facts;
   }
   std::uint64_t revision() const override { return known ? 1 : 0; }
 
-  ProcessFacts facts;
+  ProcessMetadata facts;
   bool known = false;
 };
 
-class NoUseReads final : public usage::UseReads {
+class NoUseReads final : public usage::UsageReader {
   void fresh(std::function<void(const usage::UseReadings&)>) override {}
 };
 
@@ -94,8 +94,10 @@ class Routes : public ::testing::Test {
   ManualWorker worker_;
   std::shared_ptr<history::FakeStore> store_ = std::make_shared<history::FakeStore>();
   history::History history_{loop_, worker_, store_, "boot"};
-  processes::StayBook stays_{worker_, std::make_shared<FakeArchiveOf<processes::Stay>>(), "boot"};
-  bottleneck::SpellBook spells_{worker_, std::make_shared<FakeArchiveOf<bottleneck::Spell>>()};
+  processes::ProcessRecorder stays_{worker_, std::make_shared<FakeArchiveOf<processes::Stay>>(),
+                                    "boot"};
+  bottleneck::BottleneckRecorder spells_{worker_,
+                                         std::make_shared<FakeArchiveOf<bottleneck::Spell>>()};
   energy::FakeArchive energy_archive_;
   energy::FakeReads reads_{loop_};
   energy::Meter meter_{loop_, reads_, energy_archive_, "boot"};
@@ -103,12 +105,12 @@ class Routes : public ::testing::Test {
   control::Daemon control_{settings_};
   usage::FakeUseArchive use_archive_{loop_};
   NoUseReads no_use_reads_;
-  usage::UseBook use_{loop_, no_use_reads_, use_archive_};
+  usage::UsageRecorder use_{loop_, no_use_reads_, use_archive_};
   andon::FakeArchive alert_archive_{loop_};
   andon::FakeMessenger messenger_;
   andon::Board board_{loop_, alert_archive_, messenger_, {andon::hot_rule()}};
   FakeSinks sinks_;
-  AlertNews alert_news_{hub_, board_};
+  AlertPublisher alert_news_{hub_, board_};
   access::FakeTokenArchive token_archive_{loop_};
   access::Tokens tokens_{loop_, token_archive_};
   access::Guesses guesses_{loop_};

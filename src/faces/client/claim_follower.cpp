@@ -13,7 +13,7 @@
 namespace gpuyard::client {
 namespace {
 
-using Kind = ClaimNews::Kind;
+using Kind = ClaimEvent::Kind;
 
 constexpr Duration kFirstRetry = std::chrono::milliseconds(100);
 constexpr Duration kLongestRetry = std::chrono::seconds(2);
@@ -28,7 +28,7 @@ constexpr double kAnswerWithin = 2;
 
 }  // namespace
 
-http::ClientRequest ClaimFeed::request() const {
+http::ClientRequest ClaimFollower::request() const {
   http::ClientRequest request;
   request.method = http::Method::post;
   request.target = std::string(protocol::kClaim.pattern);
@@ -37,7 +37,7 @@ http::ClientRequest ClaimFeed::request() const {
 }
 
 // Whether the daemon is to be asked again after this error.
-bool ClaimFeed::is_patient(const Error& why) const {
+bool ClaimFollower::is_patient(const Error& why) const {
   if (!passes(why)) return false;
   if (heard_) return true;
   // A late answer means that a daemon is there.
@@ -45,7 +45,7 @@ bool ClaimFeed::is_patient(const Error& why) const {
   return slow && BootClock::now() - began_ < kFirstAnswer;
 }
 
-Error ClaimFeed::broken_off(const Error& why) const {
+Error ClaimFollower::broken_off(const Error& why) const {
   Error error = why;
   error.code = Errc::unavailable;
   if (why.code == Errc::not_found)
@@ -53,25 +53,25 @@ Error ClaimFeed::broken_off(const Error& why) const {
   return error;
 }
 
-ClaimFeed::ClaimFeed(http::Endpoint daemon, protocol::LeaseWish wish)
+ClaimFollower::ClaimFollower(http::Endpoint daemon, protocol::LeaseWish wish)
     : daemon_(std::move(daemon)),
       wish_(std::move(wish)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       began_(BootClock::now()),
       thread_([this](const std::stop_token& stop) { follow(stop); }) {}
 
-ClaimFeed::~ClaimFeed() {
+ClaimFollower::~ClaimFollower() {
   thread_.request_stop();
 }
 
-std::vector<ClaimNews> ClaimFeed::take() {
+std::vector<ClaimEvent> ClaimFollower::take() {
   const std::scoped_lock lock(mutex_);
   eventfd_t rung = 0;
   static_cast<void>(::eventfd_read(bell_.get(), &rung));  // fails if the bell was not rung
   return std::exchange(news_, {});
 }
 
-void ClaimFeed::follow(const std::stop_token& stop) {
+void ClaimFollower::follow(const std::stop_token& stop) {
   bool streamed = wish_.stream.value_or(false);
   Duration retry = kFirstRetry;
   while (!stop.stop_requested()) {
@@ -95,7 +95,7 @@ void ClaimFeed::follow(const std::stop_token& stop) {
   }
 }
 
-Result<void> ClaimFeed::stream(const std::stop_token& stop) {
+Result<void> ClaimFollower::stream(const std::stop_token& stop) {
   auto reader = http::EventReader::open(daemon_, request(), kAnswerDeadline);
   if (!reader) return unanswered(std::move(reader).error(), daemon_);
   there_ = true;
@@ -116,12 +116,12 @@ Result<void> ClaimFeed::stream(const std::stop_token& stop) {
 }
 
 // Drops an alert that cannot be read: it is a newer daemon's and says nothing of the lease.
-void ClaimFeed::take_alert(std::string_view data) {
+void ClaimFollower::take_alert(std::string_view data) {
   auto alert = answer_from<protocol::Alert>(daemon_.text(), data);
   if (alert) tell({.kind = Kind::alert, .alert = *std::move(alert)});
 }
 
-Result<void> ClaimFeed::poll(const std::stop_token& stop) {
+Result<void> ClaimFollower::poll(const std::stop_token& stop) {
   // A claim that waits for less hears of its place once, too.
   const double patience = wish_.wait_s.value_or(0);
   wish_.answer_within_s = patience > 0 ? std::min(kAnswerWithin, patience / 2) : kAnswerWithin;
@@ -134,7 +134,7 @@ Result<void> ClaimFeed::poll(const std::stop_token& stop) {
   return {};
 }
 
-Result<protocol::LeaseAnswer> ClaimFeed::ask() {
+Result<protocol::LeaseAnswer> ClaimFollower::ask() {
   const Duration deadline =
       kAnswerDeadline + std::chrono::seconds(static_cast<std::int64_t>(kAnswerWithin));
   const auto response = http::fetch(daemon_, request(), deadline);
@@ -144,7 +144,7 @@ Result<protocol::LeaseAnswer> ClaimFeed::ask() {
   return answer_from<protocol::LeaseAnswer>(daemon_.text(), response->body);
 }
 
-bool ClaimFeed::changed(protocol::Lease lease) {
+bool ClaimFollower::changed(protocol::Lease lease) {
   heard_ = true;
   if (std::exchange(away_, false)) tell({.kind = Kind::back});
   if (!asked_.empty() && lease.asked != asked_) {
@@ -163,7 +163,7 @@ bool ClaimFeed::changed(protocol::Lease lease) {
 }
 
 // If the release fails, the daemon sees by itself that the claim has no client.
-void ClaimFeed::give_up_another() {
+void ClaimFollower::give_up_another() {
   protocol::ReleaseQuery query;
   query.lease = wish_.id.value_or("");
   static_cast<void>(call(daemon_, protocol::kRelease, query).ok());
@@ -172,7 +172,7 @@ void ClaimFeed::give_up_another() {
                                        " has lost its lease records, including this one"}});
 }
 
-void ClaimFeed::tell(ClaimNews news) {
+void ClaimFollower::tell(ClaimEvent news) {
   const std::scoped_lock lock(mutex_);
   // The program may have been stopped for hours without take(). Only the newest state of a lease
   // counts, and an interruption that is over is not told.
@@ -189,7 +189,7 @@ void ClaimFeed::tell(ClaimNews news) {
   static_cast<void>(::eventfd_write(bell_.get(), 1));
 }
 
-void ClaimFeed::pause(const std::stop_token& stop, Duration duration) {
+void ClaimFollower::pause(const std::stop_token& stop, Duration duration) {
   std::unique_lock lock(mutex_);
   // A condition variable cannot wait by BootClock.
   const auto until = std::chrono::steady_clock::now() + duration;

@@ -17,7 +17,7 @@
 
 namespace gpuyard::client {
 
-struct ClaimNews {
+struct ClaimEvent {
   enum class Kind : std::uint8_t {
     changed,  // `lease` is the new state
     away,     // the daemon does not answer; it is asked again until it does
@@ -34,21 +34,21 @@ struct ClaimNews {
 
 // Keeps the claim alive: without a feed the claim loses its place after a while. The destructor
 // gives up nothing.
-class ClaimFeed {
+class ClaimFollower {
  public:
   // Makes the claim. `wish` has an id, by which it is made again after an interruption. A daemon
   // that is there but not ready yet is given 30 s.
-  ClaimFeed(http::Endpoint, protocol::LeaseWish wish);
-  ClaimFeed(const ClaimFeed&) = delete;
-  ClaimFeed& operator=(const ClaimFeed&) = delete;
-  ~ClaimFeed();
+  ClaimFollower(http::Endpoint, protocol::LeaseWish wish);
+  ClaimFollower(const ClaimFollower&) = delete;
+  ClaimFollower& operator=(const ClaimFollower&) = delete;
+  ~ClaimFollower();
 
   // Readable while there is news.
   int descriptor() const { return bell_.get(); }
   static constexpr std::size_t kMostNews = 1000;  // further alerts are dropped until take()
 
   // Returns all news so far, in order.
-  std::vector<ClaimNews> take();
+  std::vector<ClaimEvent> take();
 
  private:
   void follow(const std::stop_token&);
@@ -63,7 +63,7 @@ class ClaimFeed {
   // Returns whether the claim is over.
   bool changed(protocol::Lease);
   void give_up_another();
-  void tell(ClaimNews);
+  void tell(ClaimEvent);
   void pause(const std::stop_token&, Duration);
 
   http::Endpoint daemon_;
@@ -77,7 +77,7 @@ class ClaimFeed {
   bool granted_ = false;
   std::string asked_;  // when the claim was made, by the daemon: another time is another claim
   std::mutex mutex_;   // guards news_
-  std::vector<ClaimNews> news_;
+  std::vector<ClaimEvent> news_;
   std::condition_variable_any paused_;
   std::jthread thread_;  // ends before all that it uses
 };

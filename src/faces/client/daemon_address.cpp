@@ -177,7 +177,7 @@ Result<std::string> address_of_url(std::string_view url) {
   if (url.starts_with(kHttps)) {
     const auto origin = parse_https_url(url);
     if (!origin) return origin.error();
-    return http::TlsPlace{*origin}.url();
+    return http::HttpsEndpoint{*origin}.url();
   }
   if (url.starts_with(kSsh)) {
     const auto host = parse_ssh_url(url);
@@ -363,7 +363,7 @@ Result<Named> entry_of(const http::Origin& origin, const Hosts& hosts, const std
       return Error{Errc::invalid,
                    fmt::format("{}: {} and {} are the same host, {}, but differ in pin, ca_file or "
                                "token_file",
-                               file, found.name, name, http::TlsPlace{origin}.url()),
+                               file, found.name, name, http::HttpsEndpoint{origin}.url()),
                    "", fmt::format("gpuyard host remove {}", shell_word(name))};
     }
     found = one;

@@ -57,7 +57,7 @@ Result<std::string> without_host(const std::string& text, const std::string& nam
                                  const std::string& file);
 
 // How ssh is started.
-struct SshManner {
+struct SshOptions {
   // Our program has the verb with-parent, by which ssh ends when we are killed. Without it an ssh
   // that is still logging in ends by itself, after its patience at most.
   bool guarded = false;
@@ -76,7 +76,7 @@ struct Keys {
   // True for requests to many hosts. GPUYARD_TOKEN, and the token in a file without {}, are then
   // not sent, because they are for one host.
   bool many = false;
-  SshManner ssh = {};
+  SshOptions ssh = {};
   std::string home = {};  // what ~ means in hosts.toml; "": nothing
 };
 
@@ -97,7 +97,7 @@ bool is_elsewhere(std::string_view address);
 bool mentions_elsewhere(std::string_view text);
 
 // The same of one that ssh leads to.
-http::Endpoint daemon_over_ssh(const SshHost&, const SshManner&);
+http::Endpoint daemon_over_ssh(const SshHost&, const SshOptions&);
 
 // What becomes of an ssh that is no connection, or no longer; says what to do next.
 Error explain_ssh(const SshHost&, const http::ChildEnd&);

@@ -11,7 +11,7 @@
 namespace gpuyard::client {
 namespace {
 
-using News = EventNews::Kind;
+using News = FollowerEvent::Kind;
 
 constexpr Duration kRetryAfter = std::chrono::seconds(1);
 // How long a stream may be silent before the daemon counts as away. It writes every 15 s.
@@ -19,12 +19,12 @@ constexpr Duration kLongestQuiet = std::chrono::seconds(40);
 
 }  // namespace
 
-EventFeed::EventFeed(http::Endpoint daemon, protocol::EventsRequest request)
+EventFollower::EventFollower(http::Endpoint daemon, protocol::EventsRequest request)
     : daemon_(std::move(daemon)), request_(std::move(request)) {
   if (request_.since && *request_.since != protocol::kOldest) last_ = *request_.since;
 }
 
-Result<std::optional<EventNews>> EventFeed::next(Duration wait) {
+Result<std::optional<FollowerEvent>> EventFollower::next(Duration wait) {
   if (over_) return *over_;
   const TimePoint end = BootClock::now() + wait;
   for (;;) {
@@ -36,14 +36,14 @@ Result<std::optional<EventNews>> EventFeed::next(Duration wait) {
         if (!news || *news) return news;
         continue;
       }
-      if (std::exchange(away_, false)) return EventNews{.kind = News::back};
+      if (std::exchange(away_, false)) return FollowerEvent{.kind = News::back};
     }
     auto news = read(end);
     if (!news || *news || (reader_ && BootClock::now() >= end)) return news;
   }
 }
 
-Result<void> EventFeed::open() {
+Result<void> EventFollower::open() {
   http::ClientRequest asked;
   asked.target = target_of(protocol::kEvents.pattern, named_values(request_));
   auto reader = http::EventReader::open(daemon_, std::move(asked), kAnswerDeadline);
@@ -55,7 +55,7 @@ Result<void> EventFeed::open() {
 }
 
 // Reads until there is news or the time is over.
-Result<std::optional<EventNews>> EventFeed::read(TimePoint end) {
+Result<std::optional<FollowerEvent>> EventFollower::read(TimePoint end) {
   while (reader_) {
     const Duration left = std::max(end - BootClock::now(), Duration::zero());
     auto event = reader_->next(std::min(left, kLongestQuiet));
@@ -72,13 +72,13 @@ Result<std::optional<EventNews>> EventFeed::read(TimePoint end) {
 }
 
 // A first failure is no interruption, and neither is a refusal.
-Result<std::optional<EventNews>> EventFeed::broke_off(Error why) {
+Result<std::optional<FollowerEvent>> EventFollower::broke_off(Error why) {
   const bool ended = why.code == Errc::not_found && reader_.has_value();
   reader_.reset();
   const bool told_all = ended && !request_.follow.value_or(true);
   if (told_all || !listened_ || !(ended || passes(why))) {
     if (told_all) {
-      over_.emplace(EventNews{.kind = News::ended});
+      over_.emplace(FollowerEvent{.kind = News::ended});
     } else {
       over_.emplace(std::move(why));
     }
@@ -87,23 +87,23 @@ Result<std::optional<EventNews>> EventFeed::broke_off(Error why) {
   retry_at_ = BootClock::now() + kRetryAfter;
   if (std::exchange(away_, true)) return std::nullopt;
   if (ended) why = {Errc::unavailable, "the daemon at " + daemon_.text() + " has stopped"};
-  return EventNews{.kind = News::away, .error = std::move(why)};
+  return FollowerEvent{.kind = News::away, .error = std::move(why)};
 }
 
-std::optional<EventNews> EventFeed::take(http::ServerEvent event) {
+std::optional<FollowerEvent> EventFollower::take(http::ServerEvent event) {
   const bool anew = event.name == protocol::kResyncEvent;
   if (anew && !last_.empty()) {
     last_.clear();
     request_.since = protocol::kOldest;
     reader_.reset();
-    return EventNews{.kind = News::lost};
+    return FollowerEvent{.kind = News::lost};
   }
   if (!event.id.empty()) {
     last_ = event.id;
     request_.since = event.id;
   }
   if (anew) return std::nullopt;  // where a new listener begins
-  return EventNews{.kind = News::event, .event = std::move(event)};
+  return FollowerEvent{.kind = News::event, .event = std::move(event)};
 }
 
 }  // namespace gpuyard::client

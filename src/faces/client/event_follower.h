@@ -13,7 +13,7 @@
 
 namespace gpuyard::client {
 
-struct EventNews {
+struct FollowerEvent {
   enum class Kind : std::uint8_t {
     event,
     away,  // the daemon does not answer; it is asked again until it does
@@ -27,24 +27,24 @@ struct EventNews {
 };
 
 // One thread at a time.
-class EventFeed {
+class EventFollower {
  public:
   // `request` says where to begin; nothing: with what happens from now on.
-  EventFeed(http::Endpoint, protocol::EventsRequest request);
+  EventFollower(http::Endpoint, protocol::EventsRequest request);
 
   // The next news; nothing if none came within `wait`, beyond which a connection that is being made
   // may take two seconds, and a login by ssh its own time. An error is the end: the daemon refuses,
   // or was never there.
-  Result<std::optional<EventNews>> next(Duration wait);
+  Result<std::optional<FollowerEvent>> next(Duration wait);
 
   // The id of the last event; "": none.
   const std::string& last() const { return last_; }
 
  private:
   Result<void> open();
-  Result<std::optional<EventNews>> read(TimePoint end);
-  Result<std::optional<EventNews>> broke_off(Error);
-  std::optional<EventNews> take(http::ServerEvent);
+  Result<std::optional<FollowerEvent>> read(TimePoint end);
+  Result<std::optional<FollowerEvent>> broke_off(Error);
+  std::optional<FollowerEvent> take(http::ServerEvent);
 
   http::Endpoint daemon_;
   protocol::EventsRequest request_;
@@ -53,7 +53,7 @@ class EventFeed {
   TimePoint retry_at_;
   bool listened_ = false;
   bool away_ = false;
-  std::optional<Result<std::optional<EventNews>>> over_;  // an end stays one
+  std::optional<Result<std::optional<FollowerEvent>>> over_;  // an end stays one
 };
 
 }  // namespace gpuyard::client

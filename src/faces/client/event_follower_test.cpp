@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::seconds;
 using testing::HasSubstr;
-using Kind = EventNews::Kind;
+using Kind = FollowerEvent::Kind;
 
 constexpr std::string_view kHead =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -78,8 +78,8 @@ protocol::EventsRequest since(const std::string& id) {
   return request;
 }
 
-std::vector<EventNews> take(EventFeed& feed, std::size_t most) {
-  std::vector<EventNews> all;
+std::vector<FollowerEvent> take(EventFollower& feed, std::size_t most) {
+  std::vector<FollowerEvent> all;
   while (all.size() < most) {
     auto news = feed.next(seconds(5));
     if (!news || !*news) break;
@@ -88,15 +88,15 @@ std::vector<EventNews> take(EventFeed& feed, std::size_t most) {
   return all;
 }
 
-std::vector<Kind> kinds(const std::vector<EventNews>& news) {
+std::vector<Kind> kinds(const std::vector<FollowerEvent>& news) {
   std::vector<Kind> all;
-  for (const EventNews& one : news) all.push_back(one.kind);
+  for (const FollowerEvent& one : news) all.push_back(one.kind);
   return all;
 }
 
-TEST(EventFeed, AfterAnInterruptionItGoesOnBehindTheLastEvent) {
+TEST(EventFollower, AfterAnInterruptionItGoesOnBehindTheLastEvent) {
   ScriptedDaemon daemon({std::string(kHead) + told("e-1") + told("e-2"), complete(told("e-3"))});
-  EventFeed feed(daemon.endpoint(), since("oldest"));
+  EventFollower feed(daemon.endpoint(), since("oldest"));
   const auto news = take(feed, 5);
   EXPECT_EQ(kinds(news),
             (std::vector{Kind::event, Kind::event, Kind::away, Kind::back, Kind::event}));
@@ -104,35 +104,35 @@ TEST(EventFeed, AfterAnInterruptionItGoesOnBehindTheLastEvent) {
   EXPECT_THAT(daemon.asked().back(), HasSubstr("since=e-2"));
 }
 
-TEST(EventFeed, EvictedEventsAreReportedLost) {
+TEST(EventFollower, EvictedEventsAreReportedLost) {
   ScriptedDaemon daemon({complete(told("n-7", "resync")), complete(told("n-1"))});
-  EventFeed feed(daemon.endpoint(), since("old-9"));
+  EventFollower feed(daemon.endpoint(), since("old-9"));
   const auto news = take(feed, 2);
   EXPECT_EQ(kinds(news), (std::vector{Kind::lost, Kind::event}));
   EXPECT_THAT(daemon.asked().back(), HasSubstr("since=oldest"));
 }
 
-TEST(EventFeed, ANewListenerBeginsWhereTheDaemonIs) {
+TEST(EventFollower, ANewListenerBeginsWhereTheDaemonIs) {
   ScriptedDaemon daemon({std::string(kHead) + told("n-7", "resync"), complete(told("n-8"))});
-  EventFeed feed(daemon.endpoint(), {});
+  EventFollower feed(daemon.endpoint(), {});
   EXPECT_EQ(kinds(take(feed, 3)), (std::vector{Kind::away, Kind::back, Kind::event}));
   EXPECT_THAT(daemon.asked().back(), HasSubstr("since=n-7"));
 }
 
-TEST(EventFeed, NoFollowReportsEnd) {
+TEST(EventFollower, NoFollowReportsEnd) {
   ScriptedDaemon daemon({complete(told("e-1"))});
   auto once = since("oldest");
   once.follow = false;
-  EventFeed feed(daemon.endpoint(), once);
+  EventFollower feed(daemon.endpoint(), once);
   const auto news = take(feed, 3);
   EXPECT_EQ(kinds(news), (std::vector{Kind::event, Kind::ended, Kind::ended}));
 }
 
-TEST(EventFeed, MissingOrRefusingDaemonIsError) {
-  EventFeed nobody(http::Endpoint::unix_socket("/nonexistent/a.sock"), {});
+TEST(EventFollower, MissingOrRefusingDaemonIsError) {
+  EventFollower nobody(http::Endpoint::unix_socket("/nonexistent/a.sock"), {});
   EXPECT_EQ(nobody.next(seconds(1)).error().code, Errc::unavailable);
   ScriptedDaemon daemon({"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"});
-  EventFeed refused(daemon.endpoint(), {});
+  EventFollower refused(daemon.endpoint(), {});
   EXPECT_EQ(refused.next(seconds(1)).error(), (Error{Errc::denied, "no"}));
 }
 

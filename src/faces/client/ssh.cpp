@@ -36,7 +36,7 @@ constexpr std::array<std::string_view, 2> kLeavesMaster = {"-oControlMaster=auto
 constexpr std::string_view kMasterPath = "-oControlPath=";
 constexpr std::string_view kLeavesNone = "-oControlMaster=no";
 
-std::vector<std::string> command_to(const SshHost& host, const SshManner& manner) {
+std::vector<std::string> command_to(const SshHost& host, const SshOptions& manner) {
   std::vector<std::string> words;
   if (manner.guarded) words = {"", std::string(kWithParent), std::to_string(::getpid())};
   words.emplace_back("ssh");
@@ -136,8 +136,8 @@ Error explain_ssh(const SshHost& host, const http::ChildEnd& end) {
   return error;
 }
 
-http::Endpoint daemon_over_ssh(const SshHost& host, const SshManner& manner) {
-  http::CarrierPlan plan{
+http::Endpoint daemon_over_ssh(const SshHost& host, const SshOptions& manner) {
+  http::TunnelOptions plan{
       .name = host.url(),
       .command = command_to(host, manner),
       .explain =

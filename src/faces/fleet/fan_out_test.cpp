@@ -111,7 +111,7 @@ TEST(Watch, EachHostIsPolledAndErrorsKept) {
   constexpr std::size_t kHosts = 100;  // more than there are threads
   Watch watch(hosts(kHosts), {});
   const auto all_asked = [&] {
-    return std::ranges::all_of(watch.words(), [](const LastWord& word) {
+    return std::ranges::all_of(watch.words(), [](const HostStatus& word) {
       return word.heard.problem && word.heard.problem->code == Errc::unavailable;
     });
   };

@@ -16,8 +16,8 @@ Watch::~Watch() {
   for (std::jthread& thread : threads_) thread.request_stop();
 }
 
-std::vector<LastWord> Watch::words() const {
-  std::vector<LastWord> words;
+std::vector<HostStatus> Watch::words() const {
+  std::vector<HostStatus> words;
   const std::scoped_lock lock(mutex_);
   for (const Yard& yard : yards_) words.push_back(yard.word);
   return words;

@@ -14,7 +14,7 @@ namespace gpuyard::fleet {
 
 // The last word of a host. `problem` is of the last time it was asked; the answer is the last that
 // came.
-struct LastWord {
+struct HostStatus {
   Heard<protocol::Brief> heard;
   std::optional<TimePoint> came = {};  // nothing: it has never answered
 };
@@ -34,11 +34,11 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  std::vector<LastWord> words() const;
+  std::vector<HostStatus> words() const;
 
  private:
   struct Yard {
-    LastWord word;
+    HostStatus word;
     std::optional<http::Endpoint> way;  // kept, and with it the connection of an ssh
     TimePoint due;
     int failures = 0;  // one after another

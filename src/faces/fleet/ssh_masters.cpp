@@ -77,10 +77,10 @@ Result<std::string> masters_directory(const Environment& environment) {
   return std::move(made).error();
 }
 
-HungUp hang_up(const std::string& directory) {
+ClosedMasters hang_up(const std::string& directory) {
   if (!check_private_directory(directory)) return {};
   std::vector<std::string> sockets = sockets_in(directory);
-  HungUp done;
+  ClosedMasters done;
   std::erase_if(sockets, [](const std::string& socket) {
     const bool stale = !listens(socket);
     if (stale) ::unlink(socket.c_str());

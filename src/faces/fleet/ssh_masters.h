@@ -20,13 +20,13 @@ Result<std::string> masters_directory(const Environment&);
 // directory.
 std::vector<std::string> masters_directories(const Environment&);
 
-struct HungUp {
+struct ClosedMasters {
   std::size_t ended = 0;
   std::vector<std::string> left;  // sockets whose master did not end within kHangUpPatience
 };
 inline constexpr Duration kHangUpPatience = std::chrono::seconds(3);
 
 // Asks every master in the directory to end, and removes the sockets of those that are gone.
-HungUp hang_up(const std::string& directory);
+ClosedMasters hang_up(const std::string& directory);
 
 }  // namespace gpuyard::fleet

@@ -130,18 +130,18 @@ GPUYARD_ABOUT(FleetNodes, {"gpus", "All GPUs of all machines, each counted once.
                "Number of GPUs whose power is unknown and not included in power_w."})
 
 // The GPUs of one user.
-struct FleetPlace {
+struct HostGpus {
   std::string host;
   std::vector<std::uint32_t> indexes;
 };
-BOOST_DESCRIBE_STRUCT(FleetPlace, (), (host, indexes))
+BOOST_DESCRIBE_STRUCT(HostGpus, (), (host, indexes))
 
 struct FleetUser {
   std::string user;
   std::int64_t gpus = 0;
   std::int64_t outside = 0;
   std::optional<std::int64_t> utilization_percent;
-  std::vector<FleetPlace> places;
+  std::vector<HostGpus> places;
 };
 BOOST_DESCRIBE_STRUCT(FleetUser, (), (user, gpus, outside, utilization_percent, places))
 GPUYARD_ABOUT(FleetUser, {"user", "User name; the same name on two machines counts as one user."},

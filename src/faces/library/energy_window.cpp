@@ -49,7 +49,7 @@ struct EnergyWindow::State {
   std::thread reader;
 };
 
-Result<EnergyWindow> EnergyWindow::begin(const Monitor& monitor, const energy::WindowWish& wish,
+Result<EnergyWindow> EnergyWindow::begin(const Monitor& monitor, const energy::WindowRequest& wish,
                                          Duration deadline) {
   auto state = std::make_unique<State>(monitor, deadline);
   auto id = state->ledger.begin(wish, state->read());

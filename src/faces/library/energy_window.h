@@ -30,7 +30,7 @@ class EnergyWindow {
 
   // The monitor outlives the window. Errors as for energy::Ledger::begin(), and Errc::unavailable
   // if no thread can be started.
-  static Result<EnergyWindow> begin(const Monitor&, const energy::WindowWish&,
+  static Result<EnergyWindow> begin(const Monitor&, const energy::WindowRequest&,
                                     Duration deadline = kReadDeadline);
 
   EnergyWindow(EnergyWindow&&) noexcept;

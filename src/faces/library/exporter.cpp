@@ -76,12 +76,12 @@ void Exporter::answer(const http::Request& request, http::Reply reply) {
   desk_.ask(std::move(reply), metrics::format_for(request.header("Accept")));
 }
 
-void ScrapeDesk::ask(http::Reply reply, metrics::Format format) {
+void ScrapeQueue::ask(http::Reply reply, metrics::Format format) {
   asked_.push_back({std::move(reply), format});
   if (!reading_) read();
 }
 
-void ScrapeDesk::read() {
+void ScrapeQueue::read() {
   served_ = std::exchange(asked_, {});
   ScrapeFormats wanted;
   for (const Asked& one : served_) wanted.add(one.format);
@@ -94,7 +94,7 @@ void ScrapeDesk::read() {
   }
 }
 
-void ScrapeDesk::tell(const Scrape& scrape) {
+void ScrapeQueue::tell(const Scrape& scrape) {
   reading_ = false;
   for (Asked& one : std::exchange(served_, {})) {
     http::Response response(200, std::string(metrics::content_type_of(one.format)),

@@ -62,10 +62,10 @@ class Scraper {
 // Queues scrapes: requests that come at the same time share one reading of the GPUs.
 
 // Lives on the loop's thread.
-class ScrapeDesk {
+class ScrapeQueue {
  public:
   // The worker makes no calls after this is destroyed.
-  ScrapeDesk(Worker& worker, Scraper scraper)
+  ScrapeQueue(Worker& worker, Scraper scraper)
       : worker_(worker), scraper_(std::make_shared<Scraper>(std::move(scraper))) {}
 
   // A request that comes during a reading gets the next one, so that no answer is older than its
@@ -123,7 +123,7 @@ class Exporter {
   std::uint16_t port_ = 0;
   http::IoLoop loop_;
   ThreadWorker worker_;
-  ScrapeDesk desk_;
+  ScrapeQueue desk_;
   std::unique_ptr<http::Server> server_;
   Subscription patience_;
   std::thread thread_;

@@ -106,7 +106,7 @@ class ScrapeDeskTest : public ::testing::Test {
   std::function<void()> during_;  // the next reading
   int readings_ = 0;
   std::array<std::optional<http::Response>, 4> told_;
-  ScrapeDesk desk_{worker_, Scraper([this] { return read(); }, "p", "1.2.3")};
+  ScrapeQueue desk_{worker_, Scraper([this] { return read(); }, "p", "1.2.3")};
 };
 
 TEST_F(ScrapeDeskTest, ScrapesAtOnceShareOneReading) {

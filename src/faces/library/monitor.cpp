@@ -91,7 +91,7 @@ struct Monitor::State {
   std::condition_variable answered;
   std::uint64_t last_round = 0;
   std::map<std::uint64_t, Round> rounds;
-  HealthWatch health;
+  HealthTracker health;
   driver::Readers readers;  // its threads use the members above
   const Fleet fleet;
 };

@@ -30,7 +30,7 @@ constexpr Duration kLongestChange = seconds(15);
 static_assert(static_cast<int>(Client::Lease::State::ended) ==
               static_cast<int>(lease::State::ended));
 static_assert(static_cast<int>(Client::Event::Kind::lost) ==
-              static_cast<int>(client::EventNews::Kind::lost));
+              static_cast<int>(client::FollowerEvent::Kind::lost));
 
 Client::Lease public_lease(const protocol::Lease& lease) {
   Client::Lease out;
@@ -342,7 +342,7 @@ Result<void> Client::acknowledge(std::uint64_t alert, const std::string& note) c
 }
 
 struct Client::Events::State {
-  client::EventFeed feed;
+  client::EventFollower feed;
 };
 
 Client::Events::Events(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -356,7 +356,7 @@ Client::Events Client::events(const EventsOptions& options) const {
   if (!options.since.empty()) request.since = options.since;
   if (!options.gpus.empty()) request.gpus = options.gpus;
   return Events(std::make_unique<Events::State>(
-      Events::State{client::EventFeed(state_->daemon, std::move(request))}));
+      Events::State{client::EventFollower(state_->daemon, std::move(request))}));
 }
 
 Result<std::optional<Client::Event>> Client::Events::next(milliseconds wait) {

@@ -11,44 +11,44 @@ namespace gpuyard {
 namespace {
 
 using std::chrono::milliseconds;
-using HouseCommand = gpuyard::Command;
+using InternalCommand = gpuyard::Command;
 using Public = v0::Control;
 
-HouseCommand house_command(const Public::SetPersistenceMode& set) {
+InternalCommand house_command(const Public::SetPersistenceMode& set) {
   return Apply{persistence(set.enabled)};
 }
-HouseCommand house_command(const Public::SetPowerManagementLimit& set) {
+InternalCommand house_command(const Public::SetPowerManagementLimit& set) {
   return Apply{power_limit(set.power_limit_mw)};
 }
-HouseCommand house_command(const Public::SetGpuLockedClocks& set) {
+InternalCommand house_command(const Public::SetGpuLockedClocks& set) {
   return Apply{gpu_clocks(set.min_clock_mhz, set.max_clock_mhz)};
 }
-HouseCommand house_command(const Public::ResetGpuLockedClocks&) {
+InternalCommand house_command(const Public::ResetGpuLockedClocks&) {
   return Apply{unlocked(SettingKind::gpu_clocks)};
 }
-HouseCommand house_command(const Public::SetMemLockedClocks& set) {
+InternalCommand house_command(const Public::SetMemLockedClocks& set) {
   return Apply{memory_clocks(set.min_clock_mhz, set.max_clock_mhz)};
 }
-HouseCommand house_command(const Public::ResetMemLockedClocks&) {
+InternalCommand house_command(const Public::ResetMemLockedClocks&) {
   return Apply{unlocked(SettingKind::memory_clocks)};
 }
-HouseCommand house_command(const Public::GetTotalEnergyConsumption&) {
+InternalCommand house_command(const Public::GetTotalEnergyConsumption&) {
   return ReadEnergy{};
 }
-HouseCommand house_command(const Public::SetComputeMode& set) {
+InternalCommand house_command(const Public::SetComputeMode& set) {
   return Apply{compute_mode(static_cast<std::int64_t>(set.mode))};
 }
-HouseCommand house_command(const Public::SetEccMode& set) {
+InternalCommand house_command(const Public::SetEccMode& set) {
   return Apply{ecc(set.enabled)};
 }
-HouseCommand house_command(const Public::ClearEccErrors& clear) {
+InternalCommand house_command(const Public::ClearEccErrors& clear) {
   return ClearEcc{clear.counter};
 }
-HouseCommand house_command(const Public::Look& look) {
+InternalCommand house_command(const Public::Look& look) {
   return Look{look.setting};
 }
 
-HouseCommand house_command(const Public::Command& command) {
+InternalCommand house_command(const Public::Command& command) {
   return std::visit([](const auto& one) { return house_command(one); }, command);
 }
 

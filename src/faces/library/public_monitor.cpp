@@ -219,7 +219,7 @@ EnergyMeasurement EnergyWindow::end() {
 
 Result<EnergyWindow> Monitor::begin_energy_window(const std::vector<std::uint32_t>& gpus) const {
   if (!state_->monitor) return state_->monitor.error();
-  energy::WindowWish wish;
+  energy::WindowRequest wish;
   for (const std::uint32_t index : gpus) wish.gpus.push_back(std::to_string(index));
   auto window = library::EnergyWindow::begin(*state_->monitor, wish);
   if (!window) return std::move(window).error();

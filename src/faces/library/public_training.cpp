@@ -68,7 +68,7 @@ struct [[gnu::visibility("hidden")]] v0::TrainingMonitor::State {
 
   std::shared_ptr<const Monitor::State> monitor;
   double interval_secs = 5;
-  library::TrainingWish wish;
+  library::TrainingOptions wish;
   mutable std::mutex mutex;  // guards what follows
   std::shared_ptr<TrainingRun> current;
 };
@@ -128,7 +128,7 @@ Result<void> v0::TrainingMonitor::begin() {
     return Error{Errc::invalid, fmt::format("an interval of {} s is not between {} s and {} s",
                                             interval, kLeast, kMost)};
   }
-  library::TrainingWish wish = state_->wish;
+  library::TrainingOptions wish = state_->wish;
   wish.interval = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(interval));
   const auto& opened = state_->monitor->monitor;
   // Shares ownership with the public monitor's state.

@@ -27,7 +27,7 @@ bool tells_of(const std::vector<GpuMetrics>& metrics, const Alert& alert) {
 
 }  // namespace
 
-void TrainingWatch::forget_what_is_over(const std::vector<Alert>& now,
+void TrainingGuard::forget_what_is_over(const std::vector<Alert>& now,
                                         const std::vector<GpuMetrics>& metrics) {
   std::erase_if(active_, [&](const auto& known) {
     const bool goes_on =
@@ -36,7 +36,7 @@ void TrainingWatch::forget_what_is_over(const std::vector<Alert>& now,
   });
 }
 
-std::vector<Alert> TrainingWatch::look(std::vector<GpuMetrics> metrics,
+std::vector<Alert> TrainingGuard::look(std::vector<GpuMetrics> metrics,
                                        std::chrono::nanoseconds now) {
   if (action() == TrainingAction::pause) {
     // A paused training uses no GPU; that is no hang.
@@ -56,19 +56,19 @@ std::vector<Alert> TrainingWatch::look(std::vector<GpuMetrics> metrics,
   return news;
 }
 
-void TrainingWatch::answer(const Alert& alert, TrainingAction action) {
+void TrainingGuard::answer(const Alert& alert, TrainingAction action) {
   const auto active = active_.find(key_of(alert));
   if (active != active_.end()) active->second.pauses = action == TrainingAction::pause;
   if (action == TrainingAction::stop) stopped_ = true;
   if (action != TrainingAction::keep_going) cause_ = alert;
 }
 
-void TrainingWatch::resume() {
+void TrainingGuard::resume() {
   held_ = false;
   for (auto& [key, active] : active_) active.pauses = false;
 }
 
-TrainingAction TrainingWatch::action() const {
+TrainingAction TrainingGuard::action() const {
   if (stopped_) return TrainingAction::stop;
   const bool pauses =
       std::ranges::any_of(active_, [](const auto& known) { return known.second.pauses; });
@@ -83,7 +83,7 @@ constexpr std::array kThrottleTimes = {Metric::throttle_time_sw_thermal,
 
 }  // namespace
 
-void TrainingBook::Growth::read(const Reading* reading) {
+void TrainingStats::Growth::read(const Reading* reading) {
   const std::int64_t* counter = reading != nullptr ? reading->number() : nullptr;
   // A reading that comes late is less than the last, and would look like a reset.
   if (counter == nullptr || (last && reading->taken <= taken)) return;
@@ -94,12 +94,12 @@ void TrainingBook::Growth::read(const Reading* reading) {
   known = true;
 }
 
-void TrainingBook::Growth::start_over() {
+void TrainingStats::Growth::start_over() {
   grown = 0;
   known = false;
 }
 
-void TrainingBook::Gpu::add(const DeviceState& device) {
+void TrainingStats::Gpu::add(const DeviceState& device) {
   const GpuMetrics now = metrics_of(device);
   seen = true;
   // An empty optional is less than any value.
@@ -114,7 +114,7 @@ void TrainingBook::Gpu::add(const DeviceState& device) {
   }
 }
 
-TrainingGpu TrainingBook::Gpu::report(std::uint32_t index) const {
+TrainingGpu TrainingStats::Gpu::report(std::uint32_t index) const {
   constexpr double kNanoseconds = 1e9;
   TrainingGpu out;
   out.index = index;
@@ -131,12 +131,12 @@ TrainingGpu TrainingBook::Gpu::report(std::uint32_t index) const {
   return out;
 }
 
-void TrainingBook::add(const Snapshot& snapshot) {
+void TrainingStats::add(const Snapshot& snapshot) {
   ++samples_;
   for (const DeviceState& device : snapshot.devices) gpus_[device.info.index].add(device);
 }
 
-void TrainingBook::start_over() {
+void TrainingStats::start_over() {
   samples_ = 0;
   for (auto& [index, gpu] : gpus_) {
     Gpu fresh;
@@ -146,7 +146,7 @@ void TrainingBook::start_over() {
   }
 }
 
-std::vector<TrainingGpu> TrainingBook::gpus() const {
+std::vector<TrainingGpu> TrainingStats::gpus() const {
   std::vector<TrainingGpu> all;
   for (const auto& [index, gpu] : gpus_) {
     if (gpu.seen) all.push_back(gpu.report(index));

@@ -17,9 +17,9 @@
 
 namespace gpuyard::library {
 
-class TrainingWatch {
+class TrainingGuard {
  public:
-  explicit TrainingWatch(const AndonThresholds& thresholds) : andon_(thresholds) {}
+  explicit TrainingGuard(const AndonThresholds& thresholds) : andon_(thresholds) {}
 
   // Takes one sample. Returns the alerts that are new with it, or worse by a level.
   std::vector<Alert> look(std::vector<GpuMetrics>, std::chrono::nanoseconds now);
@@ -55,7 +55,7 @@ class TrainingWatch {
 // The probes of a sample.
 inline constexpr ProbeSet kTrainingProbes = kMetricsProbes | ProbeSet{Probe::throttle_times};
 
-class TrainingBook {
+class TrainingStats {
  public:
   // Takes samples in any order: several threads read at the same time.
   void add(const Snapshot&);

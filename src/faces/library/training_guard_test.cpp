@@ -25,7 +25,7 @@ class TrainingWatchTest : public ::testing::Test {
     return news.size();
   }
 
-  TrainingWatch watch_{AndonThresholds{}};
+  TrainingGuard watch_{AndonThresholds{}};
   std::chrono::nanoseconds now_{};
 };
 
@@ -126,9 +126,9 @@ Snapshot sample_at(int second, const Numbers& numbers, std::uint32_t index = 0) 
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-TEST(TrainingBook, KeepsPeaksAndMeans) {
+TEST(TrainingStats, KeepsPeaksAndMeans) {
   RecordProperty("contract", "C12");
-  TrainingBook book;
+  TrainingStats book;
   book.add(sample_at(
       1,
       {{Metric::memory_used, 7}, {Metric::temperature_core, 60}, {Metric::utilization_gpu, 100}}));
@@ -139,24 +139,24 @@ TEST(TrainingBook, KeepsPeaksAndMeans) {
   EXPECT_EQ(book.gpus(), (std::vector<TrainingGpu>{{0, {}, 9U, 60.0, {}, 75.0}}));
 }
 
-TEST(TrainingBook, UnreadMetricsAreMissing) {
+TEST(TrainingStats, UnreadMetricsAreMissing) {
   RecordProperty("contract", "C12");
-  TrainingBook book;
+  TrainingStats book;
   book.add(sample_at(1, {}, 3));
   EXPECT_EQ(book.gpus(), (std::vector<TrainingGpu>{{3, {}, {}, {}, {}, {}}}));
-  EXPECT_TRUE(TrainingBook().gpus().empty());
+  EXPECT_TRUE(TrainingStats().gpus().empty());
 }
 
-TEST(TrainingBook, AMissingSampleIsNotAZero) {
-  TrainingBook book;
+TEST(TrainingStats, AMissingSampleIsNotAZero) {
+  TrainingStats book;
   book.add(sample_at(1, {{Metric::utilization_gpu, 80}}));
   book.add(sample_at(2, {}));
   EXPECT_EQ(book.gpus()[0].mean_utilization_percent, 80.0);
 }
 
-TEST(TrainingBook, CountsTheLongestReasonOfBeingSlowed) {
+TEST(TrainingStats, CountsTheLongestReasonOfBeingSlowed) {
   RecordProperty("contract", "C12");
-  TrainingBook book;
+  TrainingStats book;
   book.add(sample_at(1, {{Metric::throttle_time_sw_thermal, 100 * kSecond},
                          {Metric::throttle_time_hw_thermal, 0}}));
   EXPECT_EQ(book.gpus()[0].throttled_seconds, 0.0) << "what was before does not count";
@@ -165,8 +165,8 @@ TEST(TrainingBook, CountsTheLongestReasonOfBeingSlowed) {
   EXPECT_EQ(book.gpus()[0].throttled_seconds, 4.0);
 }
 
-TEST(TrainingBook, ACounterThatWasResetCountsOnFromZero) {
-  TrainingBook book;
+TEST(TrainingStats, ACounterThatWasResetCountsOnFromZero) {
+  TrainingStats book;
   int now = 0;
   for (const std::int64_t seconds : {100, 101, 2}) {
     book.add(sample_at(++now, {{Metric::throttle_time_sw_thermal, seconds * kSecond}}));
@@ -174,17 +174,17 @@ TEST(TrainingBook, ACounterThatWasResetCountsOnFromZero) {
   EXPECT_EQ(book.gpus()[0].throttled_seconds, 3.0);
 }
 
-TEST(TrainingBook, LateCounterReadingIsNoReset) {
-  TrainingBook book;
+TEST(TrainingStats, LateCounterReadingIsNoReset) {
+  TrainingStats book;
   for (const int second : {100, 102, 101, 103}) {
     book.add(sample_at(second, {{Metric::throttle_time_sw_thermal, second * kSecond}}));
   }
   EXPECT_EQ(book.gpus()[0].throttled_seconds, 3.0);
 }
 
-TEST(TrainingBook, StartsOverButForItsCounters) {
+TEST(TrainingStats, StartsOverButForItsCounters) {
   RecordProperty("contract", "C12");
-  TrainingBook book;
+  TrainingStats book;
   book.add(sample_at(
       1, {{Metric::temperature_core, 60}, {Metric::throttle_time_sw_thermal, 10 * kSecond}}));
   book.start_over();
@@ -195,8 +195,8 @@ TEST(TrainingBook, StartsOverButForItsCounters) {
   EXPECT_EQ(book.gpus(), (std::vector<TrainingGpu>{{0, {}, {}, 50.0, 2.0, {}}}));
 }
 
-TEST(TrainingBook, ACounterNotReadSinceItStartedOverIsMissing) {
-  TrainingBook book;
+TEST(TrainingStats, ACounterNotReadSinceItStartedOverIsMissing) {
+  TrainingStats book;
   book.add(sample_at(2, {{Metric::throttle_time_sw_thermal, 10 * kSecond}}));
   book.start_over();
   book.add(sample_at(1, {{Metric::throttle_time_sw_thermal, 9 * kSecond}}));

@@ -39,7 +39,8 @@ std::string why_none(const Snapshot& seen) {
 
 }  // namespace
 
-TrainingRun::TrainingRun(std::shared_ptr<const Monitor> monitor, std::string why, TrainingWish wish)
+TrainingRun::TrainingRun(std::shared_ptr<const Monitor> monitor, std::string why,
+                         TrainingOptions wish)
     : monitor_(std::move(monitor)),
       wish_(std::move(wish)),
       energy_missing_(std::move(why)),
@@ -126,7 +127,7 @@ Duration TrainingRun::now() const {
 
 void TrainingRun::begin_tally(Tally& tally, Duration moment,
                               const std::optional<EnergyMark>& energy) {
-  TrainingBook book = std::move(tally.book);
+  TrainingStats book = std::move(tally.book);
   book.start_over();
   tally = Tally{};
   tally.book = std::move(book);
@@ -188,7 +189,7 @@ TrainingReport TrainingRun::report(const Tally& tally,
 
 Result<void> TrainingRun::begin() {
   if (monitor_) {
-    energy::WindowWish wish;
+    energy::WindowRequest wish;
     for (const std::uint32_t index : wish_.gpus) wish.gpus.push_back(std::to_string(index));
     auto window = EnergyWindow::begin(*monitor_, wish, patience(EnergyWindow::kReadDeadline));
     if (window) {
@@ -284,7 +285,7 @@ std::optional<Alert> TrainingRun::cause() const {
   return watch_.cause();
 }
 
-void TrainingRun::order(void (TrainingWatch::*what)()) {
+void TrainingRun::order(void (TrainingGuard::*what)()) {
   const std::lock_guard lock(mutex_);
   (watch_.*what)();
   heed();

@@ -1,5 +1,5 @@
-// One training from begin() to end(): its thread, its clock and its sums. TrainingWatch decides;
-// TrainingBook sums up.
+// One training from begin() to end(): its thread, its clock and its sums. TrainingGuard decides;
+// TrainingStats sums up.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +17,7 @@
 
 namespace gpuyard::library {
 
-struct TrainingWish {
+struct TrainingOptions {
   Duration interval = std::chrono::seconds(5);
   AndonThresholds thresholds;
   std::vector<std::uint32_t> gpus;  // none: all
@@ -29,7 +29,7 @@ struct TrainingWish {
 class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
  public:
   // Without a monitor `why` says what is missing.
-  TrainingRun(std::shared_ptr<const Monitor>, std::string why, TrainingWish);
+  TrainingRun(std::shared_ptr<const Monitor>, std::string why, TrainingOptions);
 
   // Error: no thread can be started.
   Result<void> begin();
@@ -41,9 +41,9 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
   TrainingAction action() const;
   TrainingAction wait_while_paused(Duration deadline) const;
   std::optional<Alert> cause() const;
-  void pause() { order(&TrainingWatch::pause); }
-  void resume() { order(&TrainingWatch::resume); }
-  void stop() { order(&TrainingWatch::stop); }
+  void pause() { order(&TrainingGuard::pause); }
+  void resume() { order(&TrainingGuard::resume); }
+  void stop() { order(&TrainingGuard::stop); }
 
   void sample_at(Duration now);
 
@@ -54,7 +54,7 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
 
   // The sums so far of an epoch, or of the whole training.
   struct Tally {
-    TrainingBook book;
+    TrainingStats book;
     Duration began{};
     Duration paused{};
     std::uint64_t steps = 0;
@@ -74,7 +74,7 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
   std::optional<TrainingAction> ask(const Alert&) const;  // nothing: the handler threw
   void sample_until_the_end();
   void finish();
-  void order(void (TrainingWatch::*what)());
+  void order(void (TrainingGuard::*what)());
 
   // Called with the mutex.
   Duration now() const;
@@ -84,7 +84,7 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
   void heed();  // acts on a change of the watch's action
 
   const std::shared_ptr<const Monitor> monitor_;
-  const TrainingWish wish_;
+  const TrainingOptions wish_;
 
   // Held from an edge's readings until they are booked, so that no later edge overtakes them. Taken
   // before mutex_.
@@ -94,7 +94,7 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
   mutable std::condition_variable changed_;
   std::shared_ptr<const EnergyWindow> energy_;
   std::string energy_missing_;
-  TrainingWatch watch_;
+  TrainingGuard watch_;
   Tally epoch_;
   Tally all_;
   std::uint64_t epochs_ = 0;

@@ -90,7 +90,7 @@ void put_sinks(Text& text, const std::vector<SinkFigures>& sinks) {
 
 }  // namespace
 
-void put_alerts(Text& text, const AlertFigures& figures) {
+void put_alerts(Text& text, const AlertMetrics& figures) {
   const std::vector<const FiringAlert*> alerts = each_once(figures.firing);
   text.family("alert_rules", "gauge", "Number of alert rules.");
   text.number("alert_rules", static_cast<double>(figures.rules));

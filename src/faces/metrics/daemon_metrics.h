@@ -15,7 +15,7 @@
 namespace gpuyard::metrics {
 
 // Which GPUs are leased and how many claims wait; no figure names a user.
-struct LeaseFigures {
+struct LeaseMetrics {
   std::vector<std::pair<std::string, bool>> gpus = {};  // label_of() each, whether it is leased
   std::size_t held = 0;
   std::size_t waiting = 0;
@@ -44,7 +44,7 @@ struct SinkFigures {
   std::uint64_t dead = 0;  // given up
 };
 
-struct AlertFigures {
+struct AlertMetrics {
   std::vector<FiringAlert> firing = {};
   std::vector<SinkFigures> sinks = {};
   std::size_t pending = 0;          // conditions that are met, but not for long enough yet
@@ -53,7 +53,7 @@ struct AlertFigures {
 };
 
 // The certificate that clients on other machines see.
-struct TlsFigures {
+struct TlsMetrics {
   std::optional<std::int64_t> expires = {};  // Unix time, seconds; empty: there is none
   std::uint64_t reload_failures = 0;
   std::uint64_t handshakes = 0;
@@ -72,15 +72,15 @@ struct EventFigures {
 struct Process {
   std::string version;
   const Histogram* loop_lag = nullptr;   // null: not measured
-  const LeaseFigures* leases = nullptr;  // null: this process hands out no GPUs
-  const AlertFigures* alerts = nullptr;  // null: this process evaluates no rules
+  const LeaseMetrics* leases = nullptr;  // null: this process hands out no GPUs
+  const AlertMetrics* alerts = nullptr;  // null: this process evaluates no rules
   std::string hostname = {};             // a label of DCGM's dialect; "": no label
-  const TlsFigures* tls = nullptr;       // null: this process speaks no TLS
+  const TlsMetrics* tls = nullptr;       // null: this process speaks no TLS
   const EventFigures* events = nullptr;  // null: this process takes no events
 };
 
 // Alerts that fire, and their deliveries, as families of series.
 
-void put_alerts(Text&, const AlertFigures&);
+void put_alerts(Text&, const AlertMetrics&);
 
 }  // namespace gpuyard::metrics

@@ -7,12 +7,12 @@
 namespace gpuyard::metrics {
 namespace {
 
-std::string samples_of(const AlertFigures& alerts) {
+std::string samples_of(const AlertMetrics& alerts) {
   return samples_in(render(Snapshot{}, {"1", nullptr, nullptr, &alerts}, "p"));
 }
 
 TEST(Alerts, ThatFireHaveASeriesAndASeverity) {
-  AlertFigures alerts;
+  AlertMetrics alerts;
   alerts.firing = {{"thermal", "warning", 57, "3"}, {"disk", "error", 70, {}}};
   const std::string text = samples_of(alerts);
   for (const char* line :
@@ -24,7 +24,7 @@ TEST(Alerts, ThatFireHaveASeriesAndASeverity) {
 }
 
 TEST(Alerts, AreCountedByLevelEachInOneState) {
-  AlertFigures alerts;
+  AlertMetrics alerts;
   alerts.firing = {{"a", "critical", 90, "0", true, false},
                    {"a", "critical", 90, "1", true, true},
                    {"a", "critical", 90, "2"},
@@ -40,7 +40,7 @@ TEST(Alerts, AreCountedByLevelEachInOneState) {
 }
 
 TEST(Alerts, DuplicatesAreOneSeries) {
-  AlertFigures alerts;
+  AlertMetrics alerts;
   alerts.firing = {{"a", "error", 60, "0"}, {"a", "error", 60, "0"}, {"a", "error", 60, "1"}};
   const std::string text = samples_of(alerts);
   EXPECT_TRUE(has(text, R"(p_alerts{level="error",state="firing"} 2)")) << text;
@@ -49,7 +49,7 @@ TEST(Alerts, DuplicatesAreOneSeries) {
 }
 
 TEST(Alerts, OfQuietRulesAreKnownToBeNone) {
-  AlertFigures alerts;
+  AlertMetrics alerts;
   alerts.rules = 17;
   alerts.pending = 2;
   const std::string text = samples_of(alerts);
@@ -64,7 +64,7 @@ TEST(Alerts, AbsentServiceExportsNoSeries) {
 }
 
 TEST(Alerts, SinkCountersAreExported) {
-  AlertFigures alerts;
+  AlertMetrics alerts;
   alerts.sinks = {{"on \"call\"", "pagerduty", 4, 30, 2, 1}};
   const std::string text = samples_of(alerts);
   const std::string labels = R"({sink="on \"call\"",kind="pagerduty"} )";
@@ -78,7 +78,7 @@ TEST(Alerts, SinkCountersAreExported) {
 TEST(Alerts, RuleEvaluationTimeIsHistogram) {
   Histogram tick;
   tick.add(std::chrono::microseconds(300));
-  AlertFigures alerts;
+  AlertMetrics alerts;
   alerts.tick = &tick;
   const std::string text = samples_of(alerts);
   EXPECT_TRUE(has(text, R"(p_alert_tick_seconds_bucket{le="0.001"} 1)")) << text;

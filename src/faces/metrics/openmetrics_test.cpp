@@ -11,8 +11,8 @@ namespace {
 std::string everything(Format format) {
   Histogram lag;
   lag.add(std::chrono::milliseconds(7));
-  const LeaseFigures leases{{{"0", true}}, 1, 7, 4711};
-  AlertFigures alerts;
+  const LeaseMetrics leases{{{"0", true}}, 1, 7, 4711};
+  AlertMetrics alerts;
   alerts.firing = {{"hot", "warning", 55, "0"}};
   alerts.sinks = {{"log", "log", 0, 5, 0, 0}};
   alerts.tick = &lag;

@@ -121,7 +121,7 @@ void put_node(Text& text, const Snapshot& snapshot, const Process& process) {
   text.end(1);
 }
 
-void put_leases(Text& text, const LeaseFigures& leases) {
+void put_leases(Text& text, const LeaseMetrics& leases) {
   if (!leases.gpus.empty()) {
     text.family("gpu_leased", "gauge", "1 while the GPU is leased or draining.");
   }
@@ -150,7 +150,7 @@ void put_events(Text& text, const EventFigures& events) {
   dropped("rules", events.by_rules);
 }
 
-void put_tls(Text& text, const TlsFigures& tls) {
+void put_tls(Text& text, const TlsMetrics& tls) {
   if (tls.expires) {
     text.family("tls_certificate_expiry_timestamp_seconds", "gauge",
                 "Expiry of the certificate in use, in seconds since 1970.");

@@ -10,8 +10,8 @@ namespace gpuyard::metrics {
 namespace {
 
 int series_of(const Snapshot& snapshot, Dialect dialect = Dialect::gpuyard,
-              const AlertFigures* alerts = nullptr) {
-  LeaseFigures leases;
+              const AlertMetrics* alerts = nullptr) {
+  LeaseMetrics leases;
   for (const DeviceState& device : snapshot.devices)
     leases.gpus.emplace_back(label_of(device.info), true);
   const std::string samples =
@@ -34,7 +34,7 @@ TEST(Series, DcgmCountPerGpuMatchesReference) {
 }
 
 TEST(Series, OfAlertsAreTwoForEachThatFires) {
-  AlertFigures alerts;
+  AlertMetrics alerts;
   const int quiet = series_of(fleet_of(1), Dialect::gpuyard, &alerts);
   alerts.firing = {
       {"hot", "warning", 55, "0"}, {"full", "error", 60, "0"}, {"disk", "error", 70, {}}};
@@ -114,7 +114,7 @@ TEST(Series, DroppedEventsAreCountedBySource) {
 }
 
 TEST(Series, LeasesAreCountedWithoutOwners) {
-  const LeaseFigures leases{{{"0", true}, {"1", false}}, 1, 7, 4711};
+  const LeaseMetrics leases{{{"0", true}, {"1", false}}, 1, 7, 4711};
   const std::string text = render(Snapshot{}, {"1", nullptr, &leases}, "p");
   for (const char* line :
        {"# TYPE p_gpu_leased gauge\np_gpu_leased{device=\"0\"} 1\np_gpu_leased{device=\"1\"} 0\n",

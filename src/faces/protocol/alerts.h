@@ -147,7 +147,7 @@ struct SilenceWish {
 BOOST_DESCRIBE_STRUCT(SilenceWish, (), (for_s, rule, gpu, comment))
 GPUYARD_ABOUT(SilenceWish,
               {"for_s", "Duration in seconds; at most 30 days.", kShortestTime,
-               to_seconds(andon::SilenceBook::kLongest)},
+               to_seconds(andon::SilenceTable::kLongest)},
               {"rule", "Rule to mute; omitted: all.", 0, kLongestName},
               {"gpu",
                "GPU to mute, by index, UUID or PCI address; omitted: all GPUs and the machine.", 0,

@@ -56,7 +56,7 @@ void note_unknown(Sum& sum) {
   }
 }
 
-GpuEnergy gpu_energy_of(const energy::KeptAccount& kept, const gpuyard::Snapshot& now) {
+GpuEnergy gpu_energy_of(const energy::SavedAccount& kept, const gpuyard::Snapshot& now) {
   const energy::AccountState& state = kept.state;
   const energy::Amounts& amounts = state.amounts;
   return {index_of(kept.uuid, now),
@@ -117,7 +117,7 @@ EnergyReport energy_report_of(const energy::Ledger& ledger, const gpuyard::Snaps
   report.simulated = now.driver.info.simulated;
   report.taken_at = to_rfc3339(now.wall);
   std::int64_t all_mj = 0;
-  for (const energy::KeptAccount& kept : ledger.accounts()) {
+  for (const energy::SavedAccount& kept : ledger.accounts()) {
     if (kept.state.session.simulated != report.simulated) continue;
     all_mj += kept.state.amounts.device_mj();
     report.gpus.push_back(gpu_energy_of(kept, now));
@@ -166,8 +166,8 @@ EnergyWindow energy_window_of(const energy::WindowResult& result, const gpuyard:
   return out;
 }
 
-Result<energy::WindowWish> window_wish_of(const EnergyWindowWish& wish, uid_t owner) {
-  energy::WindowWish out{.name = wish.name.value_or(""), .owner = owner};
+Result<energy::WindowRequest> window_wish_of(const EnergyWindowWish& wish, uid_t owner) {
+  energy::WindowRequest out{.name = wish.name.value_or(""), .owner = owner};
   for (const GpuName& gpu : wish.gpus.value_or(std::vector<GpuName>{})) {
     out.gpus.push_back(gpu.text);
   }

@@ -213,7 +213,7 @@ std::optional<Estimate> estimate_of_joules(const Tariff&, std::optional<double> 
 EnergyReport energy_report_of(const energy::Ledger&, const gpuyard::Snapshot& now);
 EnergyWindow energy_window_of(const energy::WindowResult&, const gpuyard::Snapshot& now);
 // Errors: invalid.
-Result<energy::WindowWish> window_wish_of(const EnergyWindowWish&, uid_t owner);
+Result<energy::WindowRequest> window_wish_of(const EnergyWindowWish&, uid_t owner);
 
 }  // namespace gpuyard::protocol
 

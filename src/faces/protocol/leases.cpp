@@ -108,11 +108,11 @@ namespace {
 constexpr double kSecondsInHour = 3600;
 constexpr double kMillijoulesInKwh = 3.6e9;
 
-UsageRow row_of(const usage::UseSum& sum, const UserNames& names, usage::UseBy by) {
+UsageRow row_of(const usage::UsageTotal& sum, const UserNames& names, usage::UsageGrouping by) {
   UsageRow row;
   row.key = sum.key;
   row.uid = sum.uid;
-  if (by == usage::UseBy::user && sum.uid) {
+  if (by == usage::UsageGrouping::user && sum.uid) {
     if (const auto name = names.find(*sum.uid); name != names.end()) row.key = name->second;
   }
   row.gpu_hours = sum.held_s / kSecondsInHour;
@@ -174,17 +174,17 @@ LeaseUse lease_use_of(const usage::Use& use) {
   return out;
 }
 
-Usage usage_of(const usage::UseAnswer& answer, const usage::UseQuestion& question,
+Usage usage_of(const usage::UsageReport& answer, const usage::UseQuestion& question,
                const UserNames& names) {
   Usage usage;
   usage.simulated = question.simulated;
   usage.since = to_rfc3339(WallTime(question.since));
   usage.by = boost::describe::enum_to_string(question.by, "");
   usage.rows_left_out = answer.left_out;
-  for (const usage::UseSum& sum : answer.sums) {
+  for (const usage::UsageTotal& sum : answer.sums) {
     usage.rows.push_back(row_of(sum, names, question.by));
   }
-  usage.unleased = row_of(answer.unleased, {}, usage::UseBy::gpu);
+  usage.unleased = row_of(answer.unleased, {}, usage::UsageGrouping::gpu);
   return usage;
 }
 

@@ -340,15 +340,15 @@ struct Load {
 BOOST_DESCRIBE_STRUCT(Load, (), (gpu_pool, pending_claimers, capacity))
 
 struct UsageQuery {
-  std::optional<double> since_s;     // how far back; 7 days by default; the first day counts whole
-  std::optional<usage::UseBy> by;    // user by default
-  std::optional<TextFormat> format;  // json by default
+  std::optional<double> since_s;  // how far back; 7 days by default; the first day counts whole
+  std::optional<usage::UsageGrouping> by;  // user by default
+  std::optional<TextFormat> format;        // json by default
 };
 BOOST_DESCRIBE_STRUCT(UsageQuery, (), (since_s, by, format))
 GPUYARD_ABOUT(UsageQuery, {"since_s",
                            "Start of the period, in seconds ago, up to 400 days; default 7 days. "
                            "The first day counts fully.",
-                           0, std::chrono::seconds(usage::UseArchive::kKeptFor).count()})
+                           0, std::chrono::seconds(usage::UsageStorage::kKeptFor).count()})
 
 struct UsageRow {
   std::string key;                   // user's name or uid, day, UUID, or lease
@@ -401,7 +401,7 @@ LeaseUse lease_use_of(const usage::Use&);
 // Names by uid; a user who is not in it has no known name.
 using UserNames = std::map<std::uint32_t, std::string>;
 
-Usage usage_of(const usage::UseAnswer&, const usage::UseQuestion&, const UserNames& = {});
+Usage usage_of(const usage::UsageReport&, const usage::UseQuestion&, const UserNames& = {});
 
 // The header row of the CSV document, with its line end. A row for each of Usage::rows follows, and
 // one without a key for the use under no lease.

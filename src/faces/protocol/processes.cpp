@@ -24,7 +24,7 @@ void put_placement(Process& out, const Result<Placement>& placement) {
   out.slice = placement->slice;
 }
 
-void put_facts(Process& out, const ProcessFacts& facts) {
+void put_facts(Process& out, const ProcessMetadata& facts) {
   out.uid = facts.uid;
   out.command = facts.command;
   out.started_at = to_rfc3339(facts.started_at);
@@ -39,12 +39,12 @@ void put_facts(Process& out, const ProcessFacts& facts) {
   put_placement(out, facts.placement);
 }
 
-Result<const ProcessFacts*> facts_of(const GpuProcess& process, const ProcessBook* book) {
+Result<const ProcessMetadata*> facts_of(const GpuProcess& process, const ProcessDirectory* book) {
   if (book != nullptr) return book->find(process.pid);
   return Error{Errc::unavailable, "not looked up"};
 }
 
-Process process_with(const GpuProcess& process, const Result<const ProcessFacts*>& facts) {
+Process process_with(const GpuProcess& process, const Result<const ProcessMetadata*>& facts) {
   Process out;
   out.pid = process.pid;
   out.kind = process.kind;
@@ -60,7 +60,7 @@ Process process_with(const GpuProcess& process, const Result<const ProcessFacts*
 
 }  // namespace
 
-Process process_of(const GpuProcess& process, const ProcessBook* book) {
+Process process_of(const GpuProcess& process, const ProcessDirectory* book) {
   return process_with(process, facts_of(process, book));
 }
 
@@ -73,7 +73,7 @@ std::optional<std::vector<GpuProcess>> as_listed(const std::optional<std::vector
   return listed;
 }
 
-ProcessInFull process_in_full(const GpuProcess& process, const ProcessBook* book,
+ProcessInFull process_in_full(const GpuProcess& process, const ProcessDirectory* book,
                               const MaySee& may_see) {
   const auto facts = facts_of(process, book);
   ProcessInFull out{process_with(process, facts), {}};

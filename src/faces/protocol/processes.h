@@ -80,14 +80,14 @@ GPUYARD_ABOUT(ProcessInFull, {"arguments",
                               "and administrators, over the Unix socket."})
 
 // Without a book only the driver's facts are known.
-Process process_of(const GpuProcess&, const ProcessBook*);
+Process process_of(const GpuProcess&, const ProcessDirectory*);
 
 // Returns only the driver's facts about the processes, not who they are.
 std::optional<std::vector<GpuProcess>> as_listed(const std::optional<std::vector<Process>>&);
 
 // `may_see`: whether the caller may see the arguments.
-using MaySee = std::function<bool(const ProcessFacts&)>;
-ProcessInFull process_in_full(const GpuProcess&, const ProcessBook*, const MaySee& may_see);
+using MaySee = std::function<bool(const ProcessMetadata&)>;
+ProcessInFull process_in_full(const GpuProcess&, const ProcessDirectory*, const MaySee& may_see);
 
 }  // namespace gpuyard::protocol
 

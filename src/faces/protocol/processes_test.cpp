@@ -12,7 +12,7 @@ namespace {
 const GpuProcess kListed{7, ProcessKind::compute, 1024, 42};
 
 // Knows one process.
-class OneProcess final : public ProcessBook {
+class OneProcess final : public ProcessDirectory {
  public:
   OneProcess() {
     facts.pid = 7;
@@ -26,19 +26,19 @@ class OneProcess final : public ProcessBook {
     placement.slurm_job = "123";
     facts.placement = placement;
   }
-  Result<const ProcessFacts*> find(std::uint32_t pid) const override {
+  Result<const ProcessMetadata*> find(std::uint32_t pid) const override {
     if (pid == facts.pid) return &facts;
     return Error{Errc::not_found, "no such number"};
   }
   std::uint64_t revision() const override { return 0; }
 
-  ProcessFacts facts;
+  ProcessMetadata facts;
 };
 
-bool everybody(const ProcessFacts&) {
+bool everybody(const ProcessMetadata&) {
   return true;
 }
-bool nobody(const ProcessFacts&) {
+bool nobody(const ProcessMetadata&) {
   return false;
 }
 

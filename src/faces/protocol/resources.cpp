@@ -38,7 +38,7 @@ const ProcessList* list_of(const DeviceState& device, std::map<std::string, std:
   return nullptr;
 }
 
-void put_processes(Device& out, const DeviceState& device, const ProcessBook* book) {
+void put_processes(Device& out, const DeviceState& device, const ProcessDirectory* book) {
   const ProcessList* list = list_of(device, out.missing);
   if (list == nullptr) return;
   auto& shown = out.processes.emplace();
@@ -60,7 +60,7 @@ DriverInfo driver_info_of(const gpuyard::DriverInfo& info) {
   return {info.driver_version, info.cuda_driver_version, info.nvml_version};
 }
 
-Device device_of(const DeviceState& device, TimePoint now, const ProcessBook* book) {
+Device device_of(const DeviceState& device, TimePoint now, const ProcessDirectory* book) {
   Device out{device.info.index,
              device.info.uuid,
              device.info.pci_address,
@@ -99,7 +99,7 @@ Device device_of(const DeviceState& device, TimePoint now, const ProcessBook* bo
 }
 
 DeviceProcesses device_processes_of(const DeviceState& device, TimePoint now,
-                                    const ProcessBook* book, const MaySee& may_see) {
+                                    const ProcessDirectory* book, const MaySee& may_see) {
   DeviceProcesses out;
   out.index = device.info.index;
   out.uuid = device.info.uuid;
@@ -114,7 +114,7 @@ DeviceProcesses device_processes_of(const DeviceState& device, TimePoint now,
   return out;
 }
 
-Snapshot snapshot_of(const gpuyard::Snapshot& snapshot, const ProcessBook* book) {
+Snapshot snapshot_of(const gpuyard::Snapshot& snapshot, const ProcessDirectory* book) {
   Snapshot out;
   out.simulated = snapshot.driver.info.simulated;
   out.generation = snapshot.generation;

@@ -217,10 +217,10 @@ GPUYARD_ABOUT(Readiness, {"now", "Clock of the machine, RFC 3339; null from olde
 
 // Convert telemetry's records to the wire's.
 DriverInfo driver_info_of(const gpuyard::DriverInfo&);
-Device device_of(const DeviceState&, TimePoint now, const ProcessBook* = nullptr);
-DeviceProcesses device_processes_of(const DeviceState&, TimePoint now, const ProcessBook*,
+Device device_of(const DeviceState&, TimePoint now, const ProcessDirectory* = nullptr);
+DeviceProcesses device_processes_of(const DeviceState&, TimePoint now, const ProcessDirectory*,
                                     const MaySee&);
-Snapshot snapshot_of(const gpuyard::Snapshot&, const ProcessBook* = nullptr);
+Snapshot snapshot_of(const gpuyard::Snapshot&, const ProcessDirectory* = nullptr);
 // The inverse of device_of(), of all but owners of processes, ages and Xids.
 DeviceState state_of(const Device&);
 Readiness readiness_of(const gpuyard::Snapshot&);

@@ -9,12 +9,12 @@ namespace {
 
 using std::chrono::days;
 using std::chrono::milliseconds;
-using usage::UseBy;
-using usage::UseSum;
+using usage::UsageGrouping;
+using usage::UsageTotal;
 
-const usage::UseQuestion kByUser{UseBy::user, usage::Day(days(20'000)), false};
+const usage::UseQuestion kByUser{UsageGrouping::user, usage::Day(days(20'000)), false};
 
-UseSum an_hour(const std::string& key, std::optional<std::uint32_t> uid) {
+UsageTotal an_hour(const std::string& key, std::optional<std::uint32_t> uid) {
   return {key, uid, 3600, 3600, 360'000'000, 0, 62.5, 4096, 2};
 }
 
@@ -34,7 +34,7 @@ TEST(Usage, SaysGpuHoursAndKilowattHoursByTheUsersName) {
 }
 
 TEST(Usage, UnmeasuredEnergyIsNullNotZero) {
-  UseSum blind = an_hour("1000", 1000);
+  UsageTotal blind = an_hour("1000", 1000);
   blind.counted_s = 0;
   blind.energy_mj = 0;
   const auto usage = usage_of({{blind}, 0, {}}, kByUser);
@@ -48,8 +48,8 @@ TEST(Usage, UnmeasuredEnergyIsNullNotZero) {
 }
 
 TEST(Usage, CsvHasARowForEachAndOneForNone) {
-  UseSum blind{"1001", 1001, 1800, 0, 0, 0, {}, {}, 1};
-  UseSum none = an_hour("", {});
+  UsageTotal blind{"1001", 1001, 1800, 0, 0, 0, {}, {}, 1};
+  UsageTotal none = an_hour("", {});
   none.leases = 0;
   none.estimated_mj = 1;
   const auto usage =
@@ -61,7 +61,7 @@ TEST(Usage, CsvHasARowForEachAndOneForNone) {
 }
 
 TEST(Usage, CostFollowsTariffForMeasuredEnergyOnly) {
-  UseSum blind{"1001", 1001, 1800, 0, 0, 0, {}, {}, 1};
+  UsageTotal blind{"1001", 1001, 1800, 0, 0, 0, {}, {}, 1};
   auto usage = usage_of({{an_hour("1000", 1000), blind}, 0, an_hour("", {})}, kByUser);
   put_estimates(usage, {});
   EXPECT_FALSE(usage.rows[0].estimate) << "without a price there is none";

@@ -11,7 +11,7 @@
 
 namespace gpuyard::recording {
 
-void put_json(std::string& out, const SomeReadings& readings) {
+void put_json(std::string& out, const RecordedReadings& readings) {
   char separator = '{';
   for (const Row& row : catalog()) {
     const auto all = readings.sample.all(row.metric);
@@ -25,7 +25,7 @@ void put_json(std::string& out, const SomeReadings& readings) {
   out += '}';
 }
 
-void read_json(const boost::json::value& from, SomeReadings& to, const std::string& path,
+void read_json(const boost::json::value& from, RecordedReadings& to, const std::string& path,
                json::Problems& problems) {
   protocol::read_rows(from, to.sample, path, problems, protocol::Absent::left_out);
 }
@@ -104,7 +104,7 @@ Line Recorder::news_of(const protocol::Device& device, const Known* before) {
     line.condition = device.condition;
     line.why = device.why;
   }
-  SomeReadings changed;
+  RecordedReadings changed;
   std::map<std::string, std::string> missing;
   for (const Row& row : catalog()) {
     const auto now = device.readings.sample.all(row.metric);

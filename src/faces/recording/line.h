@@ -44,11 +44,11 @@ struct Identity {
 BOOST_DESCRIBE_STRUCT(Identity, (), (index, uuid, pci_address, name))
 
 // Rows of the catalog by their JSON keys; missing rows are left out.
-struct SomeReadings {
+struct RecordedReadings {
   Sample sample;
 };
-void put_json(std::string& out, const SomeReadings&);
-void read_json(const boost::json::value& from, SomeReadings& to, const std::string& path,
+void put_json(std::string& out, const RecordedReadings&);
+void read_json(const boost::json::value& from, RecordedReadings& to, const std::string& path,
                json::Problems&);
 
 // The changes of one moment; a field that is left out has not changed.
@@ -58,7 +58,7 @@ struct Line {
   std::optional<std::uint32_t> gpu;           // the index of the GPU that the other fields describe
   std::optional<DeviceCondition> condition;
   std::optional<std::string> why;
-  std::optional<SomeReadings> readings;
+  std::optional<RecordedReadings> readings;
   std::optional<std::map<std::string, std::string>> missing;  // why those of `readings` are null
   std::optional<std::vector<GpuProcess>> processes;
 };

@@ -31,14 +31,14 @@ std::optional<std::int64_t> known(const std::optional<Result<std::int64_t>>& pow
 
 }  // namespace
 
-CpuPowerFeed::CpuPowerFeed(Loop& loop, const CpuSight& sight,
-                           const std::vector<std::uint32_t>& cpus)
+CpuPowerStream::CpuPowerStream(Loop& loop, const CpuAccess& sight,
+                               const std::vector<std::uint32_t>& cpus)
     : loop_(loop) {
   for (const std::uint32_t id : cpus) waiting_.push_back({id, std::nullopt});
   listening_ = sight.listen([this](const cpu::Energies& energies) { hear(energies); });
 }
 
-void CpuPowerFeed::hear(const cpu::Energies& energies) {
+void CpuPowerStream::hear(const cpu::Energies& energies) {
   const auto before = std::exchange(last_, energies);
   if (!before) return;
   for (cpu::PackagePower& power : cpu::power_between(*before, energies)) {
@@ -48,7 +48,7 @@ void CpuPowerFeed::hear(const cpu::Energies& energies) {
   more();
 }
 
-http::Chunk CpuPowerFeed::next() {
+http::Chunk CpuPowerStream::next() {
   for (std::size_t tried = 0; tried < waiting_.size(); ++tried) {
     Waiting& one = waiting_[turn_];
     turn_ = (turn_ + 1) % waiting_.size();
@@ -154,7 +154,7 @@ Result<void> put(std::optional<std::int64_t>& to, bool wanted,
 }
 
 Result<CpuEnergy> energy_of(const cpu::Energies& read, std::uint32_t id,
-                            const CpuEnergyWish& wish) {
+                            const CpuEnergyParams& wish) {
   const auto package = std::ranges::find(read.packages, id, &cpu::PackageEnergy::number);
   if (package == read.packages.end()) return kGone;
   CpuEnergy energy;
@@ -203,8 +203,8 @@ Result<void> may_see_cpus(const Context& context, const http::Request& request) 
       "cpu_over_tcp = true in gpuyard's configuration, whole joules are available once per second"};
 }
 
-CpuSight sight_of(Context& context, const http::Request& request) {
-  const auto sight = [](auto& cpus) -> CpuSight {
+CpuAccess sight_of(Context& context, const http::Request& request) {
+  const auto sight = [](auto& cpus) -> CpuAccess {
     return {[&cpus](cpu::Watch::Answer answer) { cpus.fresh(std::move(answer)); },
             [&cpus](cpu::Watch::Heard heard) { return cpus.listen(std::move(heard)); },
             std::remove_cvref_t<decltype(cpus)>::kPeriod};
@@ -213,7 +213,7 @@ CpuSight sight_of(Context& context, const http::Request& request) {
   return local ? sight(context.cpus) : sight(context.coarse_cpus);
 }
 
-void get_cpu_energy(Context& context, const CpuEnergyWish& wish, const Call& call) {
+void get_cpu_energy(Context& context, const CpuEnergyParams& wish, const Call& call) {
   const auto ids = cpus_named(context.cpus.latest(), wish.cpu_ids);
   if (!ids) return call.answer.refuse(ids.error());
   sight_of(context, call.request)
@@ -232,7 +232,7 @@ void get_cpu_power(Context& context, const SomeCpus& wish, const Call& call) {
   struct Measuring {
     Ids ids;
     Answer answer;
-    CpuSight cpus;
+    CpuAccess cpus;
     cpu::Energies first;
     Subscription pause;
   };
@@ -261,7 +261,7 @@ void stream_cpu_power(Context& context, const SomeCpus& wish, const Call& call) 
   const auto ids = cpus_named(context.cpus.latest(), wish.cpu_ids);
   if (!ids) return call.answer.refuse(ids.error());
   call.answer.send(http::event_stream(
-      std::make_shared<CpuPowerFeed>(context.loop, sight_of(context, call.request), *ids)));
+      std::make_shared<CpuPowerStream>(context.loop, sight_of(context, call.request), *ids)));
 }
 
 }  // namespace gpuyard::zeus

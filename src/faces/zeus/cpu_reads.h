@@ -44,16 +44,16 @@ class CoarseCpus {
 };
 
 // CPUs as one client may see them.
-struct CpuSight {
+struct CpuAccess {
   std::function<void(cpu::Watch::Answer)> fresh;
   std::function<Subscription(cpu::Watch::Heard)> listen;
   Duration period{};  // between two calls of a listener
 };
 
-class CpuPowerFeed final : public http::Feed {
+class CpuPowerStream final : public http::Feed {
  public:
   // Listens to all CPUs for as long as the feed lives, and tells only of `cpus`.
-  CpuPowerFeed(Loop&, const CpuSight&, const std::vector<std::uint32_t>& cpus);
+  CpuPowerStream(Loop&, const CpuAccess&, const std::vector<std::uint32_t>& cpus);
 
   http::Chunk next() override;
   // False for the same reason as for GPUs: see stream_gpu_power().

@@ -96,7 +96,7 @@ constexpr std::array kRoutes = {
           checked<SomeGpus, get_persistence_mode>},
     Route{kGet, "/gpu/stream_power", Group::gpu_read, checked<SomeGpus, stream_gpu_power>},
     Route{kGet, "/cpu/get_cumulative_energy", Group::cpu_read,
-          checked<CpuEnergyWish, get_cpu_energy>},
+          checked<CpuEnergyParams, get_cpu_energy>},
     Route{kGet, "/cpu/get_power", Group::cpu_read, checked<SomeCpus, get_cpu_power>},
     Route{kGet, "/cpu/stream_power", Group::cpu_read, checked<SomeCpus, stream_cpu_power>},
 };

@@ -183,7 +183,7 @@ void stream_gpu_power(Context& context, const SomeGpus& wish, const Call& call) 
   // connection breaks.
   constexpr bool kMayEnd = false;
   call.answer.send(
-      http::event_stream(std::make_shared<http::ChannelsFeed>(std::move(channels), kMayEnd)));
+      http::event_stream(std::make_shared<http::ChannelStream>(std::move(channels), kMayEnd)));
 }
 
 // The requests that change GPUs: each sends an order to control and turns the outcomes into one

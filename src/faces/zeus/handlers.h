@@ -37,7 +37,7 @@ struct Context {
   http::Channels<std::pair<DeviceId, std::uint32_t>> gpu_power = {};  // by GPU, and its index now
 };
 
-CpuSight sight_of(Context&, const http::Request&);
+CpuAccess sight_of(Context&, const http::Request&);
 // Errc::denied, saying how to get access.
 Result<void> may_see_cpus(const Context&, const http::Request&);
 
@@ -54,11 +54,11 @@ struct SomeCpus {
 };
 BOOST_DESCRIBE_STRUCT(SomeCpus, (), (cpu_ids))
 
-struct CpuEnergyWish : SomeCpus {
+struct CpuEnergyParams : SomeCpus {
   bool cpu = false;
   bool dram = false;
 };
-BOOST_DESCRIBE_STRUCT(CpuEnergyWish, (SomeCpus), (cpu, dram))
+BOOST_DESCRIBE_STRUCT(CpuEnergyParams, (SomeCpus), (cpu, dram))
 
 struct Write {
   std::string gpu_ids;
@@ -110,7 +110,7 @@ void reset_gpu_clocks(Context&, const Write&, const Call&);
 void reset_memory_clocks(Context&, const Write&, const Call&);
 void reset_clocks(Context&, const Write&, const Call&);
 
-void get_cpu_energy(Context&, const CpuEnergyWish&, const Call&);
+void get_cpu_energy(Context&, const CpuEnergyParams&, const Call&);
 void get_cpu_power(Context&, const SomeCpus&, const Call&);
 void stream_cpu_power(Context&, const SomeCpus&, const Call&);
 

@@ -102,17 +102,17 @@ Value current(const DeviceState& device, const Reading* reading) {
 
 }  // namespace
 
-void HealthWatch::compare_power(bool compare) {
+void HealthTracker::compare_power(bool compare) {
   compares_power_ = compare;
   if (!compare) power_.clear();
 }
 
-std::string HealthWatch::contradiction(const DeviceId& gpu) const {
+std::string HealthTracker::contradiction(const DeviceId& gpu) const {
   const auto compared = power_.find(gpu);
   return compared != power_.end() ? compared->second.contradiction() : "";
 }
 
-void HealthWatch::note(const DeviceId& gpu, const Sample& sample) {
+void HealthTracker::note(const DeviceId& gpu, const Sample& sample) {
   if (compares_power_) power_[gpu].note(sample);
   const Reading errors = uncorrectable_errors(sample);
   const std::int64_t* const since_load = sample.number(Metric::ecc_uncorrected_volatile);
@@ -130,7 +130,7 @@ void HealthWatch::note(const DeviceId& gpu, const Sample& sample) {
   }
 }
 
-void HealthWatch::note_contained(const DeviceId& gpu, const Sample& latest) {
+void HealthTracker::note_contained(const DeviceId& gpu, const Sample& latest) {
   constexpr std::uint32_t kOfNoList = 0;  // no process has this id, so no list has it
   const auto& list = latest.processes();
   std::set<std::uint32_t> pids;
@@ -142,7 +142,7 @@ void HealthWatch::note_contained(const DeviceId& gpu, const Sample& latest) {
   gpus_[gpu].contained_in_one_of(pids);
 }
 
-HealthReport HealthWatch::judge(const DeviceState& device) const {
+HealthReport HealthTracker::judge(const DeviceState& device) const {
   HealthFacts facts;
   facts.lost = lost_because(device);
   if (device.condition == DeviceCondition::responsive) {
@@ -158,13 +158,13 @@ HealthReport HealthWatch::judge(const DeviceState& device) const {
   return gpuyard::judge(facts, policy_.thresholds_of(device.info));
 }
 
-EccState HealthWatch::errors_of(const DeviceId& gpu) const {
+EccState HealthTracker::errors_of(const DeviceId& gpu) const {
   const auto found = gpus_.find(gpu);
   return found != gpus_.end() ? found->second.state() : EccState{};
 }
 
 // If a sample came first, its counters are compared with the restored state.
-void HealthWatch::restore(const DeviceId& gpu, const EccState& errors, bool rebooted) {
+void HealthTracker::restore(const DeviceId& gpu, const EccState& errors, bool rebooted) {
   const EccState seen = errors_of(gpu);
   EccBaseline& baseline = gpus_[gpu] = EccBaseline();
   baseline.restore(errors, rebooted);

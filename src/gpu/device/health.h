@@ -112,9 +112,9 @@ HealthReport judge(const HealthFacts&, const HealthThresholds&);
 // The probes that the verdict needs.
 inline constexpr ProbeSet kHealthProbes = {Probe::temperature, Probe::ecc_totals};
 
-class HealthWatch {
+class HealthTracker {
  public:
-  explicit HealthWatch(HealthPolicy policy = {}) : policy_(std::move(policy)) {}
+  explicit HealthTracker(HealthPolicy policy = {}) : policy_(std::move(policy)) {}
 
   // Takes a new sample of a GPU. The first error count is the baseline.
   void note(const DeviceId&, const Sample&);

@@ -141,7 +141,7 @@ class HealthWatchTest : public testing::Test {
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(1, 1000);
   std::unique_ptr<Backend> backend_ = fleet_.backend();
   const DeviceId id_ = backend_->open(0).id;
-  HealthWatch watch_;
+  HealthTracker watch_;
 };
 
 TEST_F(HealthWatchTest, FollowsTheTemperatureUpAndDown) {
@@ -299,7 +299,7 @@ TEST_F(HealthWatchTest, ErrorsStayNewWhileTheGpuDoesNotAnswer) {
 }
 
 TEST_F(HealthWatchTest, ThresholdsMayBeOfOneGpu) {
-  watch_ = HealthWatch({{}, {{"0", {30, 35}}}});
+  watch_ = HealthTracker({{}, {{"0", {30, 35}}}});
   EXPECT_EQ(look().verdict, Health::unhealthy);
 }
 

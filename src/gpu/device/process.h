@@ -47,7 +47,7 @@ struct ProcessList {
 BOOST_DESCRIBE_STRUCT(ProcessList, (), (taken, value))
 
 // The identity and placement of a process, beyond its pid. Plain values: src/core/processes fills
-// them, and the rooms that show or judge a process ask a ProcessBook.
+// them, and the rooms that show or judge a process ask a ProcessDirectory.
 
 // Read from the control group. Empty: the process is in none.
 struct Placement {
@@ -72,7 +72,7 @@ struct HostUse {
 };
 
 // Texts are valid UTF-8 of bounded length, but may contain control characters.
-struct ProcessFacts {
+struct ProcessMetadata {
   std::uint32_t pid = 0;
   TimePoint started;      // with the pid it names one process for ever; exact to 10 ms
   WallTime started_at;    // the same moment, for people
@@ -88,12 +88,12 @@ struct ProcessFacts {
 };
 
 // Looks up the processes that drivers list.
-class ProcessBook {
+class ProcessDirectory {
  public:
-  virtual ~ProcessBook() = default;
+  virtual ~ProcessDirectory() = default;
   // Finds the process that had this pid when the newest list was made, or says why nothing is known
   // of it; never guesses. The pointer is valid until the book changes.
-  virtual Result<const ProcessFacts*> find(std::uint32_t pid) const = 0;
+  virtual Result<const ProcessMetadata*> find(std::uint32_t pid) const = 0;
   // Grows with every change of an answer.
   virtual std::uint64_t revision() const = 0;
 };

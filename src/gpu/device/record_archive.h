@@ -21,7 +21,7 @@ namespace gpuyard {
 
 // Asks for the records that touch [from, until).
 template <class Record>
-struct QuestionFor {
+struct RecordQuery {
   WallTime from;
   WallTime until;
   std::vector<DeviceId> gpus = {};  // empty: all
@@ -42,17 +42,17 @@ class Archive {
   // Adds records, or replaces those of the same name.
   virtual Result<void> put(const std::vector<Record>&) = 0;
   // Returns the newest first, and one more than `most` if there are more.
-  virtual Result<std::vector<Record>> get(const QuestionFor<Record>&) = 0;
+  virtual Result<std::vector<Record>> get(const RecordQuery<Record>&) = 0;
 };
 
 // Gives records to an archive, in batches. Lives on the io thread, and outlives the worker's jobs.
 template <class Record>
-class PutQueue {
+class ArchiveWriter {
  public:
   // How many records wait for the disk. The oldest are lost beyond.
   static constexpr std::size_t kMost = 16'384;
 
-  PutQueue(Worker& worker, std::shared_ptr<Archive<Record>> archive)
+  ArchiveWriter(Worker& worker, std::shared_ptr<Archive<Record>> archive)
       : worker_(worker), archive_(std::move(archive)) {}
 
   void add(const Record& record) {
@@ -96,7 +96,7 @@ class PutQueue {
 // Returns what the archive has, the newest first, with those of `here`, which are not over, as they
 // are now. Runs on the worker.
 template <class Record>
-Result<std::vector<Record>> kept_and_here(const QuestionFor<Record>& question,
+Result<std::vector<Record>> kept_and_here(const RecordQuery<Record>& question,
                                           Archive<Record>& archive,
                                           const std::vector<Record>& here) {
   auto kept = archive.get(question);

@@ -22,7 +22,7 @@ class FakeArchiveOf final : public Archive<Record> {
     }
     return {};
   }
-  Result<std::vector<Record>> get(const QuestionFor<Record>& asked) override {
+  Result<std::vector<Record>> get(const RecordQuery<Record>& asked) override {
     if (broken) return *broken;
     std::vector<Record> found;
     std::ranges::copy_if(kept, std::back_inserter(found),

@@ -36,7 +36,7 @@ struct DeviceState {
   std::string why;  // the reason for a condition other than responsive
   Sample sample;
   std::uint64_t query_errors = 0;  // readings that failed since the daemon started
-  HealthReport health = {};        // HealthWatch::judge() of the members above
+  HealthReport health = {};        // HealthTracker::judge() of the members above
   // Counted since the daemon started; empty if they are not counted.
   std::optional<std::vector<XidCount>> xid_errors = {};
   std::optional<Bottleneck> bottleneck = {};  // why it is slow; empty if nobody has judged

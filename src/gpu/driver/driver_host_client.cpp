@@ -22,14 +22,15 @@
 
 namespace gpuyard::driver {
 
-HostClient::HostClient(Loop& loop, Spawn spawn, HostListener& listener, HostKind kind)
+DriverHostClient::DriverHostClient(Loop& loop, Spawn spawn, DriverHostListener& listener,
+                                   HostKind kind)
     : loop_(loop), spawn_(std::move(spawn)), listener_(listener), kind_(std::move(kind)) {}
 
-HostClient::~HostClient() {
+DriverHostClient::~DriverHostClient() {
   end_process();
 }
 
-void HostClient::start() {
+void DriverHostClient::start() {
   if (paused_) return;
   if (departing_.size() >= kMaxDeparting) {
     start_later(kLongestDelay);
@@ -54,50 +55,50 @@ void HostClient::start() {
   });
 }
 
-bool HostClient::read(const ReadRequest& request) {
+bool DriverHostClient::read(const ReadRequest& request) {
   if (!greeted_ || !send_message(process_.socket.get(), request, Wait::no)) return false;
   if (questions_++ == 0) last_heard_ = loop_.now();
   return true;
 }
 
-bool HostClient::command(const CommandRequest& request) {
+bool DriverHostClient::command(const CommandRequest& request) {
   if (!greeted_) return false;
   if (!kind_.sets) return send_message(process_.socket.get(), request, Wait::no).ok();
   const auto record = record_of(request);
   return record && send_record(process_.socket.get(), *record, Wait::no).ok();
 }
 
-bool HostClient::is_coming() const {
+bool DriverHostClient::is_coming() const {
   if (process_.socket) return true;
   return !paused_ && restart_timer_ && restart_at_ - loop_.now() <= kSoon;
 }
 
-void HostClient::hurry() {
+void DriverHostClient::hurry() {
   if (paused_ || process_.socket || !restart_timer_) return;
   restart_timer_.reset();
   start();
 }
 
-void HostClient::handle(const CommandReply& reply) {
+void DriverHostClient::handle(const CommandReply& reply) {
   if (greeted_) listener_.on_command_reply(reply);
 }
 
-void HostClient::handle(const ReadReply& reply) {
+void DriverHostClient::handle(const ReadReply& reply) {
   last_heard_ = loop_.now();
   questions_ -= questions_ > 0 ? 1 : 0;
   listener_.on_reply(reply);
 }
 
-void HostClient::handle(const DeviceEvent& event) {
+void DriverHostClient::handle(const DeviceEvent& event) {
   if (greeted_) listener_.on_event(event);
 }
 
-void HostClient::handle(const Alive&) {
+void DriverHostClient::handle(const Alive&) {
   last_heard_ = loop_.now();
   questions_ = 0;
 }
 
-void HostClient::check_silence() {
+void DriverHostClient::check_silence() {
   if (questions_ > 0 && loop_.now() - last_heard_ >= kSilence) {
     return give_up(kind_.name + " has not responded for 30 s");
   }
@@ -109,7 +110,7 @@ void HostClient::check_silence() {
   silence_timer_ = loop_.call_after(kSilence / 6, [this] { check_silence(); });
 }
 
-void HostClient::on_readable() {
+void DriverHostClient::on_readable() {
   // Reads a bounded batch, so that a child that floods us cannot block the loop.
   constexpr int kBatch = 64;
   for (int i = 0; i < kBatch && process_.socket; ++i) {
@@ -127,7 +128,7 @@ void HostClient::on_readable() {
   }
 }
 
-void HostClient::handle(const Hello& hello) {
+void DriverHostClient::handle(const Hello& hello) {
   hello_timer_.reset();
   if (kind_.sets && hello.version != kind_.version) {
     return give_up(fmt::format("the {} is of version {}, and this daemon is of version {}",
@@ -142,7 +143,7 @@ void HostClient::handle(const Hello& hello) {
   listener_.on_no_driver({hello.error_code, hello.error});
 }
 
-void HostClient::give_up(const std::string& why) {
+void DriverHostClient::give_up(const std::string& why) {
   // A host that ran for a while is restarted quickly; one that crashes again and again is not, even
   // if its Hello succeeds.
   if (loop_.now() - started_ > kLongestDelay) delay_ = kFirstDelay;
@@ -152,7 +153,7 @@ void HostClient::give_up(const std::string& why) {
   listener_.on_host_down(why + "; starting another");
 }
 
-void HostClient::end_process() {
+void DriverHostClient::end_process() {
   hello_timer_.reset();
   silence_timer_.reset();
   readable_.reset();
@@ -172,13 +173,13 @@ void HostClient::end_process() {
       {pid, std::move(pidfd), loop_.watch(fd, [this, pid, fd] { reap(pid, fd); })});
 }
 
-void HostClient::reap(pid_t pid, int pidfd) {
+void DriverHostClient::reap(pid_t pid, int pidfd) {
   if (pid > 0) ::waitpid(pid, nullptr, WNOHANG);
   departing_.remove_if([pidfd](const Departing& one) { return one.pidfd.get() == pidfd; });
   if (ended_ && departing_.empty()) tell_ended({});
 }
 
-void HostClient::pause(std::function<void(Result<void>)> ended) {
+void DriverHostClient::pause(std::function<void(Result<void>)> ended) {
   tell_ended(Error{Errc::unavailable, "the driver is about to be closed again"});
   ended_ = std::move(ended);
   restart_timer_.reset();
@@ -198,23 +199,23 @@ void HostClient::pause(std::function<void(Result<void>)> ended) {
   });
 }
 
-void HostClient::resume() {
+void DriverHostClient::resume() {
   if (!std::exchange(paused_, false)) return;
   tell_ended(Error{Errc::unavailable, "the driver has already been reopened"});
   delay_ = kFirstDelay;
   start();
 }
 
-void HostClient::renew(const std::string& why) {
+void DriverHostClient::renew(const std::string& why) {
   if (!paused_ && greeted_) give_up(why);
 }
 
-void HostClient::tell_ended(Result<void> result) {
+void DriverHostClient::tell_ended(Result<void> result) {
   end_timer_.reset();
   if (auto ended = std::exchange(ended_, nullptr)) ended(std::move(result));
 }
 
-void HostClient::start_later(Duration delay) {
+void DriverHostClient::start_later(Duration delay) {
   restart_at_ = loop_.now() + delay;
   restart_timer_ = loop_.call_at(restart_at_, [this] {
     restart_timer_.reset();
@@ -224,7 +225,8 @@ void HostClient::start_later(Duration delay) {
 
 // Starts our own program with one socket and nothing else.
 
-Result<HostProcess> spawn_host(const std::vector<std::string>& arguments, const std::string& verb) {
+Result<DriverHostProcess> spawn_host(const std::vector<std::string>& arguments,
+                                     const std::string& verb) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return system_error("making a socket for the " + verb);
@@ -232,9 +234,9 @@ Result<HostProcess> spawn_host(const std::vector<std::string>& arguments, const 
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
   static_assert(kHostSocket == kFirstGivenFd);
-  SpawnPlan plan{.arguments = {verb},
-                 .given = {theirs.get()},  // stderr is its log
-                 .capabilities = capability_bit(CAP_SYS_ADMIN)};
+  SpawnOptions plan{.arguments = {verb},
+                    .given = {theirs.get()},  // stderr is its log
+                    .capabilities = capability_bit(CAP_SYS_ADMIN)};
   plan.arguments.insert(plan.arguments.end(), arguments.begin(), arguments.end());
   // NVIDIA's library may have to run nvidia-modprobe, which becomes root to make missing device
   // files. A process with no_new_privs, as a daemon without CAP_SYS_ADMIN is, cannot start it.
@@ -250,7 +252,7 @@ Result<HostProcess> spawn_host(const std::vector<std::string>& arguments, const 
     ::waitpid(*child, nullptr, 0);  // it has no driver yet, so it ends at once
     return error;
   }
-  return HostProcess{*child, std::move(pidfd), std::move(ours)};
+  return DriverHostProcess{*child, std::move(pidfd), std::move(ours)};
 }
 
 }  // namespace gpuyard::driver

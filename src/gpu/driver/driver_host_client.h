@@ -18,9 +18,9 @@
 namespace gpuyard::driver {
 
 // Receives the host's messages, on the io thread.
-class HostListener {
+class DriverHostListener {
  public:
-  virtual ~HostListener() = default;
+  virtual ~DriverHostListener() = default;
   virtual void on_fleet(const Fleet&) = 0;
   virtual void on_no_driver(const Error&) = 0;  // the driver is tried again from time to time
   virtual void on_reply(const ReadReply&) = 0;
@@ -29,15 +29,15 @@ class HostListener {
   virtual void on_host_down(const std::string& why) = 0;  // pending answers are lost
 };
 
-struct HostProcess {
+struct DriverHostProcess {
   pid_t pid = -1;   // -1: it is not a child of ours, and cannot be killed
   UniqueFd pidfd;   // may be empty in tests; one that is no child sends its own with Hello
   UniqueFd socket;  // SOCK_SEQPACKET
 };
 
 // Starts `gpuyard VERB ARGUMENTS...`: the driver-host or the setter.
-Result<HostProcess> spawn_host(const std::vector<std::string>& arguments,
-                               const std::string& verb = "driver-host");
+Result<DriverHostProcess> spawn_host(const std::vector<std::string>& arguments,
+                                     const std::string& verb = "driver-host");
 
 // Names the process. A setter takes changes as records, answers pings, and has to be of this
 // version of the program.
@@ -47,13 +47,13 @@ struct HostKind {
   std::string version = {};
 };
 
-class HostClient {
+class DriverHostClient {
  public:
-  using Spawn = std::function<Result<HostProcess>()>;
-  HostClient(Loop&, Spawn, HostListener&, HostKind kind = {});
-  ~HostClient();
-  HostClient(const HostClient&) = delete;
-  HostClient& operator=(const HostClient&) = delete;
+  using Spawn = std::function<Result<DriverHostProcess>()>;
+  DriverHostClient(Loop&, Spawn, DriverHostListener&, HostKind kind = {});
+  ~DriverHostClient();
+  DriverHostClient(const DriverHostClient&) = delete;
+  DriverHostClient& operator=(const DriverHostClient&) = delete;
 
   void start();
   // Return false if there is no host now or it is too busy.
@@ -108,9 +108,9 @@ class HostClient {
 
   Loop& loop_;
   Spawn spawn_;
-  HostListener& listener_;
+  DriverHostListener& listener_;
   const HostKind kind_;
-  HostProcess process_;
+  DriverHostProcess process_;
   bool greeted_ = false;
   TimePoint started_;
   TimePoint last_heard_;

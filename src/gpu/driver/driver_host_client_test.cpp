@@ -26,7 +26,7 @@ Hello hello_with_gpus(std::uint32_t count) {
   return {fleet, Errc::internal, ""};
 }
 
-class Recorder final : public HostListener {
+class Recorder final : public DriverHostListener {
  public:
   void on_fleet(const Fleet& fleet) override { fleets.push_back(fleet); }
   void on_no_driver(const Error& error) override { errors.push_back(error); }
@@ -46,7 +46,7 @@ class Recorder final : public HostListener {
 // The test plays the driver-host at the other end of a real socket pair.
 class HostClientTest : public ::testing::Test {
  protected:
-  Result<HostProcess> spawn() {
+  Result<DriverHostProcess> spawn() {
     ++spawned_;
     if (refuse_to_spawn_) return Error{Errc::internal, "no more processes"};
     std::array<int, 2> ends{};
@@ -55,7 +55,7 @@ class HostClientTest : public ::testing::Test {
     }
     host_.reset(ends[1]);
     fd_ = ends[0];
-    return HostProcess{-1, {}, UniqueFd(ends[0])};
+    return DriverHostProcess{-1, {}, UniqueFd(ends[0])};
   }
   void say(const FromHost& message) {
     ASSERT_TRUE(send_message(host_.get(), message, Wait::yes).ok());
@@ -72,7 +72,7 @@ class HostClientTest : public ::testing::Test {
   int fd_ = -1;
   int spawned_ = 0;
   bool refuse_to_spawn_ = false;
-  HostClient client_{loop_, [this] { return spawn(); }, heard_};
+  DriverHostClient client_{loop_, [this] { return spawn(); }, heard_};
 };
 
 TEST_F(HostClientTest, HelloPublishesInventory) {
@@ -117,7 +117,7 @@ TEST_F(HostClientTest, ExitedHostIsReportedAndRestarted) {
   hang_up();
   EXPECT_EQ(heard_.downs, std::vector<std::string>{"driver-host exited; starting another"});
   EXPECT_FALSE(client_.read({1, "GPU-0", {Probe::power}}));
-  loop_.advance(HostClient::kFirstDelay);
+  loop_.advance(DriverHostClient::kFirstDelay);
   EXPECT_EQ(spawned_, 2);
   say(hello_with_gpus(1));
   EXPECT_EQ(heard_.fleets.size(), 2U);
@@ -127,11 +127,11 @@ TEST_F(HostClientTest, RepeatedExitBacksOffToMaxDelay) {
   client_.start();
   for (int i = 0; i < 20; ++i) {
     hang_up();
-    loop_.advance(HostClient::kLongestDelay);
+    loop_.advance(DriverHostClient::kLongestDelay);
   }
   const int before = spawned_;
   hang_up();
-  loop_.advance(HostClient::kLongestDelay - std::chrono::milliseconds(1));
+  loop_.advance(DriverHostClient::kLongestDelay - std::chrono::milliseconds(1));
   EXPECT_EQ(spawned_, before);
   loop_.advance(std::chrono::milliseconds(1));
   EXPECT_EQ(spawned_, before + 1);
@@ -139,7 +139,7 @@ TEST_F(HostClientTest, RepeatedExitBacksOffToMaxDelay) {
 
 TEST_F(HostClientTest, ADriverThatNeverInitialisesIsGivenUp) {
   client_.start();
-  loop_.advance(HostClient::kHelloDeadline);
+  loop_.advance(DriverHostClient::kHelloDeadline);
   EXPECT_EQ(heard_.downs, std::vector<std::string>{
                               "the driver did not initialise within 15 s; starting another"});
 }
@@ -149,7 +149,7 @@ TEST_F(HostClientTest, AMachineWithoutADriverIsAskedAgainLater) {
   const Error why = init_failed("Driver Not Loaded");
   say(Hello{std::nullopt, why.code, why.message});
   EXPECT_EQ(heard_.errors, std::vector<Error>{why});
-  loop_.advance(HostClient::kLongestDelay);
+  loop_.advance(DriverHostClient::kLongestDelay);
   EXPECT_EQ(spawned_, 2);
   say(hello_with_gpus(1));
   EXPECT_EQ(heard_.fleets.size(), 1U);
@@ -160,12 +160,12 @@ TEST_F(HostClientTest, RepeatedCrashAfterHelloBacksOff) {
   for (int i = 0; i < 20; ++i) {
     say(hello_with_gpus(1));
     hang_up();
-    loop_.advance(HostClient::kLongestDelay);
+    loop_.advance(DriverHostClient::kLongestDelay);
   }
   const int before = spawned_;
   say(hello_with_gpus(1));
   hang_up();
-  loop_.advance(HostClient::kLongestDelay - std::chrono::milliseconds(1));
+  loop_.advance(DriverHostClient::kLongestDelay - std::chrono::milliseconds(1));
   EXPECT_EQ(spawned_, before);
 }
 
@@ -173,13 +173,13 @@ TEST_F(HostClientTest, AHostThatRanForAWhileIsReplacedQuickly) {
   client_.start();
   for (int i = 0; i < 10; ++i) {
     hang_up();
-    loop_.advance(HostClient::kLongestDelay);
+    loop_.advance(DriverHostClient::kLongestDelay);
   }
   say(hello_with_gpus(1));
   loop_.advance(std::chrono::minutes(1));
   const int before = spawned_;
   hang_up();
-  loop_.advance(HostClient::kFirstDelay);
+  loop_.advance(DriverHostClient::kFirstDelay);
   EXPECT_EQ(spawned_, before + 1);
 }
 
@@ -187,7 +187,7 @@ TEST_F(HostClientTest, UnresponsiveHostIsReplaced) {
   client_.start();
   say(hello_with_gpus(2));
   ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
-  loop_.advance(HostClient::kSilence + HostClient::kSilence / 6);
+  loop_.advance(DriverHostClient::kSilence + DriverHostClient::kSilence / 6);
   EXPECT_EQ(heard_.downs,
             std::vector<std::string>{"driver-host has not responded for 30 s; starting another"});
 }
@@ -287,7 +287,7 @@ TEST_F(HostClientTest, EarlyResumeFailsPauseAsUnavailable) {
 // A child of the test that ends when it is told to, or never.
 class HostClientProcessTest : public HostClientTest {
  protected:
-  Result<HostProcess> spawn_child() {
+  Result<DriverHostProcess> spawn_child() {
     auto process = spawn();
     if (!process) return process;
     process->pid = ::fork();
@@ -299,7 +299,7 @@ class HostClientProcessTest : public HostClientTest {
     return process;
   }
   int pidfd_ = -1;
-  HostClient with_child_{loop_, [this] { return spawn_child(); }, heard_};
+  DriverHostClient with_child_{loop_, [this] { return spawn_child(); }, heard_};
 };
 
 TEST_F(HostClientProcessTest, ThePauseHasBegunWhenTheProcessIsGone) {
@@ -321,7 +321,7 @@ TEST_F(HostClientProcessTest, PauseTimesOutForSurvivingProcess) {
     if (i > 0) with_child_.resume();
     ended.clear();
     with_child_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
-    loop_.advance(HostClient::kEndDeadline);  // no one reports that it is gone
+    loop_.advance(DriverHostClient::kEndDeadline);  // no one reports that it is gone
   }
   ASSERT_EQ(ended.size(), 1U);
   EXPECT_EQ(ended[0].error().code, Errc::timed_out);
@@ -343,7 +343,7 @@ TEST_F(HostClientTest, AHostThatCannotBeStartedIsTriedAgain) {
   client_.start();
   EXPECT_EQ(heard_.downs, std::vector<std::string>{"no more processes; retrying"});
   refuse_to_spawn_ = false;
-  loop_.advance(HostClient::kLongestDelay);
+  loop_.advance(DriverHostClient::kLongestDelay);
   say(hello_with_gpus(1));
   EXPECT_EQ(heard_.fleets.size(), 1U);
 }
@@ -374,7 +374,7 @@ class SetterClientTest : public HostClientTest {
     return record ? *record : SetterRecord();
   }
 
-  HostClient setter_{loop_, [this] { return spawn(); }, heard_, {"setter", true, "1.2.3"}};
+  DriverHostClient setter_{loop_, [this] { return spawn(); }, heard_, {"setter", true, "1.2.3"}};
 };
 
 TEST_F(SetterClientTest, ChangeIsSentAsRecordWithoutRequestId) {
@@ -403,11 +403,11 @@ TEST_F(SetterClientTest, ASetterOfAnotherVersionIsNotUsed) {
 TEST_F(SetterClientTest, ASetterThatAnswersNoPingIsAbandoned) {
   setter_.start();
   greet();
-  loop_.advance(HostClient::kSilence / 2);
+  loop_.advance(DriverHostClient::kSilence / 2);
   say(Alive{});
-  loop_.advance(HostClient::kSilence / 2);
+  loop_.advance(DriverHostClient::kSilence / 2);
   EXPECT_TRUE(heard_.downs.empty());
-  loop_.advance(HostClient::kSilence * 2);
+  loop_.advance(DriverHostClient::kSilence * 2);
   ASSERT_FALSE(heard_.downs.empty());
   EXPECT_EQ(heard_.downs[0], "setter has not responded for 30 s; starting another");
 }

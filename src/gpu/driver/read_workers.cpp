@@ -14,7 +14,7 @@ namespace gpuyard::driver {
 // Shared between its thread and Readers, so that a thread left behind still has its data.
 class Readers::Worker {
  public:
-  Worker(std::shared_ptr<Backend> backend, std::uint32_t index, ReadersListener listener)
+  Worker(std::shared_ptr<Backend> backend, std::uint32_t index, ReadListener listener)
       : index_(index), listener_(std::move(listener)), backend_(std::move(backend)) {}
 
   static void start(const std::shared_ptr<Worker>& self) {
@@ -125,7 +125,7 @@ class Readers::Worker {
   }
 
   const std::uint32_t index_;
-  const ReadersListener listener_;
+  const ReadListener listener_;
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
@@ -140,7 +140,7 @@ class Readers::Worker {
 };
 
 Readers::Readers(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,
-                 const ReadersListener& listener)
+                 const ReadListener& listener)
     : backend_(std::move(backend)) {
   for (std::uint32_t index = 0; index < gpu_count; ++index) {
     workers_.push_back(std::make_shared<Worker>(backend_, index, listener));

@@ -13,14 +13,14 @@
 namespace gpuyard::driver {
 
 // Called on the GPUs' own threads, never after the Readers have ended.
-struct ReadersListener {
+struct ReadListener {
   std::function<void(ReadReply)> answered;  // once for each accepted request
   std::function<void()> opened = [] {};     // devices() has changed since it was first complete
 };
 
 class Readers {
  public:
-  Readers(std::shared_ptr<Backend>, std::uint32_t gpu_count, const ReadersListener&);
+  Readers(std::shared_ptr<Backend>, std::uint32_t gpu_count, const ReadListener&);
 
   // Waits a moment for running calls. A thread whose call does not return is left behind with the
   // objects it uses; it holds no lock of ours, and its answer is dropped.

@@ -21,7 +21,7 @@ class ReadersTest : public ::testing::Test {
   ~ReadersTest() override {
     for (std::uint32_t i = 0; i < 8; ++i) fleet_.unblock(i);
   }
-  ReadersListener listener() {
+  ReadListener listener() {
     return {std::ref(answers_), [this] { openings_(true); }};
   }
   // Waits until all GPUs are open, except those that the test has blocked.

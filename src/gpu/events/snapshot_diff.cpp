@@ -11,7 +11,7 @@
 namespace gpuyard::events {
 namespace {
 
-using Gpu = FleetState::Gpu;
+using Gpu = InventoryState::Gpu;
 
 Event event(std::string kind, Severity severity, std::string text) {
   Event event;
@@ -88,7 +88,8 @@ void put_nvlinks(std::vector<Event>& out, const DeviceId& id, const Gpu& before,
   }
 }
 
-void put_driver(std::vector<Event>& out, const FleetState& before, const FleetState& after) {
+void put_driver(std::vector<Event>& out, const InventoryState& before,
+                const InventoryState& after) {
   if (before.driver_up && !after.driver_up) {
     out.push_back(event("driver_down", Severity::stop, with("the driver is down", after.driver)));
   } else if (!before.driver_up && after.driver_up) {
@@ -98,7 +99,7 @@ void put_driver(std::vector<Event>& out, const FleetState& before, const FleetSt
   }
 }
 
-void put_gpus(std::vector<Event>& out, const FleetState& before, const FleetState& after) {
+void put_gpus(std::vector<Event>& out, const InventoryState& before, const InventoryState& after) {
   for (const auto& [id, gpu] : before.gpus) {
     if (after.gpus.contains(id)) continue;
     out.push_back(
@@ -119,8 +120,8 @@ void put_gpus(std::vector<Event>& out, const FleetState& before, const FleetStat
 
 }  // namespace
 
-FleetState state_after(const FleetState& before, const Snapshot& snapshot) {
-  FleetState after;
+InventoryState state_after(const InventoryState& before, const Snapshot& snapshot) {
+  InventoryState after;
   after.known = snapshot.generation > 0;
   after.driver_up = snapshot.driver.initialised;
   after.driver =
@@ -149,7 +150,7 @@ FleetState state_after(const FleetState& before, const Snapshot& snapshot) {
   return after;
 }
 
-std::vector<Event> changes_between(const FleetState& before, const FleetState& after) {
+std::vector<Event> changes_between(const InventoryState& before, const InventoryState& after) {
   std::vector<Event> changes;
   if (!before.known) return changes;
   put_driver(changes, before, after);
@@ -157,8 +158,8 @@ std::vector<Event> changes_between(const FleetState& before, const FleetState& a
   return changes;
 }
 
-std::vector<Event> ChangeWatch::note(const Snapshot& snapshot) {
-  FleetState after = state_after(state_, snapshot);
+std::vector<Event> ChangeDetector::note(const Snapshot& snapshot) {
+  InventoryState after = state_after(state_, snapshot);
   std::vector<Event> changes = changes_between(state_, after);
   for (Event& change : changes) {
     change.at = snapshot.taken;

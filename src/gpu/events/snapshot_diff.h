@@ -14,7 +14,7 @@
 namespace gpuyard::events {
 
 // The facts of one snapshot that are needed to tell what the next one changes.
-struct FleetState {
+struct InventoryState {
   struct Gpu {
     std::optional<std::uint32_t> index;  // empty: another GPU has the index that it had
     std::string spoken;                  // spoken_name()
@@ -33,20 +33,20 @@ struct FleetState {
   std::map<DeviceId, Gpu> gpus;  // while the driver is down: the GPUs it had
 };
 
-FleetState state_after(const FleetState& before, const Snapshot&);
+InventoryState state_after(const InventoryState& before, const Snapshot&);
 
 // Returns events without sequences and times. Returns none if `before` is not known: the first
 // state is no change. While the driver is down it tells nothing of GPUs; afterwards it tells only
 // what differs from before.
-std::vector<Event> changes_between(const FleetState& before, const FleetState& after);
+std::vector<Event> changes_between(const InventoryState& before, const InventoryState& after);
 
 // Applies both to one snapshot after the other.
-class ChangeWatch {
+class ChangeDetector {
  public:
   std::vector<Event> note(const Snapshot&);
 
  private:
-  FleetState state_;
+  InventoryState state_;
 };
 
 }  // namespace gpuyard::events

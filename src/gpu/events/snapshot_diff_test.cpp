@@ -47,7 +47,7 @@ class Changes : public testing::Test {
   }
 
   Snapshot now_;
-  ChangeWatch watch_;
+  ChangeDetector watch_;
   Event last_;
 };
 

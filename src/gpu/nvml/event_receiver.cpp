@@ -36,18 +36,18 @@ unsigned milliseconds_of(Duration duration) {
 
 }  // namespace
 
-ReturnCode EventWatch::make_set() {
+ReturnCode EventReceiver::make_set() {
   if (set_ != nullptr) return kSuccess;
   const bool there =
       api_.register_events.function != nullptr && api_.event_set_wait.function != nullptr;
   return there ? api_.event_set_create(&set_) : kFunctionNotFound;
 }
 
-void EventWatch::close() {
+void EventReceiver::close() {
   if (EventSet set = std::exchange(set_, nullptr)) api_.event_set_free(set);
 }
 
-ReturnCode EventWatch::register_one(DeviceHandle device) const {
+ReturnCode EventReceiver::register_one(DeviceHandle device) const {
   unsigned long long types = 0;
   const ReturnCode code = api_.supported_event_types(device, &types);
   if (code == kFunctionNotFound) types = kEventXid;
@@ -57,7 +57,7 @@ ReturnCode EventWatch::register_one(DeviceHandle device) const {
   return wanted != 0 ? api_.register_events(device, wanted, set_) : kNotSupported;
 }
 
-void EventWatch::enrol(const DeviceId& id, DeviceHandle device) {
+void EventReceiver::enrol(const DeviceId& id, DeviceHandle device) {
   const TimePoint now = BootClock::now();
   const auto [known, added] = members_.try_emplace(id);
   Member& member = known->second;
@@ -73,8 +73,8 @@ void EventWatch::enrol(const DeviceId& id, DeviceHandle device) {
   member.lost = lost;
 }
 
-Result<std::optional<DeviceEvent>> EventWatch::next(const std::map<DeviceId, DeviceHandle>& open,
-                                                    Duration at_most) {
+Result<std::optional<DeviceEvent>> EventReceiver::next(const std::map<DeviceId, DeviceHandle>& open,
+                                                       Duration at_most) {
   if (const ReturnCode code = make_set(); code != kSuccess)
     return event_error("creating an event set", code);
   for (const auto& [id, device] : open) enrol(id, device);
@@ -100,8 +100,8 @@ Result<std::optional<DeviceEvent>> EventWatch::next(const std::map<DeviceId, Dev
   return event_error("waiting", code);
 }
 
-std::optional<DeviceEvent> EventWatch::pass_on(const std::map<DeviceId, DeviceHandle>& open,
-                                               const EventData& data) const {
+std::optional<DeviceEvent> EventReceiver::pass_on(const std::map<DeviceId, DeviceHandle>& open,
+                                                  const EventData& data) const {
   const auto whose =
       std::ranges::find(open, data.device, [](const auto& one) { return one.second; });
   const auto known = std::ranges::find(kTypes, data.type, &EventType::type);

@@ -13,12 +13,12 @@
 namespace gpuyard::nvml {
 
 // Used by one thread. Asks the driver nothing before the first next().
-class EventWatch {
+class EventReceiver {
  public:
-  explicit EventWatch(const Api& api) : api_(api) {}
-  ~EventWatch() { close(); }
-  EventWatch(const EventWatch&) = delete;
-  EventWatch& operator=(const EventWatch&) = delete;
+  explicit EventReceiver(const Api& api) : api_(api) {}
+  ~EventReceiver() { close(); }
+  EventReceiver(const EventReceiver&) = delete;
+  EventReceiver& operator=(const EventReceiver&) = delete;
 
   // See Backend::next_event(). A GPU takes part from the first call whose `open` contains it.
   Result<std::optional<DeviceEvent>> next(const std::map<DeviceId, DeviceHandle>& open,

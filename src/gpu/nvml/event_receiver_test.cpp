@@ -72,7 +72,7 @@ class EventWatchTest : public ::testing::Test {
 
   Api api_ = event_api();
   std::map<DeviceId, DeviceHandle> open_ = {{"GPU-0", handle_of(0)}, {"GPU-1", handle_of(1)}};
-  EventWatch watch_{api_};
+  EventReceiver watch_{api_};
 };
 
 TEST_F(EventWatchTest, XidEventIncludesGpu) {

@@ -49,7 +49,7 @@ class NvmlBackend final : public Backend {
   bool initialised_ = false;
   mutable std::mutex opened_mutex_;
   std::map<DeviceId, Opened> opened_;
-  EventWatch events_;  // used by the event thread
+  EventReceiver events_;  // used by the event thread
 };
 
 // Loads the library (see load_library) and makes a backend with it.

@@ -9,7 +9,7 @@
 
 namespace gpuyard::telemetry {
 
-Subscription Burst::listen(const DeviceId& id, Duration period, PowerHeard heard) {
+Subscription Burst::listen(const DeviceId& id, Duration period, OnPower heard) {
   const std::uint64_t listener = next_++;
   Gpu& gpu = gpus_[id];
   gpu.listeners[listener] = {std::clamp(period, kShortestBurst, kLongestBurst), loop_.now(),
@@ -70,7 +70,7 @@ void Burst::tell(const DeviceId& id, const Reading& reading) {
     if (gpu == gpus_.end()) return;
     const auto listener = gpu->second.listeners.find(number);
     if (listener == gpu->second.listeners.end()) continue;
-    const PowerHeard heard = listener->second.heard;
+    const OnPower heard = listener->second.heard;
     heard(reading);
   }
 }

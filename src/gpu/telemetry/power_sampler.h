@@ -24,7 +24,7 @@ inline constexpr Duration kLongestBurst = std::chrono::seconds(1);
 
 // Receives power_draw_instant in milliwatts if the GPU has it, otherwise power_draw; or the reason
 // why there is neither.
-using PowerHeard = std::function<void(const Reading&)>;
+using OnPower = std::function<void(const Reading&)>;
 
 class Burst {
  public:
@@ -36,7 +36,7 @@ class Burst {
   // Calls `heard` with the power of one GPU every `period`, first as soon as it has been read. For
   // a GPU that does not answer it gets "timed out" once a second. The subscription may outlive this
   // object.
-  Subscription listen(const DeviceId&, Duration period, PowerHeard);
+  Subscription listen(const DeviceId&, Duration period, OnPower);
 
   void on_sample(const DeviceId&, const Sample&);
 
@@ -46,7 +46,7 @@ class Burst {
   struct Listener {
     Duration period;
     TimePoint due;
-    PowerHeard heard;
+    OnPower heard;
   };
   struct Gpu {
     std::map<std::uint64_t, Listener> listeners;

@@ -15,7 +15,7 @@ using std::chrono::seconds;
 // A GPU whose power is read at once when it is asked for, unless the GPU is stuck.
 class BurstTest : public ::testing::Test {
  protected:
-  PowerHeard into(std::vector<Reading>& heard) {
+  OnPower into(std::vector<Reading>& heard) {
     return [&heard](const Reading& reading) { heard.push_back(reading); };
   }
 

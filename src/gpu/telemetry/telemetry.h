@@ -75,7 +75,7 @@ class Telemetry {
   bool take_out(const DeviceId&);
 
   // Calls `heard` with the power of one GPU every `period`, from 10 ms to 1 s: see Burst.
-  Subscription listen_power(const DeviceId& id, Duration period, PowerHeard heard) {
+  Subscription listen_power(const DeviceId& id, Duration period, OnPower heard) {
     return burst_.listen(id, period, std::move(heard));
   }
 
@@ -116,7 +116,7 @@ class Telemetry {
   Roster roster_;
   std::vector<Track> tracks_;  // by index
   QueryErrors errors_;
-  HealthWatch health_;
+  HealthTracker health_;
   XidCounts xids_;
   std::uint64_t next_id_ = 1;
   std::uint64_t ticks_ = 0;

@@ -189,7 +189,7 @@ TEST(Fetch, SendsNoLineBreakOfItsCaller) {
 // A stream that has all its events from the beginning.
 Handler streaming(std::vector<Chunk> chunks, bool ends) {
   return [chunks = std::move(chunks), ends](const Request&, Reply reply) {
-    const auto feed = std::make_shared<FeedByHand>();
+    const auto feed = std::make_shared<ManualStream>();
     for (const Chunk& chunk : chunks) feed->say(chunk);
     if (ends) feed->end();
     reply(event_stream(feed));

@@ -88,9 +88,9 @@ Endpoint Endpoint::carried(std::shared_ptr<Carrier> by) {
   return Endpoint{Kind::carried, "", 0, "", std::move(by)};
 }
 
-Endpoint Endpoint::over_tls(TlsPlace place) {
+Endpoint Endpoint::over_tls(HttpsEndpoint place) {
   return Endpoint{Kind::tls, "",      0,
-                  "",        nullptr, std::make_shared<const TlsPlace>(std::move(place))};
+                  "",        nullptr, std::make_shared<const HttpsEndpoint>(std::move(place))};
 }
 
 std::string Endpoint::text() const {

@@ -18,7 +18,7 @@
 namespace gpuyard::http {
 
 class Carrier;
-struct TlsPlace;
+struct HttpsEndpoint;
 
 struct Endpoint {
   enum class Kind { tcp, unix_socket, carried, tls };
@@ -28,12 +28,12 @@ struct Endpoint {
   std::string path;  // unix_socket only
   // carried only. Copies of the endpoint share it, and with it the connection that it keeps.
   std::shared_ptr<Carrier> carrier = nullptr;
-  std::shared_ptr<const TlsPlace> tls = nullptr;  // tls only; see origin.h
+  std::shared_ptr<const HttpsEndpoint> tls = nullptr;  // tls only; see origin.h
 
   static Endpoint tcp(std::string address, std::uint16_t port);
   static Endpoint unix_socket(std::string path);
   static Endpoint carried(std::shared_ptr<Carrier> by);
-  static Endpoint over_tls(TlsPlace);
+  static Endpoint over_tls(HttpsEndpoint);
   // Whether it leads to another machine, or may.
   bool elsewhere() const { return kind == Kind::carried || kind == Kind::tls; }
 

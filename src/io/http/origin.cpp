@@ -22,7 +22,7 @@ std::string Origin::text() const {
   return port == usual ? name : fmt::format("{}:{}", name, port);
 }
 
-std::string TlsPlace::url() const {
+std::string HttpsEndpoint::url() const {
   return "https://" + Endpoint::tcp(origin.host, origin.port).text();
 }
 

@@ -40,7 +40,7 @@ struct Origin {
 };
 
 // A server to which a client shows a token. Its URL is what people call it.
-struct TlsPlace {
+struct HttpsEndpoint {
   Origin origin;
   std::string token = {};  // "": none
 

@@ -44,7 +44,7 @@ Chunk Channel::piece(std::uint64_t skipped) {
 }
 
 // A piece that is there already is told at once.
-ChannelsFeed::ChannelsFeed(std::vector<std::shared_ptr<Channel>> channels, bool may_end)
+ChannelStream::ChannelStream(std::vector<std::shared_ptr<Channel>> channels, bool may_end)
     : may_end_(may_end) {
   for (auto& channel : channels) {
     const std::uint64_t number = channel->number_;
@@ -53,7 +53,7 @@ ChannelsFeed::ChannelsFeed(std::vector<std::shared_ptr<Channel>> channels, bool 
   wait_for_all();
 }
 
-ChannelsFeed::~ChannelsFeed() {
+ChannelStream::~ChannelStream() {
   for (const Ear& ear : ears_) {
     if (!ear.waits) continue;
     std::erase_if(ear.channel->waiting_,
@@ -61,7 +61,7 @@ ChannelsFeed::~ChannelsFeed() {
   }
 }
 
-Chunk ChannelsFeed::next() {
+Chunk ChannelStream::next() {
   for (std::size_t tried = 0; tried < ears_.size(); ++tried) {
     Ear& ear = ears_[turn_];
     turn_ = (turn_ + 1) % ears_.size();
@@ -74,14 +74,14 @@ Chunk ChannelsFeed::next() {
   return {};
 }
 
-void ChannelsFeed::wait_for_all() {
+void ChannelStream::wait_for_all() {
   for (std::size_t i = 0; i < ears_.size(); ++i) {
     if (std::exchange(ears_[i].waits, true)) continue;
     ears_[i].channel->waiting_.push_back({this, i});
   }
 }
 
-void ChannelsFeed::told(std::size_t ear) {
+void ChannelStream::told(std::size_t ear) {
   ears_[ear].waits = false;
   more();
 }

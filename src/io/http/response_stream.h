@@ -61,7 +61,7 @@ class Feed {
 // The newest piece of something that many listeners follow: rendered once for all of them. Lives on
 // the loop's thread.
 
-class ChannelsFeed;
+class ChannelStream;
 
 class Channel {
  public:
@@ -72,9 +72,9 @@ class Channel {
   void put(Render render);
 
  private:
-  friend ChannelsFeed;
+  friend ChannelStream;
   struct Waiting {
-    ChannelsFeed* feed;
+    ChannelStream* feed;
     std::size_t ear;
   };
 
@@ -87,12 +87,12 @@ class Channel {
 };
 
 // One listener of several channels. It takes them in turn, and of each the newest piece.
-class ChannelsFeed final : public Feed {
+class ChannelStream final : public Feed {
  public:
-  ChannelsFeed(std::vector<std::shared_ptr<Channel>> channels, bool may_end);
-  ~ChannelsFeed() override;
-  ChannelsFeed(const ChannelsFeed&) = delete;
-  ChannelsFeed& operator=(const ChannelsFeed&) = delete;
+  ChannelStream(std::vector<std::shared_ptr<Channel>> channels, bool may_end);
+  ~ChannelStream() override;
+  ChannelStream(const ChannelStream&) = delete;
+  ChannelStream& operator=(const ChannelStream&) = delete;
 
   Chunk next() override;
   bool may_end() const override { return may_end_; }

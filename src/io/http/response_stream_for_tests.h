@@ -8,7 +8,7 @@
 
 namespace gpuyard::http {
 
-class FeedByHand final : public Feed {
+class ManualStream final : public Feed {
  public:
   Chunk next() override {
     if (waiting_.empty()) return {};

@@ -19,8 +19,8 @@ constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 }  // namespace
 
-FeedSender::FeedSender(Site& site, const Party& party, Stream& stream, Feed& feed, std::string head,
-                       bool chunked)
+ResponseStreamSender::ResponseStreamSender(Site& site, const Party& party, Stream& stream,
+                                           Feed& feed, std::string head, bool chunked)
     : site_(site),
       party_(party),
       stream_(stream),
@@ -32,11 +32,11 @@ FeedSender::FeedSender(Site& site, const Party& party, Stream& stream, Feed& fee
   feed_.on_more([this] { wake(); });
 }
 
-FeedSender::~FeedSender() {
+ResponseStreamSender::~ResponseStreamSender() {
   feed_.on_more(nullptr);
 }
 
-asio::awaitable<bool> FeedSender::run() {
+asio::awaitable<bool> ResponseStreamSender::run() {
   co_await turns_.next(party_);
   parts_.push_back(head_);
   put(stream_opening());
@@ -57,7 +57,7 @@ asio::awaitable<bool> FeedSender::run() {
   co_return !failed_;
 }
 
-void FeedSender::gather() {
+void ResponseStreamSender::gather() {
   more_ = false;
   std::size_t bytes = 0;
   while (parts_.size() < kMostParts && bytes < site_.limits.stream_batch_bytes) {
@@ -68,20 +68,20 @@ void FeedSender::gather() {
   }
 }
 
-void FeedSender::put(const Chunk& chunk) {
+void ResponseStreamSender::put(const Chunk& chunk) {
   batch_.push_back(chunk);
   parts_.push_back(chunked_ ? chunk.framed() : chunk.text());
 }
 
 // Waits until there is more; a client that hears nothing for long gets a heartbeat.
-asio::awaitable<void> FeedSender::rest() {
+asio::awaitable<void> ResponseStreamSender::rest() {
   deadline_.set(site_.limits.heartbeat);
   while (!more_ && !ending() && !deadline_.missed()) co_await turns_.sleep(this, party_);
   if (!more_ && !ending()) put(heartbeat());
   if (!parts_.empty()) co_await send();
 }
 
-asio::awaitable<void> FeedSender::send() {
+asio::awaitable<void> ResponseStreamSender::send() {
   writing_ = true;
   deadline_.set(site_.limits.write);
   const std::span<const std::string_view> parts(parts_);
@@ -92,27 +92,27 @@ asio::awaitable<void> FeedSender::send() {
   batch_.clear();
 }
 
-asio::awaitable<void> FeedSender::finish() {
+asio::awaitable<void> ResponseStreamSender::finish() {
   if (!chunked_) co_return;
   parts_.push_back(kLastChunk);
   co_await send();
 }
 
-void FeedSender::stop() {
+void ResponseStreamSender::stop() {
   stopping_ = true;
   turns_.wake(this);
 }
 
-void FeedSender::abort() {
+void ResponseStreamSender::abort() {
   failed_ = true;
   turns_.wake(this);
 }
 
-void FeedSender::wake() {
+void ResponseStreamSender::wake() {
   if (!std::exchange(more_, true)) turns_.wake(this);
 }
 
-void FeedSender::time_out() {
+void ResponseStreamSender::time_out() {
   if (writing_) {
     stream_.abort();
   } else {

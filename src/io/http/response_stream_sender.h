@@ -19,15 +19,15 @@
 
 namespace gpuyard::http {
 
-class FeedSender {
+class ResponseStreamSender {
  public:
   // `head` goes out before everything else. `site`, `party`, `stream` and `feed` outlive
   // the sender.
-  FeedSender(Site& site, const Party& party, Stream& stream, Feed& feed, std::string head,
-             bool chunked);
-  ~FeedSender();
-  FeedSender(const FeedSender&) = delete;
-  FeedSender& operator=(const FeedSender&) = delete;
+  ResponseStreamSender(Site& site, const Party& party, Stream& stream, Feed& feed, std::string head,
+                       bool chunked);
+  ~ResponseStreamSender();
+  ResponseStreamSender(const ResponseStreamSender&) = delete;
+  ResponseStreamSender& operator=(const ResponseStreamSender&) = delete;
 
   // Sends until the end; false when the client has gone or did not read.
   asio::awaitable<bool> run();

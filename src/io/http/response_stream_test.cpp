@@ -63,7 +63,7 @@ class ChannelTest : public testing::Test {
       return Chunk(text + "-" + std::to_string(skipped));
     });
   }
-  std::string next(ChannelsFeed& feed) { return std::string(feed.next().text()); }
+  std::string next(ChannelStream& feed) { return std::string(feed.next().text()); }
 
   std::vector<std::shared_ptr<Channel>> channels_{std::make_shared<Channel>(),
                                                   std::make_shared<Channel>()};
@@ -71,7 +71,7 @@ class ChannelTest : public testing::Test {
 };
 
 TEST_F(ChannelTest, EachListenerHearsTheNewestOfAllInTurn) {
-  ChannelsFeed feed(channels_, true);
+  ChannelStream feed(channels_, true);
   EXPECT_EQ(next(feed), "");
   put(0, "a");
   put(1, "b");
@@ -84,8 +84,8 @@ TEST_F(ChannelTest, EachListenerHearsTheNewestOfAllInTurn) {
 }
 
 TEST_F(ChannelTest, PieceIsRenderedOnceForAllSubscribers) {
-  std::vector<std::unique_ptr<ChannelsFeed>> feeds;
-  for (int i = 0; i < 100; ++i) feeds.push_back(std::make_unique<ChannelsFeed>(channels_, true));
+  std::vector<std::unique_ptr<ChannelStream>> feeds;
+  for (int i = 0; i < 100; ++i) feeds.push_back(std::make_unique<ChannelStream>(channels_, true));
   put(0, "a");
   EXPECT_EQ(rendered_, 0) << "nobody asked yet";
   for (const auto& feed : feeds) EXPECT_EQ(next(*feed), "a-0");
@@ -95,12 +95,12 @@ TEST_F(ChannelTest, PieceIsRenderedOnceForAllSubscribers) {
 TEST_F(ChannelTest, LateSubscriberGetsLatestPieceAtOnce) {
   put(0, "a");
   put(0, "b");
-  ChannelsFeed feed(channels_, true);
+  ChannelStream feed(channels_, true);
   EXPECT_EQ(next(feed), "b-0");
 }
 
 TEST_F(ChannelTest, DrainedSubscriberIsNotifiedOnceUntilNextRead) {
-  ChannelsFeed feed(channels_, true);
+  ChannelStream feed(channels_, true);
   int told = 0;
   feed.on_more([&] { ++told; });
   EXPECT_EQ(next(feed), "");
@@ -115,7 +115,7 @@ TEST_F(ChannelTest, DrainedSubscriberIsNotifiedOnceUntilNextRead) {
 
 TEST_F(ChannelTest, DestroyedSubscriberIsNotNotified) {
   {
-    ChannelsFeed feed(channels_, true);
+    ChannelStream feed(channels_, true);
     EXPECT_EQ(next(feed), "");
   }
   put(0, "a");

@@ -68,7 +68,7 @@ Result<Bound> Server::listen_tcp(const std::string& address, std::uint16_t port)
 }
 
 Result<Bound> Server::listen_tls(const std::string& address, std::uint16_t port,
-                                 std::shared_ptr<const TlsDoor> door) {
+                                 std::shared_ptr<const IdentitySource> door) {
   return state_->listen_on(
       address, port,
       [door = std::move(door)](const std::shared_ptr<Site>& site, UniqueFd client,

@@ -93,7 +93,7 @@ struct Bound {
   std::uint16_t port = 0;
 };
 
-class TlsDoor;  // server_identity.h
+class IdentitySource;  // server_identity.h
 
 // Lives on the loop's thread, and the loop outlives it. Destroying it closes every connection;
 // a Reply that is still out does nothing then.
@@ -125,7 +125,7 @@ class Server {
   // name the server as its certificate does, besides allow_hosts(). A client that speaks plain HTTP
   // gets an error that says so.
   Result<Bound> listen_tls(const std::string& address, std::uint16_t port,
-                           std::shared_ptr<const TlsDoor> door);
+                           std::shared_ptr<const IdentitySource> door);
 
   // Appears at `path` already listening and with `mode`. A socket file on which no server answers
   // is replaced; Errc::conflict if one does, or if the file is no socket. The file is removed when

@@ -47,10 +47,10 @@ Result<std::shared_ptr<const ServerIdentity>> load_identity(
 
 // Holds the identity for new connections; null: there is none yet, and no listener may be open.
 // Lives on the loop's thread.
-class TlsDoor {
+class IdentitySource {
  public:
-  TlsDoor() = default;
-  explicit TlsDoor(std::shared_ptr<const ServerIdentity> identity)
+  IdentitySource() = default;
+  explicit IdentitySource(std::shared_ptr<const ServerIdentity> identity)
       : identity_(std::move(identity)) {}
 
   // From now on; established connections keep theirs.

@@ -16,7 +16,7 @@ class ServerStream : public ServerTest {
  protected:
   Handler streaming() {
     return [this](const Request&, Reply reply) {
-      feeds_.push_back(std::make_shared<FeedByHand>());
+      feeds_.push_back(std::make_shared<ManualStream>());
       reply(event_stream(feeds_.back()));
     };
   }
@@ -34,7 +34,7 @@ class ServerStream : public ServerTest {
     return socket;
   }
 
-  std::vector<std::shared_ptr<FeedByHand>> feeds_;
+  std::vector<std::shared_ptr<ManualStream>> feeds_;
 };
 
 TEST_F(ServerStream, GoesOverTcpAndOverUnixSockets) {

@@ -62,7 +62,7 @@ class TlsOverSockets : public ServerTest {
   }
 
   IdentityForTests ours_;
-  std::shared_ptr<TlsDoor> door_ = std::make_shared<TlsDoor>(ours_.load());
+  std::shared_ptr<IdentitySource> door_ = std::make_shared<IdentitySource>(ours_.load());
   std::unique_ptr<Server> server_;
   std::uint16_t port_ = 0;
 };

@@ -281,8 +281,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     buffer_ = ReadBuffer(site_->limits.header_bytes + kBeyondHeader);
     phase_ = Phase::streaming;
     stream_->limit_unsent(site_->limits.stream_unsent_bytes);
-    sender_ = std::make_unique<FeedSender>(*site_, party(), *stream_, *response_->feed,
-                                           std::move(head_), !http_1_0_);
+    sender_ = std::make_unique<ResponseStreamSender>(*site_, party(), *stream_, *response_->feed,
+                                                     std::move(head_), !http_1_0_);
     if (finishing_ || site_->closing) sender_->stop();
     watch_for_hangup();
     site_->begin_stream(*this);
@@ -349,8 +349,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   std::uint64_t serial_ = 0;
   Wishes wishes_;
   std::optional<Response> response_;
-  asio::steady_timer answered_;         // never expires; cancelling it wakes answer()
-  std::unique_ptr<FeedSender> sender_;  // while it streams
+  asio::steady_timer answered_;                   // never expires; cancelling it wakes answer()
+  std::unique_ptr<ResponseStreamSender> sender_;  // while it streams
 
   Deadline deadline_;
 };

@@ -25,7 +25,7 @@ class SessionStream : public SessionTest {
     return pipe_->take_received();
   }
 
-  std::shared_ptr<FeedByHand> feed_ = std::make_shared<FeedByHand>();
+  std::shared_ptr<ManualStream> feed_ = std::make_shared<ManualStream>();
 };
 
 TEST_F(SessionStream, HeadAndRetryDelayAreSentAtOnce) {
@@ -188,7 +188,7 @@ TEST_F(SessionStream, KeepsItsSeatWhenOthersWantOne) {
 }
 
 TEST_F(SessionStream, LetsGoOfItsFeedWhenItEnds) {
-  const std::weak_ptr<FeedByHand> watched = feed_;
+  const std::weak_ptr<ManualStream> watched = feed_;
   begin();
   pipe_->vanish();
   io_.poll();

@@ -147,7 +147,7 @@ TEST_F(TlsSessionTest, SendsALongAnswerWhole) {
 }
 
 TEST_F(TlsSessionTest, Streams) {
-  const auto feed = std::make_shared<FeedByHand>();
+  const auto feed = std::make_shared<ManualStream>();
   answer_ = event_stream(feed);
   ASSERT_TRUE(agree_on());
   EXPECT_THAT(exchange(kGet), HasSubstr("text/event-stream"));

@@ -48,7 +48,7 @@ void set_nonblocking(const UniqueFd& fd) {
 // connection may outlive the thread that needed it first.
 class Starter {
  public:
-  static Result<pid_t> start(const SpawnPlan& plan) {
+  static Result<pid_t> start(const SpawnOptions& plan) {
     static Starter starter;
     Task task([&plan] { return spawn(plan); });
     auto started = task.get_future();
@@ -114,7 +114,7 @@ Result<bool> has_greeting(std::string_view received) {
   return Error{Errc::unavailable, "received unexpected data"};
 }
 
-Result<std::unique_ptr<Line>> Line::open(const CarrierPlan& plan) {
+Result<std::unique_ptr<Line>> Line::open(const TunnelOptions& plan) {
   const TimePoint deadline = BootClock::now() + plan.patience;
   std::unique_ptr<Line> line(new Line(plan));
   if (auto started = line->start(); !started) return std::move(started).error().in(plan.name);
@@ -282,7 +282,7 @@ void Line::end_child() {
 }
 
 Result<std::unique_ptr<Line>> Carrier::open(const std::vector<std::string>& more) const {
-  CarrierPlan plan = plan_;
+  TunnelOptions plan = plan_;
   plan.command.insert(plan.command.end(), more.begin(), more.end());
   return Line::open(plan);
 }

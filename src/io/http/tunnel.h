@@ -53,7 +53,7 @@ struct ChildEnd {
   std::string said = {};           // the last lines of its stderr, safe to show
 };
 
-struct CarrierPlan {
+struct TunnelOptions {
   std::string name;                  // of the server, in messages: "ssh://lab"
   std::vector<std::string> command;  // the program first: a path, a name in PATH, or "" for our own
   std::function<Error(const ChildEnd&)> explain;
@@ -66,7 +66,7 @@ class Line {
   static constexpr std::size_t kErrorsKept = 2048;  // bytes of stderr; the last ones are kept
 
   // Blocks until the far side has greeted, the plan's patience at most.
-  static Result<std::unique_ptr<Line>> open(const CarrierPlan&);
+  static Result<std::unique_ptr<Line>> open(const TunnelOptions&);
   ~Line();
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
@@ -83,7 +83,7 @@ class Line {
   Error why_it_broke();
 
  private:
-  explicit Line(const CarrierPlan& plan) : plan_(plan) {}
+  explicit Line(const TunnelOptions& plan) : plan_(plan) {}
 
   Result<void> start();
   Result<void> await_greeting(TimePoint deadline);
@@ -93,7 +93,7 @@ class Line {
   bool waits_for_end(Duration patience);
   void end_child();
 
-  const CarrierPlan plan_;
+  const TunnelOptions plan_;
   UniqueFd socket_;
   UniqueFd errors_;  // reads its stderr; empty when that is closed
   UniqueFd pidfd_;   // empty when the child is reaped
@@ -110,7 +110,7 @@ class Carrier {
   // not used again.
   static constexpr Duration kIdleKept = std::chrono::seconds(45);
 
-  explicit Carrier(CarrierPlan plan) : plan_(std::move(plan)) {}
+  explicit Carrier(TunnelOptions plan) : plan_(std::move(plan)) {}
 
   const std::string& name() const { return plan_.name; }
   // `more` follows the words of the command.
@@ -120,7 +120,7 @@ class Carrier {
   void keep(std::unique_ptr<Line>);
 
  private:
-  const CarrierPlan plan_;
+  const TunnelOptions plan_;
   std::mutex mutex_;  // guards what follows
   std::unique_ptr<Line> kept_;
   TimePoint kept_since_;

@@ -25,7 +25,7 @@ constexpr const char* kCounts =
     "while IFS= read -r line; do [ \"$line\" = \"$end\" ] || continue; n=$((n+1)); "
     "printf 'HTTP/1.1 200 OK\\r\\nContent-Length: 1\\r\\n\\r\\n%d' $n; done";
 
-CarrierPlan shell(const std::string& script, Duration patience = kPatience) {
+TunnelOptions shell(const std::string& script, Duration patience = kPatience) {
   return {.name = "ssh://lab",
           .command = {"sh", "-c", script},
           .explain =
@@ -102,7 +102,7 @@ TEST(Line, AChildThatDoesNotGreetInTimeIsEnded) {
 }
 
 TEST(Line, MissingProgramErrorNamesPath) {
-  CarrierPlan plan = shell("");
+  TunnelOptions plan = shell("");
   plan.command = {"/nowhere/ssh"};
   const auto line = Line::open(plan);
   ASSERT_FALSE(line);

@@ -81,7 +81,7 @@ class Driver {
     } else if (line.starts_with(kFiring)) {
       auto notices = json::from_json<std::vector<Notice>>(line.substr(kFiring.size()));
       if (!notices) return say("refused " + notices.error().text());
-      std::vector<StillFiring> firing;
+      std::vector<FiringNotification> firing;
       for (const Notice& one : *notices) firing.push_back({one, outlets_.names_for(one.level)});
       outlets_.still_firing(std::move(firing));
     } else {

@@ -82,7 +82,7 @@ http::ClientRequest alertmanager_request(const SinkConfig& sink, const std::vect
   return request;
 }
 
-std::vector<Notice> ToldLevels::completed(std::vector<Notice> notices, WallTime now) const {
+std::vector<Notice> NotifiedLevels::completed(std::vector<Notice> notices, WallTime now) const {
   std::vector<Notice> ends;
   for (Notice& notice : notices) {
     const auto told = firing_.find(notice.key);
@@ -102,7 +102,7 @@ std::vector<Notice> ToldLevels::completed(std::vector<Notice> notices, WallTime 
   return ends;
 }
 
-void ToldLevels::note(const std::vector<Notice>& notices) {
+void NotifiedLevels::note(const std::vector<Notice>& notices) {
   for (const Notice& notice : notices) {
     if (notice.status == Status::resolved) {
       firing_.erase(notice.key);

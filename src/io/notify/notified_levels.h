@@ -13,7 +13,7 @@
 
 namespace gpuyard::notify {
 
-class ToldLevels {
+class NotifiedLevels {
  public:
   // Returns the notices, with an end for each alert that the receiver knows at another level.
   std::vector<Notice> completed(std::vector<Notice> notices, WallTime now) const;

@@ -24,16 +24,16 @@ std::vector<std::string> words(const std::vector<Notice>& notices) {
   return all;
 }
 
-TEST(ToldLevels, NewOrSameLevelIsUnchanged) {
-  ToldLevels levels;
+TEST(NotifiedLevels, NewOrSameLevelIsUnchanged) {
+  NotifiedLevels levels;
   EXPECT_THAT(words(levels.completed({at(Level::error)}, kNoon)), ElementsAre("firing error"));
   levels.note({at(Level::error)});
   EXPECT_THAT(words(levels.completed({at(Level::error)}, kNoon)), ElementsAre("firing error"));
   EXPECT_THAT(words(levels.completed({}, kNoon)), IsEmpty());
 }
 
-TEST(ToldLevels, ChangedLevelResolvesOldLevelFirst) {
-  ToldLevels levels;
+TEST(NotifiedLevels, ChangedLevelResolvesOldLevelFirst) {
+  NotifiedLevels levels;
   levels.note({at(Level::error)});
   const auto worse = levels.completed({at(Level::critical)}, kNoon);
   EXPECT_THAT(words(worse), ElementsAre("resolved error", "firing critical"));
@@ -43,8 +43,8 @@ TEST(ToldLevels, ChangedLevelResolvesOldLevelFirst) {
               ElementsAre("firing critical"));
 }
 
-TEST(ToldLevels, ResolvedUsesLastNotifiedLevel) {
-  ToldLevels levels;
+TEST(NotifiedLevels, ResolvedUsesLastNotifiedLevel) {
+  NotifiedLevels levels;
   levels.note({at(Level::critical)});
   const auto over = levels.completed({at(Level::warning, cool_again())}, kNoon);
   EXPECT_THAT(words(over), ElementsAre("resolved critical"));
@@ -53,8 +53,8 @@ TEST(ToldLevels, ResolvedUsesLastNotifiedLevel) {
   EXPECT_THAT(words(levels.completed({at(Level::error)}, kNoon)), ElementsAre("firing error"));
 }
 
-TEST(ToldLevels, TellAlertsApart) {
-  ToldLevels levels;
+TEST(NotifiedLevels, TellAlertsApart) {
+  NotifiedLevels levels;
   levels.note({at(Level::error)});
   Notice other = at(Level::critical);
   other.key = "hot/GPU-4";

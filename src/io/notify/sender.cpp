@@ -145,9 +145,9 @@ std::vector<std::pair<std::string, std::string>> environment_of(const Notice& no
 }
 
 void CommandSender::send(std::vector<Notice> notices, Done done) {
-  const CommandPlan plan{.argv = sink_.argv,
-                         .environment = environment_of(notices.front()),
-                         .deadline = sink_.timeout};
+  const CommandOptions plan{.argv = sink_.argv,
+                            .environment = environment_of(notices.front()),
+                            .deadline = sink_.timeout};
   run_.reset();
   run_.emplace(loop_, plan, [where = sink_.where(), done = std::move(done)](const auto& outcome) {
     if (outcome.succeeded()) return done(Outcome::taken());

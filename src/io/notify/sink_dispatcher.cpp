@@ -25,9 +25,10 @@ Result<void> check(const std::vector<SinkConfig>& sinks) {
   return {};
 }
 
-std::vector<Notice> told_to(const std::string& sink, const std::vector<StillFiring>& firing) {
+std::vector<Notice> told_to(const std::string& sink,
+                            const std::vector<FiringNotification>& firing) {
   std::vector<Notice> told;
-  for (const StillFiring& one : firing) {
+  for (const FiringNotification& one : firing) {
     if (std::ranges::find(one.sinks, sink) != one.sinks.end()) told.push_back(one.notice);
   }
   return told;
@@ -96,7 +97,7 @@ void Outlets::send(const std::string& sink, Notice notice) {
   });
 }
 
-void Outlets::still_firing(std::vector<StillFiring> firing) {
+void Outlets::still_firing(std::vector<FiringNotification> firing) {
   firing_ = std::move(firing);
   for (const auto& [name, queue] : queues_) {
     if (takes_several(queue->config().kind)) queue->repeat(told_to(name, firing_));

@@ -36,7 +36,7 @@ struct SinkFigures {
 };
 
 // An alert that still fires, and the sinks that were told of it.
-struct StillFiring {
+struct FiringNotification {
   Notice notice;
   std::vector<std::string> sinks;
 };
@@ -73,7 +73,7 @@ class Outlets {
 
   // Takes all alerts that fire now; called whenever they change. Some sinks forget an alert unless
   // they are told of it again and again. `Told` does not hear of these repetitions.
-  void still_firing(std::vector<StillFiring>);
+  void still_firing(std::vector<FiringNotification>);
 
   std::vector<SinkFigures> figures() const;
 
@@ -83,7 +83,7 @@ class Outlets {
   std::shared_ptr<const Told> told_;
   std::map<std::string, std::unique_ptr<SinkQueue>> queues_;
   std::set<std::string> missed_;  // missing sinks that the log has named
-  std::vector<StillFiring> firing_;
+  std::vector<FiringNotification> firing_;
 };
 
 }  // namespace gpuyard::notify

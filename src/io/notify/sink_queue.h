@@ -127,7 +127,7 @@ class SinkQueue {
 
   std::vector<Notice> firing_;  // to be told again and again
   TimePoint repeat_at_ = TimePoint::max();
-  ToldLevels levels_;  // of a sink that takes several
+  NotifiedLevels levels_;  // of a sink that takes several
 
   unsigned failures_ = 0;  // in a row
   TimePoint open_at_{};    // no notice goes before

@@ -47,7 +47,7 @@ Result<void> put_alerts(Database& database, const std::vector<Alert>& alerts) {
   return run(database,
              "DELETE FROM alerts WHERE state = 'resolved' AND number <= "
              "(SELECT number FROM alerts ORDER BY number DESC LIMIT 1 OFFSET ?)",
-             andon::AlertArchive::kAlertsKept);
+             andon::AlertStorage::kAlertsKept);
 }
 
 // An unreadable row is skipped: this connection is read-only and cannot put it aside.
@@ -92,7 +92,7 @@ Result<void> put_bad_alerts_aside(Database& database) {
   return read_sound(firing, database, kFiring, kAlert);
 }
 
-Result<void> save_alerts(Database& database, const andon::AlertEntry& entry) {
+Result<void> save_alerts(Database& database, const andon::AlertTransaction& entry) {
   if (entry.everything) {
     auto done = database.execute(
         "DELETE FROM alerts WHERE state <> 'resolved'; DELETE FROM alert_silences; "
@@ -139,10 +139,10 @@ bool AlertDb::load(std::function<void(Result<andon::Kept>)> loaded) {
 
 // A delivery needs no sync of its own: a receiver that is told again after a power cut knows the
 // notice by its id.
-bool AlertDb::save(andon::AlertEntry entry, Saved kept) {
+bool AlertDb::save(andon::AlertTransaction entry, Saved kept) {
   const bool only_delivered = entry.alerts.empty() && entry.silences.empty() &&
                               entry.unsilenced.empty() && entry.outgoing.empty();
-  const auto shared = std::make_shared<const andon::AlertEntry>(std::move(entry));
+  const auto shared = std::make_shared<const andon::AlertTransaction>(std::move(entry));
   StateDb::Work work;
   if (!shared->empty()) {
     work = [shared](Database& database) { return save_alerts(database, *shared); };

@@ -44,7 +44,7 @@ Alert resolved(Alert one) {
 
 class AlertDbTest : public ::testing::Test {
  protected:
-  void save(andon::AlertEntry entry) {
+  void save(andon::AlertTransaction entry) {
     bool saved = false;
     EXPECT_TRUE(db_.save(std::move(entry), [&](const Result<void>& done) { saved = done.ok(); }));
     worker_.run_all();

@@ -139,30 +139,30 @@ Result<void> prune_administrators(Database& database, std::int64_t kept,
 // Age is counted from the second newest day with an entry, so that a clock that is wrong once
 // deletes nothing.
 Result<void> prune_administrators(Database& database) {
-  using control::ControlArchive;
+  using control::ControlStorage;
   constexpr const char* kDayBefore =
       "SELECT MAX(at_ms) FROM control_audit WHERE source = 'administrator' AND at_ms < (SELECT "
       "MAX(at_ms) / 86400000 * 86400000 FROM control_audit WHERE source = 'administrator')";
   const auto day_before = database.number(kDayBefore);
   if (!day_before) return day_before.error();
-  const auto kept_ms = std::chrono::milliseconds(ControlArchive::kAdministratorsKept).count();
-  auto done = prune_administrators(database, ControlArchive::kAuditKept, *day_before - kept_ms);
-  return done ? prune_administrators(database, ControlArchive::kMostOfAdministrators) : done;
+  const auto kept_ms = std::chrono::milliseconds(ControlStorage::kAdministratorsKept).count();
+  auto done = prune_administrators(database, ControlStorage::kAuditKept, *day_before - kept_ms);
+  return done ? prune_administrators(database, ControlStorage::kMostOfAdministrators) : done;
 }
 
 Result<void> prune_audit(Database& database, AuditEntry::Source source) {
-  using control::ControlArchive;
+  using control::ControlStorage;
   switch (source) {
     case AuditEntry::Source::user:
     case AuditEntry::Source::gpuyard:
-      return level_audit(database, source, ControlArchive::kAuditKept);
+      return level_audit(database, source, ControlStorage::kAuditKept);
     case AuditEntry::Source::ordinary:
-      return level_audit(database, source, ControlArchive::kOrdinaryKept);
+      return level_audit(database, source, ControlStorage::kOrdinaryKept);
     case AuditEntry::Source::lease:
-      return level_audit(database, source, ControlArchive::kLeaseChangesKept);
+      return level_audit(database, source, ControlStorage::kLeaseChangesKept);
     case AuditEntry::Source::refused:
     case AuditEntry::Source::refused_over_tcp:
-      return level_audit(database, source, ControlArchive::kRefusalsKept);
+      return level_audit(database, source, ControlStorage::kRefusalsKept);
     case AuditEntry::Source::administrator:
       break;
   }
@@ -223,7 +223,7 @@ Result<std::vector<Holding>> load_control(Database& database) {
   return holdings;
 }
 
-Result<void> save_control(Database& database, const control::ControlEntry& entry) {
+Result<void> save_control(Database& database, const control::ControlTransaction& entry) {
   if (entry.removed) {
     if (auto done = remove_rows(database, *entry.removed); !done) return done;
   }
@@ -259,7 +259,7 @@ bool ControlDb::load(std::function<void(Result<std::vector<Holding>>)> loaded) {
   return store_.ask<std::vector<Holding>>(&load_control, std::move(loaded));
 }
 
-bool ControlDb::save(control::ControlEntry entry, control::When when, Kept kept) {
+bool ControlDb::save(control::ControlTransaction entry, control::When when, Kept kept) {
   if (when == control::When::now) return save_now(std::move(entry), kept);
   if (!entry.put && !entry.removed && !entry.audit) {
     loop_.post([kept = std::move(kept)] { kept({}); });
@@ -277,7 +277,7 @@ bool ControlDb::save(control::ControlEntry entry, control::When when, Kept kept)
 // A commit without a sync survives a killed daemon, and a power cut takes the driver's setting as
 // well. How the change ended and its line in the audit follow soon and are synced, and this entry
 // with them.
-bool ControlDb::save_now(control::ControlEntry entry, const Kept& kept) {
+bool ControlDb::save_now(control::ControlTransaction entry, const Kept& kept) {
   const std::optional<Holding> newer = entry.put ? entry.put : entry.removed;
   const auto older = [&](const std::optional<Holding>& one) {
     return one && newer && one->gpu == newer->gpu && one->kind == newer->kind;
@@ -292,7 +292,7 @@ bool ControlDb::save_now(control::ControlEntry entry, const Kept& kept) {
       one.entry.removed.reset();
     }
   }
-  const auto shared = std::make_shared<const control::ControlEntry>(std::move(entry));
+  const auto shared = std::make_shared<const control::ControlTransaction>(std::move(entry));
   const bool taken = store_.run(
       Requester::daemon(), [shared](Database& database) { return save_control(database, *shared); },
       [kept, overtaken](const Result<void>& done) {

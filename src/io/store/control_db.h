@@ -73,10 +73,10 @@ CREATE INDEX control_audit_by_person ON control_audit(source, person, number);
 // A holding of a kind or with a value that this program does not know is an error: otherwise it
 // would be left in force for ever.
 Result<std::vector<control::Holding>> load_control(Database&);
-Result<void> save_control(Database&, const control::ControlEntry&);
+Result<void> save_control(Database&, const control::ControlTransaction&);
 Result<std::vector<control::AuditEntry>> load_audit(Database&, const control::AuditQuestion&);
 
-class ControlDb final : public control::ControlArchive {
+class ControlDb final : public control::ControlStorage {
  public:
   // `loop` and `store` outlive this.
   ControlDb(Loop& loop, StateStore& store) : loop_(loop), store_(store) {}
@@ -86,7 +86,7 @@ class ControlDb final : public control::ControlArchive {
   ControlDb& operator=(const ControlDb&) = delete;
 
   bool load(std::function<void(Result<std::vector<control::Holding>>)> loaded) override;
-  bool save(control::ControlEntry, control::When, Kept kept) override;
+  bool save(control::ControlTransaction, control::When, Kept kept) override;
   bool audit(control::AuditQuestion,
              std::function<void(Result<std::vector<control::AuditEntry>>)> answered) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
@@ -98,11 +98,11 @@ class ControlDb final : public control::ControlArchive {
 
  private:
   struct Waiting {
-    control::ControlEntry entry;
+    control::ControlTransaction entry;
     Kept kept;
   };
 
-  bool save_now(control::ControlEntry, const Kept& kept);
+  bool save_now(control::ControlTransaction, const Kept& kept);
   void keep_waiting();
 
   Loop& loop_;

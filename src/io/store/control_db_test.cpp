@@ -71,7 +71,7 @@ class ControlDbTest : public ::testing::Test {
     worker_.run_all();
     return loaded.value_or(Error{});
   }
-  void save(control::ControlEntry entry) {
+  void save(control::ControlTransaction entry) {
     bool saved = false;
     EXPECT_TRUE(db_.save(std::move(entry), When::now,
                          [&](const Result<void>& done) { saved = done.ok(); }));
@@ -179,8 +179,8 @@ TEST_F(ControlDbTest, TheAuditIsNumberedAndAskedForFromItsEnd) {
 
 TEST_F(ControlDbTest, EachSourceHasAShareOfTheAudit) {
   using Source = AuditEntry::Source;
-  using control::ControlArchive;
-  fill_audit(ControlArchive::kAuditKept);
+  using control::ControlStorage;
+  fill_audit(ControlStorage::kAuditKept);
   AuditEntry entry = audit("new", "GPU-0");
   entry.at = WallTime(std::chrono::days(100));
   for (const Source source : {Source::user, Source::ordinary, Source::administrator, Source::lease,
@@ -191,34 +191,34 @@ TEST_F(ControlDbTest, EachSourceHasAShareOfTheAudit) {
   entry.source = Source::administrator;
   entry.at += std::chrono::days(1);  // the day before is the one that counts
   save_until_pruned(entry);
-  EXPECT_EQ(kept_of(Source::user), ControlArchive::kAuditKept);
-  EXPECT_EQ(kept_of(Source::ordinary), ControlArchive::kOrdinaryKept);
-  EXPECT_EQ(kept_of(Source::administrator), ControlArchive::kAuditKept);
-  EXPECT_EQ(kept_of(Source::lease), ControlArchive::kLeaseChangesKept);
-  EXPECT_EQ(kept_of(Source::gpuyard), ControlArchive::kAuditKept);
-  EXPECT_EQ(kept_of(Source::refused), ControlArchive::kRefusalsKept);
-  EXPECT_EQ(kept_of(Source::refused_over_tcp), ControlArchive::kRefusalsKept);
+  EXPECT_EQ(kept_of(Source::user), ControlStorage::kAuditKept);
+  EXPECT_EQ(kept_of(Source::ordinary), ControlStorage::kOrdinaryKept);
+  EXPECT_EQ(kept_of(Source::administrator), ControlStorage::kAuditKept);
+  EXPECT_EQ(kept_of(Source::lease), ControlStorage::kLeaseChangesKept);
+  EXPECT_EQ(kept_of(Source::gpuyard), ControlStorage::kAuditKept);
+  EXPECT_EQ(kept_of(Source::refused), ControlStorage::kRefusalsKept);
+  EXPECT_EQ(kept_of(Source::refused_over_tcp), ControlStorage::kRefusalsKept);
   EXPECT_EQ(ask({"", 1, {}}).front().action, "new");
 }
 
 TEST_F(ControlDbTest, PruningTakesTheOldestEntriesOfTheLargestUser) {
-  using control::ControlArchive;
+  using control::ControlStorage;
   AuditEntry entry = audit("by the smaller user", "");
   entry.source = AuditEntry::Source::refused;
   entry.person = "uid 2";
   for (int i = 0; i < 3; ++i) save({{}, {}, entry});
-  fill_audit(ControlArchive::kRefusalsKept + 100);
+  fill_audit(ControlStorage::kRefusalsKept + 100);
   entry.action = "of a third";
   entry.person = "uid 3";
   save_until_pruned(entry);
   const auto all = ask({"", 100'000, {}});
   EXPECT_EQ(std::ranges::count(all, "by the smaller user", &AuditEntry::action), 3);
   EXPECT_GT(std::ranges::count(all, "of a third", &AuditEntry::action), 0);
-  EXPECT_EQ(kept_of(AuditEntry::Source::refused), ControlArchive::kRefusalsKept);
+  EXPECT_EQ(kept_of(AuditEntry::Source::refused), ControlStorage::kRefusalsKept);
 }
 
 TEST_F(ControlDbTest, PruningLevelsTheTwoLargestUsers) {
-  using control::ControlArchive;
+  using control::ControlStorage;
   AuditEntry entry = audit("more", "");
   entry.source = AuditEntry::Source::refused;
   for (int i = 0; i < 900; ++i) {
@@ -237,23 +237,23 @@ TEST_F(ControlDbTest, PruningLevelsTheTwoLargestUsers) {
   EXPECT_EQ(count("uid 2"), 300) << "fewer than the share that the others are left with";
   EXPECT_EQ(count("uid 4"), of_fourth);
   EXPECT_LE(std::abs(count("uid 1") - count("uid 3")), 1);
-  EXPECT_EQ(kept_of(entry.source), ControlArchive::kRefusalsKept);
+  EXPECT_EQ(kept_of(entry.source), ControlStorage::kRefusalsKept);
 }
 
 TEST_F(ControlDbTest, AdministratorAuditIsPrunedAfterRetention) {
-  using control::ControlArchive;
-  fill_audit(ControlArchive::kAuditKept);
+  using control::ControlStorage;
+  fill_audit(ControlStorage::kAuditKept);
   AuditEntry entry = audit("new", "GPU-0");
   entry.source = AuditEntry::Source::administrator;
   entry.at = WallTime(std::chrono::days(89));
   std::int64_t saved = save_until_pruned(entry);
-  EXPECT_EQ(kept_of(entry.source), ControlArchive::kAuditKept + saved);
+  EXPECT_EQ(kept_of(entry.source), ControlStorage::kAuditKept + saved);
   entry.at = WallTime(std::chrono::days(20'000));  // a clock that is wrong once
   saved += save_until_pruned(entry);
-  EXPECT_EQ(kept_of(entry.source), ControlArchive::kAuditKept + saved);
+  EXPECT_EQ(kept_of(entry.source), ControlStorage::kAuditKept + saved);
   entry.at = WallTime(std::chrono::days(91));
   save_until_pruned(entry);
-  EXPECT_EQ(kept_of(entry.source), ControlArchive::kAuditKept);
+  EXPECT_EQ(kept_of(entry.source), ControlStorage::kAuditKept);
 }
 
 TEST(AuditPersons, AreDerivedWhenAnOlderFileIsMigrated) {
@@ -294,7 +294,7 @@ TEST_F(ControlDbTest, DeferredSavesCommitTogetherAfterDelay) {
   ASSERT_TRUE(db_.save({{}, {}, audit("one", "GPU-0")}, When::soon, count));
   worker_.run_all();
   EXPECT_EQ(kept, 0);
-  loop_.advance(control::ControlArchive::kSoon);
+  loop_.advance(control::ControlStorage::kSoon);
   EXPECT_EQ(worker_.waiting(), 1U);
   worker_.run_all();
   EXPECT_EQ(kept, 2);
@@ -311,7 +311,7 @@ TEST_F(ControlDbTest, ImmediateSaveSupersedesOlderDeferredSave) {
   ASSERT_TRUE(db_.save({limits(), {}, {}}, When::now, count));
   worker_.run_all();
   EXPECT_EQ(*load(), std::vector{limits()});
-  loop_.advance(control::ControlArchive::kSoon);
+  loop_.advance(control::ControlStorage::kSoon);
   worker_.run_all();
   EXPECT_EQ(*load(), std::vector{limits()});
   EXPECT_EQ(ask({"", 10, {}}).size(), 1U);
@@ -322,7 +322,7 @@ TEST_F(ControlDbTest, AHoldingThatIsRemovedNowDoesNotComeBack) {
   const auto nobody = [](const Result<void>&) {};
   ASSERT_TRUE(db_.save({limits(), {}, {}}, When::soon, nobody));
   ASSERT_TRUE(db_.save({{}, limits(), {}}, When::now, nobody));
-  loop_.advance(control::ControlArchive::kSoon);
+  loop_.advance(control::ControlStorage::kSoon);
   worker_.run_all();
   EXPECT_TRUE(load()->empty());
 }
@@ -344,7 +344,7 @@ TEST_F(ControlDbTest, AuditEntriesLeaveRoomForSettings) {
   EXPECT_EQ(of_others + shares::kControlEntriesOfOne,
             shares::kControlEntries - shares::kControlEntriesKept);
   EXPECT_TRUE(db_.save({limits(), {}, {}, {"uid 1001"}}, When::soon, nobody));
-  loop_.advance(control::ControlArchive::kSoon);
+  loop_.advance(control::ControlStorage::kSoon);
   worker_.run_all();
   EXPECT_EQ(*load(), std::vector{limits()});
   EXPECT_TRUE(line("uid 1001"));

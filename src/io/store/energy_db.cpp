@@ -9,7 +9,7 @@ namespace gpuyard::store {
 namespace {
 
 using energy::Books;
-using energy::KeptAccount;
+using energy::SavedAccount;
 using energy::Window;
 using energy::WindowGpu;
 

@@ -50,7 +50,7 @@ CREATE TABLE energy_window_gpus(
 Result<energy::Books> load_energy(Database&);
 Result<void> save_energy(Database&, const energy::Changes&);
 
-class EnergyDb final : public energy::EnergyArchive {
+class EnergyDb final : public energy::EnergyStorage {
  public:
   // The store outlives this.
   explicit EnergyDb(StateStore& store) : store_(store) {}

@@ -15,8 +15,8 @@ using energy::Changes;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-energy::KeptAccount account(const std::string& uuid, std::optional<std::int64_t> counter_mj) {
-  energy::KeptAccount kept;
+energy::SavedAccount account(const std::string& uuid, std::optional<std::int64_t> counter_mj) {
+  energy::SavedAccount kept;
   kept.uuid = uuid;
   kept.state = {{"boot", "535", uuid == "GPU-1"}, 3,          WallTime(milliseconds(1000)),
                 WallTime(milliseconds(2000)),     4,          TimePoint(seconds(5)),

@@ -98,7 +98,7 @@ Result<void> HistoryDb::put_records(const std::vector<Record>& records, Kept& ke
 }
 
 template <class Record>
-Result<std::vector<Record>> HistoryDb::get_records(const QuestionFor<Record>& question) {
+Result<std::vector<Record>> HistoryDb::get_records(const RecordQuery<Record>& question) {
   if (auto opened = open(); !opened) {
     failed(opened.error());
     return std::move(opened).error();
@@ -111,13 +111,14 @@ Result<std::vector<Record>> HistoryDb::get_records(const QuestionFor<Record>& qu
 Result<void> HistoryDb::put(const std::vector<processes::Stay>& stays) {
   return put_records(stays, stays_);
 }
-Result<std::vector<processes::Stay>> HistoryDb::get(const processes::StaysQuestion& question) {
+Result<std::vector<processes::Stay>> HistoryDb::get(const processes::ProcessSpanQuery& question) {
   return get_records(question);
 }
 Result<void> HistoryDb::put(const std::vector<bottleneck::Spell>& spells) {
   return put_records(spells, spells_);
 }
-Result<std::vector<bottleneck::Spell>> HistoryDb::get(const bottleneck::SpellsQuestion& question) {
+Result<std::vector<bottleneck::Spell>> HistoryDb::get(
+    const bottleneck::BottleneckSpanQuery& question) {
   return get_records(question);
 }
 

@@ -38,9 +38,9 @@ class HistoryDb final : public history::Store,
   std::vector<std::string> notes() const override;
 
   Result<void> put(const std::vector<processes::Stay>&) override;
-  Result<std::vector<processes::Stay>> get(const processes::StaysQuestion&) override;
+  Result<std::vector<processes::Stay>> get(const processes::ProcessSpanQuery&) override;
   Result<void> put(const std::vector<bottleneck::Spell>&) override;
-  Result<std::vector<bottleneck::Spell>> get(const bottleneck::SpellsQuestion&) override;
+  Result<std::vector<bottleneck::Spell>> get(const bottleneck::BottleneckSpanQuery&) override;
 
  private:
   Result<void> open();
@@ -58,7 +58,7 @@ class HistoryDb final : public history::Store,
   template <class Record>
   Result<void> put_records(const std::vector<Record>&, Kept&);
   template <class Record>
-  Result<std::vector<Record>> get_records(const QuestionFor<Record>&);
+  Result<std::vector<Record>> get_records(const RecordQuery<Record>&);
   Result<void> write(const history::DaemonRun& present, const std::vector<history::Minutes>&);
   Result<std::vector<history::Past>> read(const history::DaemonRun& present,
                                           const history::SeriesKey&, std::int64_t from_wall_ms,

@@ -261,7 +261,7 @@ WallTime wall(std::int64_t second) {
   return WallTime(std::chrono::seconds(second));
 }
 
-const processes::StaysQuestion kAllStays{wall(0), wall(100), {}, 100};
+const processes::ProcessSpanQuery kAllStays{wall(0), wall(100), {}, 100};
 
 class StaysDbTest : public HistoryDbTest {
  protected:
@@ -281,7 +281,7 @@ class StaysDbTest : public HistoryDbTest {
   }
   static std::vector<std::uint32_t> pids(HistoryDb& db, std::int64_t from, std::int64_t until,
                                          std::size_t most = 100) {
-    const auto stays = db.get(processes::StaysQuestion{wall(from), wall(until), {}, most});
+    const auto stays = db.get(processes::ProcessSpanQuery{wall(from), wall(until), {}, most});
     EXPECT_TRUE(stays) << stays.error().message;
     std::vector<std::uint32_t> out;
     for (const processes::Stay& one : stays ? *stays : std::vector<processes::Stay>{}) {
@@ -330,7 +330,7 @@ TEST_F(StaysDbTest, QueryReturnsOverlappingSpansNewestFirst) {
   EXPECT_THAT(pids(db, 20, 30), ElementsAre(2, 1));
   EXPECT_THAT(pids(db, 41, 100), ElementsAre(3));
   EXPECT_THAT(pids(db, 0, 100, 1), ElementsAre(3, 2)) << "one more than asked for";
-  EXPECT_TRUE(db.get(processes::StaysQuestion{wall(0), wall(100), {"GPU-2"}, 100})->empty());
+  EXPECT_TRUE(db.get(processes::ProcessSpanQuery{wall(0), wall(100), {"GPU-2"}, 100})->empty());
 }
 
 TEST_F(StaysDbTest, SpansArePrunedAfterOneMonth) {
@@ -372,7 +372,8 @@ bottleneck::Spell spell(std::int64_t first, std::int64_t last) {
 }
 
 std::vector<bottleneck::Spell> all_spells(HistoryDb& db) {
-  const auto spells = db.get(bottleneck::SpellsQuestion{wall(0), WallTime::max(), {}, 1'000'000});
+  const auto spells =
+      db.get(bottleneck::BottleneckSpanQuery{wall(0), WallTime::max(), {}, 1'000'000});
   EXPECT_TRUE(spells) << spells.error().message;
   return spells ? *spells : std::vector<bottleneck::Spell>{};
 }
@@ -387,7 +388,7 @@ TEST_F(HistoryDbTest, LatestBottleneckSpanSurvivesRestart) {
   }
   HistoryDb db(path());
   EXPECT_THAT(all_spells(db), ElementsAre(later));
-  EXPECT_THAT(*db.get(bottleneck::SpellsQuestion{wall(31), wall(40), {}, 9}), IsEmpty());
+  EXPECT_THAT(*db.get(bottleneck::BottleneckSpanQuery{wall(31), wall(40), {}, 9}), IsEmpty());
 }
 
 TEST_F(HistoryDbTest, OfTooManySpellsTheOldestGo) {

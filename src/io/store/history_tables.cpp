@@ -72,7 +72,7 @@ std::string_view as_text(Blob blob) {
 // Reads those that touch the time. A word that a newer gpuyard wrote makes no record.
 template <class Record, class Columns>
 Result<std::vector<Record>> records_of(Database& database, const std::string& table,
-                                       const QuestionFor<Record>& asked, const Columns& columns) {
+                                       const RecordQuery<Record>& asked, const Columns& columns) {
   std::vector<Record> records;
   auto rows = prepare(database,
                       "SELECT * FROM " + table +
@@ -230,7 +230,7 @@ Result<void> HistoryTables::put(const std::vector<processes::Stay>& stays) {
       stays, kStay);
 }
 
-Result<std::vector<processes::Stay>> HistoryTables::get(const processes::StaysQuestion& asked) {
+Result<std::vector<processes::Stay>> HistoryTables::get(const processes::ProcessSpanQuery& asked) {
   return records_of(database_, "stays", asked, kStay);
 }
 
@@ -240,7 +240,8 @@ Result<void> HistoryTables::put(const std::vector<bottleneck::Spell>& spells) {
                       spells, kSpell);
 }
 
-Result<std::vector<bottleneck::Spell>> HistoryTables::get(const bottleneck::SpellsQuestion& asked) {
+Result<std::vector<bottleneck::Spell>> HistoryTables::get(
+    const bottleneck::BottleneckSpanQuery& asked) {
   return records_of(database_, "spells", asked, kSpell);
 }
 

@@ -38,9 +38,9 @@ class HistoryTables {
                                            std::int64_t from_ms, std::int64_t until_ms);
 
   Result<void> put(const std::vector<processes::Stay>&);
-  Result<std::vector<processes::Stay>> get(const processes::StaysQuestion&);
+  Result<std::vector<processes::Stay>> get(const processes::ProcessSpanQuery&);
   Result<void> put(const std::vector<bottleneck::Spell>&);
-  Result<std::vector<bottleneck::Spell>> get(const bottleneck::SpellsQuestion&);
+  Result<std::vector<bottleneck::Spell>> get(const bottleneck::BottleneckSpanQuery&);
   // Forgets what was over before of stays or spells, and the oldest beyond a number.
   Result<void> forget(const std::string& table, WallTime before, std::int64_t kept);
 

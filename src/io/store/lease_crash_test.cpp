@@ -72,7 +72,7 @@ struct Daemon {
   std::unique_ptr<StateStore> store =
       std::make_unique<StateStore>(worker, worker, FakeDisk::kPath, kStateLayout);
   LeaseDb db{loop, *store};
-  LeaseWitness witness;
+  LeaseOracle witness;
 };
 
 class LeaseCrash : public ::testing::Test {
@@ -154,7 +154,7 @@ class LeaseCrash : public ::testing::Test {
   }
 
   // Checks what a daemon finds that begins on this disk.
-  void look_at(const DiskState& image, const LeaseWitness& witness, std::size_t step) {
+  void look_at(const DiskState& image, const LeaseOracle& witness, std::size_t step) {
     ++images_;
     disk_.insert(image);
     Daemon daemon(disk_);
@@ -180,7 +180,7 @@ class LeaseCrash : public ::testing::Test {
 
   // Ends a life at many of its moments, by a kill or by a power cut.
   void crash_anywhere(DiskState state, const std::vector<DiskStep>& steps,
-                      const LeaseWitness& witness) {
+                      const LeaseOracle& witness) {
     for (std::size_t step = 0; step <= steps.size() && !HasFailure(); ++step) {
       SCOPED_TRACE("before step " + std::to_string(step) + " of " + std::to_string(steps.size()));
       if (chance(random_, 0.05 * share_)) look_at(state, witness, step);

@@ -9,7 +9,7 @@ namespace gpuyard::store {
 namespace {
 
 using lease::Lease;
-using lease::LeaseEntry;
+using lease::LeaseTransaction;
 
 Error too_much() {
   return {Errc::busy, "the disk queue is full"};
@@ -21,9 +21,9 @@ Error out_of_order() {
 
 }  // namespace
 
-void LeaseDb::Told::take(const LeaseBook& book) {
+void LeaseDb::Told::take(const StoredLeases& book) {
   *this = {};
-  LeaseEntry entry;
+  LeaseTransaction entry;
   entry.leases = book.kept.leases;
   entry.cordoned = book.kept.cordons;
   entry.last_ticket = book.kept.last_ticket;
@@ -31,7 +31,7 @@ void LeaseDb::Told::take(const LeaseBook& book) {
   take(entry, book.entries);
 }
 
-void LeaseDb::Told::take(const LeaseEntry& entry, std::uint64_t number) {
+void LeaseDb::Told::take(const LeaseTransaction& entry, std::uint64_t number) {
   for (const Lease& lease : entry.leases) {
     if (lease.state == lease::State::ended) {
       leases.erase(lease.id);
@@ -48,8 +48,8 @@ void LeaseDb::Told::take(const LeaseEntry& entry, std::uint64_t number) {
   entries = number;
 }
 
-LeaseEntry LeaseDb::Told::all() const {
-  LeaseEntry entry;
+LeaseTransaction LeaseDb::Told::all() const {
+  LeaseTransaction entry;
   for (const auto& [id, lease] : leases) entry.leases.push_back(lease);
   for (const auto& [gpu, cordon] : cordons) entry.cordoned.push_back(cordon);
   entry.last_ticket = last_ticket;
@@ -58,7 +58,7 @@ LeaseEntry LeaseDb::Told::all() const {
 }
 
 bool LeaseDb::load(Loaded loaded) {
-  const auto answer = std::make_shared<Result<LeaseBook>>(LeaseBook{});
+  const auto answer = std::make_shared<Result<StoredLeases>>(StoredLeases{});
   return store_.run(
       Requester::daemon(),
       [answer](Database& database) -> Result<void> {
@@ -66,17 +66,17 @@ bool LeaseDb::load(Loaded loaded) {
         return *answer ? Result<void>() : answer->error();
       },
       here_.guard([this, answer, loaded = std::move(loaded)](const Result<void>& done) {
-        on_loaded(done ? std::move(*answer) : Result<LeaseBook>(done.error()), loaded);
+        on_loaded(done ? std::move(*answer) : Result<StoredLeases>(done.error()), loaded);
       }));
 }
 
-void LeaseDb::on_loaded(Result<LeaseBook> book, const Loaded& loaded) {
+void LeaseDb::on_loaded(Result<StoredLeases> book, const Loaded& loaded) {
   if (!book) return loaded(std::move(book).error());
   // This is not the file that we wrote to.
   if (book->entries < told_.entries) return begin_anew(told_.all(), loaded);
   if (book->successor) {
     // The counter of the corrupt file is unknown.
-    LeaseEntry entry;
+    LeaseTransaction entry;
     entry.last_fence = fence_of(loop_.wall());
     return begin_anew(std::move(entry), loaded);
   }
@@ -85,11 +85,11 @@ void LeaseDb::on_loaded(Result<LeaseBook> book, const Loaded& loaded) {
   loaded(std::move(book->kept));
 }
 
-void LeaseDb::begin_anew(LeaseEntry entry, const Loaded& loaded) {
+void LeaseDb::begin_anew(LeaseTransaction entry, const Loaded& loaded) {
   entry.events = {{"", loop_.wall(), "began_anew", "", ""}};
   const bool taken = store_.run(
       Requester::daemon(),
-      [entry = std::make_shared<const LeaseEntry>(std::move(entry)),
+      [entry = std::make_shared<const LeaseTransaction>(std::move(entry)),
        number = told_.entries + 1](Database& database) -> Result<void> {
         if (auto done = forget_leases(database); !done) return done;
         return save_leases(database, *entry, number);
@@ -101,8 +101,8 @@ void LeaseDb::begin_anew(LeaseEntry entry, const Loaded& loaded) {
   if (!taken) loaded(too_much());
 }
 
-bool LeaseDb::save(LeaseEntry entry, Saved kept) {
-  const auto shared = std::make_shared<const LeaseEntry>(std::move(entry));
+bool LeaseDb::save(LeaseTransaction entry, Saved kept) {
+  const auto shared = std::make_shared<const LeaseTransaction>(std::move(entry));
   const auto in_order = std::make_shared<bool>(false);
   const std::uint64_t number = asked_ + 1;
   const bool taken = store_.run(

@@ -17,7 +17,7 @@
 namespace gpuyard::store {
 
 // Every entry is synced: a grant must be, and the others share its group.
-class LeaseDb final : public lease::LeaseArchive {
+class LeaseDb final : public lease::LeaseStorage {
  public:
   using Loaded = std::function<void(Result<lease::Kept>)>;
   using Saved = std::function<void(const Result<void>&)>;
@@ -30,7 +30,7 @@ class LeaseDb final : public lease::LeaseArchive {
   bool load(Loaded loaded) override;
   // After an error no entry is kept until the next load(): a later entry may depend on the missing
   // one.
-  bool save(lease::LeaseEntry, Saved kept) override;
+  bool save(lease::LeaseTransaction, Saved kept) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
  private:
@@ -42,14 +42,14 @@ class LeaseDb final : public lease::LeaseArchive {
     lease::Fence last_fence = 0;
     std::uint64_t entries = 0;
 
-    void take(const LeaseBook&);
-    void take(const lease::LeaseEntry&, std::uint64_t number);
-    lease::LeaseEntry all() const;
+    void take(const StoredLeases&);
+    void take(const lease::LeaseTransaction&, std::uint64_t number);
+    lease::LeaseTransaction all() const;
   };
 
-  void on_loaded(Result<LeaseBook>, const Loaded&);
+  void on_loaded(Result<StoredLeases>, const Loaded&);
   // Makes the file hold this, and only this, and loads it.
-  void begin_anew(lease::LeaseEntry, const Loaded& loaded);
+  void begin_anew(lease::LeaseTransaction, const Loaded& loaded);
 
   const Loop& loop_;
   StateStore& store_;

@@ -24,7 +24,7 @@ using lease::Ending;
 using lease::Event;
 using lease::Kept;
 using lease::Lease;
-using lease::LeaseArchive;
+using lease::LeaseStorage;
 using lease::State;
 using std::chrono::hours;
 using std::chrono::milliseconds;
@@ -58,14 +58,14 @@ class LeaseDbTest : public ::testing::Test {
     worker_.run_all();
     return loaded.value_or(Error{});
   }
-  Result<void> save(lease::LeaseEntry entry) {
+  Result<void> save(lease::LeaseTransaction entry) {
     std::optional<Result<void>> saved;
     EXPECT_TRUE(db_->save(std::move(entry), [&](const Result<void>& done) { saved = done; }));
     worker_.run_all();
     return saved.value_or(Error{});
   }
-  static lease::LeaseEntry entry(std::vector<Lease> leases) {
-    lease::LeaseEntry entry;
+  static lease::LeaseTransaction entry(std::vector<Lease> leases) {
+    lease::LeaseTransaction entry;
     entry.leases = std::move(leases);
     return entry;
   }
@@ -216,11 +216,11 @@ TEST_F(LeaseDbTest, CordonsPersistUntilRemoved) {
   ASSERT_TRUE(load());
   const Cordon first{"GPU-0", "uid 0", "smells of smoke", WallTime(milliseconds(5))};
   const Cordon second{"GPU-1", "uid 0", "", WallTime(milliseconds(6))};
-  lease::LeaseEntry entry;
+  lease::LeaseTransaction entry;
   entry.cordoned = {second, first};
   ASSERT_TRUE(save(entry));
   EXPECT_EQ(load()->cordons, (std::vector{first, second}));
-  lease::LeaseEntry off;
+  lease::LeaseTransaction off;
   off.uncordoned = {"GPU-0", "GPU-7"};
   ASSERT_TRUE(save(off));
   EXPECT_EQ(load()->cordons, std::vector{second});
@@ -228,11 +228,11 @@ TEST_F(LeaseDbTest, CordonsPersistUntilRemoved) {
 
 TEST_F(LeaseDbTest, CountersNeverGoBack) {
   ASSERT_TRUE(load());
-  lease::LeaseEntry counted;
+  lease::LeaseTransaction counted;
   counted.last_ticket = 9;
   counted.last_fence = 7;
   ASSERT_TRUE(save(counted));
-  ASSERT_TRUE(save(lease::LeaseEntry{}));
+  ASSERT_TRUE(save(lease::LeaseTransaction{}));
   counted.last_ticket = 8;
   ASSERT_TRUE(save(counted));
   restart();
@@ -251,11 +251,11 @@ TEST_F(LeaseDbTest, TheCountersKnowTheLeasesThatAreKept) {
 TEST_F(LeaseDbTest, PrunedLeaseIsRemovedAndIdReusable) {
   ASSERT_TRUE(load());
   ASSERT_TRUE(save(entry({ended("over", 1, loop_.wall()), held("goes on", 2, "GPU-1")})));
-  lease::LeaseEntry forgets;
+  lease::LeaseTransaction forgets;
   forgets.forgotten = {"over", "never was"};
   ASSERT_TRUE(save(forgets));
   EXPECT_EQ(load()->leases, std::vector{held("goes on", 2, "GPU-1")});
-  lease::LeaseEntry again = entry({held("over", 3, "GPU-2")});
+  lease::LeaseTransaction again = entry({held("over", 3, "GPU-2")});
   again.forgotten = {"over"};
   ASSERT_TRUE(save(again));
   EXPECT_EQ(load()->leases.size(), 2U) << "a new lease with the id of one that was forgotten";
@@ -266,9 +266,9 @@ TEST_F(LeaseDbTest, EventsAreOrderedAndFilteredByLease) {
   const Event asked{"a", WallTime(milliseconds(1)), "asked", "uid 1000", ""};
   const Event granted{"a", WallTime(milliseconds(2)), "granted", "", "GPU-0"};
   const Event other{"b", WallTime(milliseconds(3)), "asked", "uid 1001", ""};
-  lease::LeaseEntry first;
+  lease::LeaseTransaction first;
   first.events = {asked};
-  lease::LeaseEntry second;
+  lease::LeaseTransaction second;
   second.events = {granted, other};
   ASSERT_TRUE(save(first));
   ASSERT_TRUE(save(second));
@@ -283,8 +283,8 @@ TEST_F(LeaseDbTest, TheJournalIsBounded) {
       "INSERT INTO lease_events VALUES(1,'oldest',0,'','','');"
       "INSERT INTO lease_events VALUES(2,'old',0,'','','');"
       "INSERT INTO lease_events VALUES(" +
-      std::to_string(LeaseArchive::kEventsKept) + ",'last',0,'','','')");
-  lease::LeaseEntry entry;
+      std::to_string(LeaseStorage::kEventsKept) + ",'last',0,'','','')");
+  lease::LeaseTransaction entry;
   entry.events = {{"new", {}, "asked"}};
   ASSERT_TRUE(save(entry));
   const auto all = events("");
@@ -378,7 +378,7 @@ TEST_F(LeaseDbTest, UnreadableBoardWithholdsItsGpu) {
 
 TEST_F(LeaseDbTest, NewCordonOfAllGpusReplacesEarlierUncordons) {
   ASSERT_TRUE(load());
-  lease::LeaseEntry both = entry({held("a", 1, "GPU-0")});
+  lease::LeaseTransaction both = entry({held("a", 1, "GPU-0")});
   both.cordoned = {{lease::kEveryGpu, "gpuyard", "an earlier one", loop_.wall()},
                    {lease::kEveryGpu + DeviceId("GPU-0"), "uid 0", "uncordoned", loop_.wall()}};
   ASSERT_TRUE(save(both));
@@ -399,7 +399,7 @@ TEST_F(LeaseDbTest, UnreadableEndedLeaseWithholdsNoGpu) {
 
 TEST_F(LeaseDbTest, ExistingCordonKeepsItsReason) {
   ASSERT_TRUE(load());
-  lease::LeaseEntry both = entry({held("a", 1, "GPU-0")});
+  lease::LeaseTransaction both = entry({held("a", 1, "GPU-0")});
   both.cordoned = {{"GPU-0", "uid 0", "new fan", loop_.wall()}};
   ASSERT_TRUE(save(both));
   execute("UPDATE leases SET uid = -1");
@@ -486,7 +486,7 @@ TEST_F(LeaseDbTest, FailedSaveBlocksSavesUntilReload) {
 
 TEST_F(LeaseDbTest, FileCorruptionKeepsAcknowledgedState) {
   ASSERT_TRUE(load());
-  lease::LeaseEntry first = entry({held("a", 1, "GPU-0"), ended("b", 2, loop_.wall())});
+  lease::LeaseTransaction first = entry({held("a", 1, "GPU-0"), ended("b", 2, loop_.wall())});
   first.cordoned = {{"GPU-7", "uid 0", "broken", WallTime(milliseconds(1))}};
   ASSERT_TRUE(save(first));
   ASSERT_TRUE(store_->run(

@@ -30,7 +30,7 @@ class LeaseHistory {
   }
 
   // Makes one more thing happen. An entry without leases and cordons means that nothing did.
-  lease::LeaseEntry next() {
+  lease::LeaseTransaction next() {
     now_ += std::chrono::milliseconds(below(random_, 5000));
     switch (below(random_, 10)) {
       case 0:
@@ -167,7 +167,7 @@ class LeaseHistory {
   lease::Core core_{lease::Fairness{false, 0, true}};
   std::map<lease::Ticket, lease::Lease> leases_;
   std::set<DeviceId> cordoned_;
-  lease::LeaseEntry entry_;
+  lease::LeaseTransaction entry_;
 };
 
 }  // namespace gpuyard::store

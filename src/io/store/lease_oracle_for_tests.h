@@ -28,7 +28,7 @@ struct LeaseState {
     for (const lease::Lease& lease : kept.leases) leases.emplace(lease.id, lease);
     for (const lease::Cordon& cordon : kept.cordons) cordons.emplace(cordon.gpu, cordon);
   }
-  void take(const lease::LeaseEntry& entry) {
+  void take(const lease::LeaseTransaction& entry) {
     for (const lease::Lease& lease : entry.leases) leases.insert_or_assign(lease.id, lease);
     for (const DeviceId& gpu : entry.uncordoned) cordons.erase(gpu);
     for (const lease::Cordon& one : entry.cordoned) cordons.insert_or_assign(one.gpu, one);
@@ -49,11 +49,11 @@ struct LeaseState {
   friend bool operator==(const LeaseState&, const LeaseState&) = default;
 };
 
-class LeaseWitness final : public lease::LeaseArchive {
+class LeaseOracle final : public lease::LeaseStorage {
  public:
   // `archive` and `disk` outlive this. `before`: the states that a crash may have left of the life
   // before, until this one has told what it read.
-  LeaseWitness(lease::LeaseArchive& archive, const FakeDisk& disk, std::vector<LeaseState> before)
+  LeaseOracle(lease::LeaseStorage& archive, const FakeDisk& disk, std::vector<LeaseState> before)
       : archive_(archive), disk_(disk) {
     for (LeaseState& state : before) asked_.push_back({std::move(state), 0});
   }
@@ -68,7 +68,7 @@ class LeaseWitness final : public lease::LeaseArchive {
       loaded(std::move(kept));
     });
   }
-  bool save(lease::LeaseEntry entry, std::function<void(const Result<void>&)> kept) override {
+  bool save(lease::LeaseTransaction entry, std::function<void(const Result<void>&)> kept) override {
     const std::size_t number = asked_.size();
     LeaseState state = asked_.empty() ? LeaseState() : asked_.back().state;
     state.take(entry);
@@ -116,7 +116,7 @@ class LeaseWitness final : public lease::LeaseArchive {
   std::size_t failed() const { return failed_; }  // entries
 
  private:
-  lease::LeaseArchive& archive_;
+  lease::LeaseStorage& archive_;
   const FakeDisk& disk_;
   std::vector<Asked> asked_;
   std::vector<Told> told_;

@@ -18,7 +18,7 @@ class LeaseShell {
 
   // The state that outlives a killed daemon. After a power cut only the counts remain.
   struct Machine {
-    std::map<std::uint32_t, lease::FakeGround::Running> running;
+    std::map<std::uint32_t, lease::FakeObserver::Running> running;
     std::uint32_t last_pid = 1;
     std::size_t last_lease = 0;
     int boots = 1;
@@ -30,7 +30,7 @@ class LeaseShell {
     std::size_t step;
   };
 
-  LeaseShell(Random& random, ManualLoop& loop, lease::LeaseArchive& archive, Machine& machine,
+  LeaseShell(Random& random, ManualLoop& loop, lease::LeaseStorage& archive, Machine& machine,
              std::function<std::size_t()> step)
       : random_(random),
         loop_(loop),
@@ -159,7 +159,7 @@ class LeaseShell {
   ManualLoop& loop_;
   Machine& machine_;
   std::function<std::size_t()> step_;
-  lease::FakeGround ground_{loop_};
+  lease::FakeObserver ground_{loop_};
   std::vector<lease::PoolGpu> fleet_;
   std::vector<Heard> heard_;
   lease::Leases leases_;

@@ -20,8 +20,8 @@ using lease::Cordon;
 using lease::Event;
 using lease::Kept;
 using lease::Lease;
-using lease::LeaseArchive;
-using lease::LeaseEntry;
+using lease::LeaseStorage;
+using lease::LeaseTransaction;
 using lease::Process;
 
 constexpr std::string_view kLastTicket = "last_ticket";
@@ -73,7 +73,7 @@ Result<void> add_events(Database& database, const std::vector<Event>& events) {
   if (!added) return added;
   return run(database,
              "DELETE FROM lease_events WHERE number <= (SELECT max(number) FROM lease_events) - ?",
-             LeaseArchive::kEventsKept);
+             LeaseStorage::kEventsKept);
 }
 
 Result<void> put_leases(Database& database, const std::vector<Lease>& leases) {
@@ -95,7 +95,7 @@ Result<void> raise_counter(Database& database, std::string_view name, std::uint6
              name, value);
 }
 
-Result<void> raise_counters(Database& database, const LeaseEntry& entry) {
+Result<void> raise_counters(Database& database, const LeaseTransaction& entry) {
   lease::Ticket ticket = entry.last_ticket;
   lease::Fence fence = entry.last_fence;
   for (const Lease& lease : entry.leases) {
@@ -106,7 +106,7 @@ Result<void> raise_counters(Database& database, const LeaseEntry& entry) {
   return raise_counter(database, kLastFence, fence);
 }
 
-Result<void> put_cordons(Database& database, const LeaseEntry& entry) {
+Result<void> put_cordons(Database& database, const LeaseTransaction& entry) {
   auto removed =
       run_for_each(database, "DELETE FROM lease_cordons WHERE gpu=?", entry.uncordoned, kItself);
   if (!removed) return removed;
@@ -115,7 +115,7 @@ Result<void> put_cordons(Database& database, const LeaseEntry& entry) {
 }
 
 // Reads the ticket and the fence of an unreadable lease, if possible.
-Result<void> note_remains(Database& database, const std::string& id, LeaseBook& book) {
+Result<void> note_remains(Database& database, const std::string& id, StoredLeases& book) {
   auto row = prepare(database, "SELECT ticket, fence FROM leases WHERE id=?", id);
   if (!row) return std::move(row).error();
   return each_row(*row, [&](const Statement& columns) {
@@ -126,7 +126,7 @@ Result<void> note_remains(Database& database, const std::string& id, LeaseBook& 
   });
 }
 
-Result<void> read_leases(Database& database, LeaseBook& book) {
+Result<void> read_leases(Database& database, StoredLeases& book) {
   Kept& kept = book.kept;
   const Rows all{"leases",
                  "id",
@@ -153,7 +153,7 @@ struct Counter {
 
 // If a counter is unreadable or behind the leases, the last fence issued is unknown. Fences then
 // continue at the number of milliseconds since 1970, which grants cannot have reached.
-Result<void> read_counters(Database& database, LeaseBook& book) {
+Result<void> read_counters(Database& database, StoredLeases& book) {
   Kept& kept = book.kept;
   const Rows all{"lease_counters", "name", "name, value"};
   std::vector<Counter> counters;
@@ -207,14 +207,14 @@ lease::Fence fence_of(WallTime now) {
   return static_cast<lease::Fence>(now.time_since_epoch().count());
 }
 
-void LeaseBook::note(lease::Ticket ticket, lease::Fence fence) {
+void StoredLeases::note(lease::Ticket ticket, lease::Fence fence) {
   const auto counted = [](std::uint64_t number) { return number <= INT64_MAX; };
   if (counted(ticket)) highest_ticket = std::max(highest_ticket, ticket);
   highest_fence = std::max(highest_fence, counted(fence) ? fence : fence_of(wall_now()));
 }
 
-Result<LeaseBook> load_leases(Database& database) {
-  LeaseBook book;
+Result<StoredLeases> load_leases(Database& database) {
+  StoredLeases book;
   // Unreadable alerts and boards cordon GPUs, too. Their own tables may be read only later.
   auto read = put_bad_alerts_aside(database);
   if (read) read = put_bad_boards_aside(database);
@@ -235,7 +235,7 @@ Result<std::uint64_t> count_entries(Database& database) {
   return static_cast<std::uint64_t>(*entries);
 }
 
-Result<void> save_leases(Database& database, const LeaseEntry& entry, std::uint64_t number) {
+Result<void> save_leases(Database& database, const LeaseTransaction& entry, std::uint64_t number) {
   if (auto done = add_events(database, entry.events); !done) return done;
   // First, because another lease of the same entry may have a forgotten id.
   auto forgotten =

@@ -61,7 +61,7 @@ CREATE TABLE lease_counters(
   value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 )";
 
-struct LeaseBook {
+struct StoredLeases {
   lease::Kept kept;
   std::uint64_t entries = 0;  // how many were ever kept
   bool successor = false;     // nothing is kept in this file yet, and a corrupt one came before it
@@ -76,10 +76,10 @@ struct LeaseBook {
 lease::Fence fence_of(WallTime now);
 // Puts aside unreadable leases, alerts, boards and counters: their GPUs are cordoned, and fences
 // continue to rise.
-Result<LeaseBook> load_leases(Database&);
+Result<StoredLeases> load_leases(Database&);
 Result<std::uint64_t> count_entries(Database&);
 // Saves it as the entry of that number.
-Result<void> save_leases(Database&, const lease::LeaseEntry&, std::uint64_t number);
+Result<void> save_leases(Database&, const lease::LeaseTransaction&, std::uint64_t number);
 // Forgets all leases and cordons; the journal and the counters stay.
 Result<void> forget_leases(Database&);
 // The newest `most` lines of the journal, the oldest of them first; of one lease, or of all if

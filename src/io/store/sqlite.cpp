@@ -62,16 +62,16 @@ const char* vfs_of_one_process() {
 
 }  // namespace
 
-SpareStatements::~SpareStatements() {
+StatementCache::~StatementCache() {
   for (const auto& [text, statement] : statements_) sqlite3_finalize(statement);
 }
 
-sqlite3_stmt* SpareStatements::take(std::string_view text) {
+sqlite3_stmt* StatementCache::take(std::string_view text) {
   const auto found = statements_.find(text);
   return found == statements_.end() ? nullptr : statements_.extract(found).mapped();
 }
 
-void SpareStatements::keep(sqlite3_stmt* statement) {
+void StatementCache::keep(sqlite3_stmt* statement) {
   sqlite3_reset(statement);
   sqlite3_clear_bindings(statement);
   const bool kept =

@@ -31,14 +31,14 @@ using Blob = std::span<const std::byte>;
 
 // Compiled statements that are not in use, by their text: compiling one takes longer than running
 // it.
-class SpareStatements {
+class StatementCache {
  public:
   static constexpr std::size_t kMost = 64;
 
-  SpareStatements() = default;
-  ~SpareStatements();
-  SpareStatements(const SpareStatements&) = delete;
-  SpareStatements& operator=(const SpareStatements&) = delete;
+  StatementCache() = default;
+  ~StatementCache();
+  StatementCache(const StatementCache&) = delete;
+  StatementCache& operator=(const StatementCache&) = delete;
 
   // Null: there is none of this text.
   sqlite3_stmt* take(std::string_view text);
@@ -76,10 +76,10 @@ class Statement {
  private:
   friend class Database;
   struct PutBack {
-    SpareStatements* spare;
+    StatementCache* spare;
     void operator()(sqlite3_stmt* statement) const { spare->keep(statement); }
   };
-  Statement(sqlite3_stmt* statement, SpareStatements& spare)
+  Statement(sqlite3_stmt* statement, StatementCache& spare)
       : statement_(statement, PutBack{&spare}) {}
 
   std::unique_ptr<sqlite3_stmt, PutBack> statement_;
@@ -162,7 +162,7 @@ class Database {
   std::optional<Durability> durability_;
   std::unique_ptr<Journal> journal_ = std::make_unique<Journal>();
   std::unique_ptr<sqlite3, Close> database_;
-  std::unique_ptr<SpareStatements> spare_ = std::make_unique<SpareStatements>();
+  std::unique_ptr<StatementCache> spare_ = std::make_unique<StatementCache>();
 };
 
 // Shared by the tables of state.db: how times and empty values are written, and how rows are

@@ -73,7 +73,7 @@ TEST_F(SqliteTest, EvictedStatementsAreRecompiled) {
   auto database = open();
   ASSERT_TRUE(database);
   for (int round = 0; round < 2; ++round) {
-    for (std::size_t i = 0; i < SpareStatements::kMost + 10; ++i) {
+    for (std::size_t i = 0; i < StatementCache::kMost + 10; ++i) {
       auto select = database->prepare("SELECT " + std::to_string(i));
       ASSERT_TRUE(select && *select->step());
       EXPECT_EQ(select->integer(0), static_cast<std::int64_t>(i));

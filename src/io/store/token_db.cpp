@@ -28,7 +28,7 @@ Result<std::vector<access::Token>> load_tokens(Database& database) {
   return tokens;
 }
 
-Result<void> save_tokens(Database& database, const access::TokenChanges& changes) {
+Result<void> save_tokens(Database& database, const access::TokenTransaction& changes) {
   auto put =
       run_for_each(database, "INSERT OR REPLACE INTO tokens VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                    changes.put, kToken);
@@ -40,9 +40,10 @@ bool TokenDb::load(std::function<void(Result<std::vector<access::Token>>)> loade
   return store_.ask<std::vector<access::Token>>(&load_tokens, std::move(loaded));
 }
 
-bool TokenDb::save(access::TokenChanges changes, std::function<void(const Result<void>&)> saved) {
+bool TokenDb::save(access::TokenTransaction changes,
+                   std::function<void(const Result<void>&)> saved) {
   const auto durability = changes.soon ? Durability::normal : Durability::full;
-  const auto shared = std::make_shared<const access::TokenChanges>(std::move(changes));
+  const auto shared = std::make_shared<const access::TokenTransaction>(std::move(changes));
   StateDb::Work work;
   if (!shared->put.empty() || !shared->forget.empty()) {
     work = [shared](Database& database) { return save_tokens(database, *shared); };

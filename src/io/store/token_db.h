@@ -26,15 +26,15 @@ CREATE TABLE tokens(
 )";
 
 Result<std::vector<access::Token>> load_tokens(Database&);
-Result<void> save_tokens(Database&, const access::TokenChanges&);
+Result<void> save_tokens(Database&, const access::TokenTransaction&);
 
-class TokenDb final : public access::TokenArchive {
+class TokenDb final : public access::TokenStorage {
  public:
   // The store outlives this.
   explicit TokenDb(StateStore& store) : store_(store) {}
 
   bool load(std::function<void(Result<std::vector<access::Token>>)> loaded) override;
-  bool save(access::TokenChanges, std::function<void(const Result<void>&)> saved) override;
+  bool save(access::TokenTransaction, std::function<void(const Result<void>&)> saved) override;
 
  private:
   StateStore& store_;

@@ -32,7 +32,7 @@ access::Token whole() {
 
 class TokenDbTest : public ::testing::Test {
  protected:
-  void save(access::TokenChanges changes) {
+  void save(access::TokenTransaction changes) {
     std::optional<Result<void>> saved;
     ASSERT_TRUE(db_.save(std::move(changes), [&](const Result<void>& done) { saved = done; }));
     worker_.run_all();
@@ -86,7 +86,7 @@ TEST_F(TokenDbTest, EmptyTransactionDoesNotWrite) {
 
 TEST_F(TokenDbTest, OneUserIsLimitedToItsShareOfTheQueue) {
   worker_.full = true;
-  access::TokenChanges changes{.put = {whole()}, .forget = {}, .requester = {"uid 1001"}};
+  access::TokenTransaction changes{.put = {whole()}, .forget = {}, .requester = {"uid 1001"}};
   const auto nobody = [](const Result<void>&) {};
   for (std::size_t i = 0; i < shares::kStateWorkOfOne; ++i) EXPECT_TRUE(db_.save(changes, nobody));
   EXPECT_FALSE(db_.save(changes, nobody));

@@ -164,7 +164,7 @@ TEST_F(UnreadableRows, RequestForASettingIsDropped) {
     holding.claims.push_back(claim);
   }
   run([&](Database& database) {
-    control::ControlEntry entry;
+    control::ControlTransaction entry;
     entry.put = holding;
     return save_control(database, entry);
   });

@@ -11,11 +11,11 @@ namespace gpuyard::store {
 namespace {
 
 using usage::Day;
-using usage::UseAnswer;
-using usage::UseBy;
+using usage::UsageGrouping;
+using usage::UsageReport;
+using usage::UsageTotal;
 using usage::UseQuestion;
 using usage::UseRow;
-using usage::UseSum;
 
 std::int64_t number_of(Day day) {
   return day.time_since_epoch().count();
@@ -52,17 +52,17 @@ constexpr const char* kSlurmJob =
     "substr(lease, 7, instr(substr(lease, 7), '-') - 1) ELSE '' END";
 
 // A number of Slurm comes again, so that jobs of several users may have it.
-Grouping grouping_of(UseBy by) {
+Grouping grouping_of(UsageGrouping by) {
   switch (by) {
-    case UseBy::day:
+    case UsageGrouping::day:
       return {"day", "NULL", "day,"};
-    case UseBy::gpu:
+    case UsageGrouping::gpu:
       return {"gpu", "NULL"};
-    case UseBy::lease:
+    case UsageGrouping::lease:
       return {"lease", "uid"};
-    case UseBy::user:
+    case UsageGrouping::user:
       break;
-    case UseBy::slurm_job:
+    case UsageGrouping::slurm_job:
       return {kSlurmJob, "CASE WHEN lease GLOB 'slurm-*' THEN uid END", "", "1, 2"};
   }
   return {"uid", "uid"};
@@ -96,10 +96,10 @@ constexpr int kFoldsAtOnce = 8;
 // only cost time.
 constexpr int kSavesOfRest = 100;
 
-UseSum sum_of(const Statement& row, UseBy by) {
+UsageTotal sum_of(const Statement& row, UsageGrouping by) {
   constexpr double kNanoseconds = 1e9;
-  UseSum sum;
-  sum.key = by == UseBy::day ? name_of(day_of(row.integer(0))) : std::string(row.text(0));
+  UsageTotal sum;
+  sum.key = by == UsageGrouping::day ? name_of(day_of(row.integer(0))) : std::string(row.text(0));
   if (!row.is_null(1)) sum.uid = static_cast<std::uint32_t>(row.integer(1));
   sum.held_s = row.real(2) / kNanoseconds;
   sum.counted_s = row.real(3) / kNanoseconds;
@@ -113,10 +113,10 @@ UseSum sum_of(const Statement& row, UseBy by) {
   return sum;
 }
 
-Result<UseAnswer> sum_rows(Database& database, const UseQuestion& question) {
+Result<UsageReport> sum_rows(Database& database, const UseQuestion& question) {
   const auto [key, uid, order, by] = grouping_of(question.by);
   const std::int64_t since = number_of(question.since);
-  UseAnswer answer;
+  UsageReport answer;
   auto leased =
       prepare(database,
               fmt::format("SELECT {}, {}, {} lease<>'' GROUP BY {} ORDER BY {} held DESC, 1, 2",
@@ -124,7 +124,7 @@ Result<UseAnswer> sum_rows(Database& database, const UseQuestion& question) {
               since, question.simulated);
   if (!leased) return std::move(leased).error();
   auto read = each_row(*leased, [&](const Statement& row) {
-    if (answer.sums.size() == UseAnswer::kMost) {
+    if (answer.sums.size() == UsageReport::kMost) {
       ++answer.left_out;
     } else {
       answer.sums.push_back(sum_of(row, question.by));
@@ -135,7 +135,7 @@ Result<UseAnswer> sum_rows(Database& database, const UseQuestion& question) {
                           question.simulated);
   if (!unleased) return std::move(unleased).error();
   read = each_row(*unleased, [&](const Statement& row) {
-    answer.unleased = sum_of(row, UseBy::lease);
+    answer.unleased = sum_of(row, UsageGrouping::lease);
     answer.unleased.leases = 0;
   });
   if (!read) return std::move(read).error();
@@ -233,20 +233,20 @@ Result<bool> fold_oldest_use(Database& database, const std::set<std::string>& gr
   return true;
 }
 
-Result<UseAnswer> sum_use(Database& database, const UseQuestion& question,
-                          const std::vector<UseRow>& unkept) {
+Result<UsageReport> sum_use(Database& database, const UseQuestion& question,
+                            const std::vector<UseRow>& unkept) {
   if (unkept.empty()) return sum_rows(database, question);
   if (auto done = database.execute("SAVEPOINT use"); !done) return std::move(done).error();
   const auto put = save_use(database, unkept);
-  auto answer = put ? sum_rows(database, question) : Result<UseAnswer>(put.error());
+  auto answer = put ? sum_rows(database, question) : Result<UsageReport>(put.error());
   if (auto undone = database.execute("ROLLBACK TO use; RELEASE use"); !undone) {
     return std::move(undone).error();
   }
   return answer;
 }
 
-bool LeaseUseDb::load(Day since, std::set<std::string> leases,
-                      std::function<void(Result<std::vector<UseRow>>)> loaded) {
+bool UsageDb::load(Day since, std::set<std::string> leases,
+                   std::function<void(Result<std::vector<UseRow>>)> loaded) {
   return store_.ask<std::vector<UseRow>>(
       [since, leases = std::move(leases)](Database& database) {
         return load_use(database, since, leases);
@@ -278,11 +278,11 @@ Result<void> fold_what_is_too_much(Database& database, std::int64_t most,
 
 }  // namespace
 
-bool LeaseUseDb::save(usage::UseEntry entry, std::function<void(const Result<void>&)> saved) {
+bool UsageDb::save(usage::UsageTransaction entry, std::function<void(const Result<void>&)> saved) {
   return store_.run(
       Requester::daemon(),
-      [entry = std::make_shared<const usage::UseEntry>(std::move(entry)), most = most_bytes_,
-       folding = folding_](Database& database) -> Result<void> {
+      [entry = std::make_shared<const usage::UsageTransaction>(std::move(entry)),
+       most = most_bytes_, folding = folding_](Database& database) -> Result<void> {
         if (auto done = forget_use(database, kKeptFor.count()); !done) return done;
         if (auto done = fold_use(database, entry->folds); !done) return done;
         auto done =
@@ -292,7 +292,7 @@ bool LeaseUseDb::save(usage::UseEntry entry, std::function<void(const Result<voi
       std::move(saved));
 }
 
-std::vector<std::string> LeaseUseDb::notes() const {
+std::vector<std::string> UsageDb::notes() const {
   auto notes = store_.notes();
   if (folding_->needed) {
     notes.push_back(
@@ -303,9 +303,9 @@ std::vector<std::string> LeaseUseDb::notes() const {
   return notes;
 }
 
-bool LeaseUseDb::ask(UseQuestion question, std::vector<UseRow> unkept,
-                     std::function<void(Result<UseAnswer>)> answered) {
-  return store_.ask<UseAnswer>(
+bool UsageDb::ask(UseQuestion question, std::vector<UseRow> unkept,
+                  std::function<void(Result<UsageReport>)> answered) {
+  return store_.ask<UsageReport>(
       [question, unkept = std::make_shared<const std::vector<UseRow>>(std::move(unkept))](
           Database& database) { return sum_use(database, question, *unkept); },
       std::move(answered));

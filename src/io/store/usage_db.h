@@ -74,24 +74,24 @@ Result<void> forget_use(Database&, std::int64_t days);
 // day into one for each GPU. False if no user has such rows.
 Result<bool> fold_oldest_use(Database&, const std::set<std::string>& growing);
 // Answers as if `unkept` were kept, but does not keep it. Called inside a transaction.
-Result<usage::UseAnswer> sum_use(Database&, const usage::UseQuestion&,
-                                 const std::vector<usage::UseRow>& unkept);
+Result<usage::UsageReport> sum_use(Database&, const usage::UseQuestion&,
+                                   const std::vector<usage::UseRow>& unkept);
 
-class LeaseUseDb final : public usage::UseArchive {
+class UsageDb final : public usage::UsageStorage {
  public:
   // The size of usage.db in bytes beyond which ended leases share rows, those of the oldest days
   // first.
   static constexpr std::int64_t kMostBytes = shares::kUsageBytes;
 
   // The store outlives this.
-  explicit LeaseUseDb(StateStore& store, std::int64_t most_bytes = kMostBytes)
+  explicit UsageDb(StateStore& store, std::int64_t most_bytes = kMostBytes)
       : store_(store), most_bytes_(most_bytes) {}
 
   bool load(usage::Day since, std::set<std::string> leases,
             std::function<void(Result<std::vector<usage::UseRow>>)> loaded) override;
-  bool save(usage::UseEntry, std::function<void(const Result<void>&)> saved) override;
+  bool save(usage::UsageTransaction, std::function<void(const Result<void>&)> saved) override;
   bool ask(usage::UseQuestion, std::vector<usage::UseRow> unkept,
-           std::function<void(Result<usage::UseAnswer>)> answered) override;
+           std::function<void(Result<usage::UsageReport>)> answered) override;
   std::vector<std::string> notes() const override;
 
  private:

@@ -14,11 +14,11 @@ namespace {
 using std::chrono::days;
 using std::chrono::hours;
 using usage::Day;
-using usage::UseAnswer;
-using usage::UseBy;
+using usage::UsageGrouping;
+using usage::UsageReport;
+using usage::UsageTotal;
 using usage::UseQuestion;
 using usage::UseRow;
-using usage::UseSum;
 
 constexpr Day kToday{days(20'000)};  // 2024-10-04
 
@@ -51,18 +51,18 @@ class LeaseUseDbTest : public ::testing::Test {
     worker_.run_all();
     EXPECT_TRUE(saved);
   }
-  UseAnswer ask(const UseQuestion& question, std::vector<UseRow> unkept = {}) {
-    UseAnswer answer;
-    EXPECT_TRUE(db_.ask(question, std::move(unkept), [&](Result<UseAnswer> got) {
+  UsageReport ask(const UseQuestion& question, std::vector<UseRow> unkept = {}) {
+    UsageReport answer;
+    EXPECT_TRUE(db_.ask(question, std::move(unkept), [&](Result<UsageReport> got) {
       EXPECT_TRUE(got) << got.error().message;
       if (got) answer = *std::move(got);
     }));
     worker_.run_all();
     return answer;
   }
-  static std::string keys(const UseAnswer& answer) {
+  static std::string keys(const UsageReport& answer) {
     std::string text;
-    for (const UseSum& sum : answer.sums) text += sum.key + " ";
+    for (const UsageTotal& sum : answer.sums) text += sum.key + " ";
     return text;
   }
 
@@ -70,7 +70,7 @@ class LeaseUseDbTest : public ::testing::Test {
   CapturedLog log_;
   ManualWorker worker_;
   StateStore store_{worker_, worker_, directory_.in("usage.db"), kUsageLayout};
-  LeaseUseDb db_{store_};
+  UsageDb db_{store_};
 };
 
 TEST_F(LeaseUseDbTest, LoadReturnsNamedLeasesAndUnleasedRows) {
@@ -97,13 +97,13 @@ TEST_F(LeaseUseDbTest, ReusedLeaseIdKeepsEarlierUsage) {
   after.fence = 9;
   save({before});
   save({after});
-  const auto answer = ask({UseBy::user, kToday, false});
+  const auto answer = ask({UsageGrouping::user, kToday, false});
   ASSERT_EQ(answer.sums.size(), 1U);
   EXPECT_EQ(answer.sums[0].held_s, 9 * 3600);
   EXPECT_EQ(answer.sums[0].leases, 2);
 }
 
-TEST(LeaseUseDb, RowsFromBeforeFencesWereKeptAreStillThere) {
+TEST(UsageDb, RowsFromBeforeFencesWereKeptAreStillThere) {
   const ScratchDirectory directory;
   const auto commit = [&](StateDb::Layout layout, const StateDb::Work& work) {
     StateDb file(directory.in("usage.db"), layout);
@@ -164,17 +164,17 @@ TEST_F(LeaseUseDbTest, TinyLeasesAreCompactedIntoOneRow) {
   save({}, rows);
   save({}, rows);  // once more, as after an answer that was lost
   EXPECT_EQ(load(Day{}, {"tiny-0"}).size(), 0U);
-  const auto sums = ask({UseBy::user, kToday, false}).sums;
+  const auto sums = ask({UsageGrouping::user, kToday, false}).sums;
   ASSERT_EQ(sums.size(), 1U);
   EXPECT_EQ(sums[0].leases, 1001);
   EXPECT_EQ(sums[0].energy_mj, 2000 * 200 + 360'000'000);
-  const auto by_lease = ask({UseBy::lease, kToday, false});
+  const auto by_lease = ask({UsageGrouping::lease, kToday, false});
   EXPECT_EQ(keys(by_lease), "large folded:1000 ");
   EXPECT_EQ(by_lease.sums[1].leases, 1000);
 }
 
 TEST_F(LeaseUseDbTest, OversizedFileCompactsOldDaysOfLargestUser) {
-  LeaseUseDb small{store_, 0};
+  UsageDb small{store_, 0};
   std::vector<UseRow> rows;
   for (int day = 0; day < 5; ++day) {
     for (int i = 0; i < 20; ++i) {
@@ -184,11 +184,11 @@ TEST_F(LeaseUseDbTest, OversizedFileCompactsOldDaysOfLargestUser) {
     rows.push_back(row(kToday - days(day), "hers", "GPU-0", 1001, 1));
   }
   save(rows);
-  const auto before = ask({UseBy::user, Day{}, false});
+  const auto before = ask({UsageGrouping::user, Day{}, false});
   EXPECT_TRUE(small.notes().empty());
   EXPECT_TRUE(small.save({{}, {}, {"hers"}}, [](const Result<void>&) {}));
   worker_.run_all();
-  const auto after = ask({UseBy::user, Day{}, false});
+  const auto after = ask({UsageGrouping::user, Day{}, false});
   ASSERT_EQ(after.sums.size(), 2U);
   EXPECT_EQ(after.sums[0].energy_mj, before.sums[0].energy_mj);
   EXPECT_EQ(after.sums[0].held_s, before.sums[0].held_s);
@@ -210,31 +210,31 @@ TEST_F(LeaseUseDbTest, UseIsSummedByUserDayGpuAndLease) {
         row(kToday, "a", "GPU-1", 1000, 2, 80), estimated, row(kToday, "", "GPU-0", 0, 10),
         row(kToday, "", "GPU-1", 0, 5), simulated});
 
-  const auto by_user = ask({UseBy::user, kToday - days(1), false});
+  const auto by_user = ask({UsageGrouping::user, kToday - days(1), false});
   ASSERT_EQ(keys(by_user), "1000 1001 ");
   EXPECT_EQ(by_user.sums[0],
-            (UseSum{"1000", 1000, 8 * 3600, 8 * 3600, 8 * 360'000'000LL, 0, 65.0, 4000, 1}));
+            (UsageTotal{"1000", 1000, 8 * 3600, 8 * 3600, 8 * 360'000'000LL, 0, 65.0, 4000, 1}));
   EXPECT_EQ(by_user.sums[1],
-            (UseSum{"1001", 1001, 6 * 3600, 3600, 6 * 360'000'000LL, 5, 100.0, 6000, 1}));
+            (UsageTotal{"1001", 1001, 6 * 3600, 3600, 6 * 360'000'000LL, 5, 100.0, 6000, 1}));
   EXPECT_EQ(by_user.unleased.held_s, 15 * 3600);
   EXPECT_EQ(by_user.unleased.energy_mj, 15 * 360'000'000LL);
 
-  const auto by_day = ask({UseBy::day, kToday - days(10), false});
+  const auto by_day = ask({UsageGrouping::day, kToday - days(10), false});
   EXPECT_EQ(keys(by_day), "2024-09-25 2024-10-03 2024-10-04 ") << "in order";
   EXPECT_EQ(by_day.sums[2].leases, 2);
   EXPECT_FALSE(by_day.sums[2].uid);
-  EXPECT_EQ(keys(ask({UseBy::gpu, kToday, false})), "GPU-1 GPU-0 ");
-  const auto by_lease = ask({UseBy::lease, kToday, false});
+  EXPECT_EQ(keys(ask({UsageGrouping::gpu, kToday, false})), "GPU-1 GPU-0 ");
+  const auto by_lease = ask({UsageGrouping::lease, kToday, false});
   EXPECT_EQ(keys(by_lease), "c a ");
   EXPECT_EQ(by_lease.sums[1].uid, 1000U);
-  EXPECT_EQ(keys(ask({UseBy::user, kToday, true})), "1000 ") << "simulated GPUs are apart";
+  EXPECT_EQ(keys(ask({UsageGrouping::user, kToday, true})), "1000 ") << "simulated GPUs are apart";
 }
 
 TEST_F(LeaseUseDbTest, UnobservedLeaseHasNoUtilization) {
   UseRow blind{kToday, "a", "GPU-0", 1000, false, {}};
   blind.tally.held = hours(1);
   save({blind});
-  const auto answer = ask({UseBy::user, kToday, false});
+  const auto answer = ask({UsageGrouping::user, kToday, false});
   ASSERT_EQ(answer.sums.size(), 1U);
   EXPECT_FALSE(answer.sums[0].mean_utilization_percent);
   EXPECT_FALSE(answer.sums[0].peak_bytes);
@@ -243,7 +243,7 @@ TEST_F(LeaseUseDbTest, UnobservedLeaseHasNoUtilization) {
 
 TEST_F(LeaseUseDbTest, UncommittedRowsAreSummedButNotSaved) {
   save({row(kToday, "a", "GPU-0", 1000, 1)});
-  const auto answer = ask({UseBy::lease, kToday, false},
+  const auto answer = ask({UsageGrouping::lease, kToday, false},
                           {row(kToday, "a", "GPU-0", 1000, 5), row(kToday, "b", "GPU-1", 1000, 2)});
   ASSERT_EQ(keys(answer), "a b ");
   EXPECT_EQ(answer.sums[0].held_s, 5 * 3600) << "in the place of what is kept, not beside it";
@@ -252,12 +252,12 @@ TEST_F(LeaseUseDbTest, UncommittedRowsAreSummedButNotSaved) {
 
 TEST_F(LeaseUseDbTest, TotalsBeyondLimitAreCountedAsOmitted) {
   std::vector<UseRow> rows;
-  for (std::size_t i = 0; i < UseAnswer::kMost + 3; ++i) {
+  for (std::size_t i = 0; i < UsageReport::kMost + 3; ++i) {
     rows.push_back(row(kToday, "lease-" + std::to_string(i), "GPU-0", 1000, i == 7 ? 2 : 1));
   }
   save(std::move(rows));
-  const auto answer = ask({UseBy::lease, kToday, false});
-  EXPECT_EQ(answer.sums.size(), UseAnswer::kMost);
+  const auto answer = ask({UsageGrouping::lease, kToday, false});
+  EXPECT_EQ(answer.sums.size(), UsageReport::kMost);
   EXPECT_EQ(answer.left_out, 3);
   EXPECT_EQ(answer.sums[0].key, "lease-7");
 }
